@@ -28,7 +28,7 @@ from mansard.inference.engines.tensorrt.building import build
 from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE
 from mansard.inference.plan import BuildSettings, BuildTrial, ShapeRange
 from mansard.inference.preparing import prepare, write
-from mansard.inference.preparing.prepare import Calibrating, PreparedNetwork
+from mansard.inference.preparing.networks import Calibrating, PreparedNetwork
 
 WAYS = ("fp32", "fp16", "int8", "batches")
 LEAST, USUAL, MOST = 1, 4, 8  # batches

@@ -27,8 +27,7 @@ import onnxruntime
 from mansard.inference.calls import CallSource, CpuWaits, undisturbed, warm_up
 from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs
-from mansard.inference.plan import NetworkTrial
-from mansard.inference.planning import SEED
+from mansard.inference.plan import SEED, NetworkTrial
 from mansard.inference.preparing import prepare, write
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.raw_samples import rejection

@@ -22,8 +22,7 @@ from mansard.core.errors import MansardError
 from mansard.core.records import Manifest, Measurement
 from mansard.estimator import zoo
 from mansard.inference.engines import find_engine
-from mansard.inference.plan import NetworkPlan
-from mansard.inference.planning import SEED, make_plan
+from mansard.inference.plan import SEED, NetworkPlan, make_plan
 from mansard.inference.preparing import prepare, write
 from mansard.measuring.events import Row
 from mansard.measuring.kind import Job
@@ -83,9 +82,9 @@ def measure(name: str, batch: int, run: Manifest) -> Measurement:
         prepared = prepare(name, seed=SEED, batch=batch)
         write(prepared, Path(folder))
         trial = prepared.trial(engine="ort", provider="cpu", with_layers=False)
-        probe = find_engine("ort").probe()
+        versions = find_engine("ort").probe().versions
         mode = run.mode_read_back
-        plan = make_plan(NetworkPlan, run.machine, mode, (trial,), probe, None, profile=PROFILE)
+        plan = make_plan(NetworkPlan, run.machine, mode, (trial,), versions, None, profile=PROFILE)
         job = Job(plan=plan, missing=(trial.trial_id,), read_back=mode)
         events = LocalMeasurer(files=Path(folder))(job)
         row: Measurement = next(event.row for event in events if isinstance(event, Row))

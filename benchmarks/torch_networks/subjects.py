@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from mansard.estimator.export.extras import need
+from mansard.estimator.export.network import need
 from mansard.estimator.export.request import ExportInput, parse_settings
 
 TRANSFORMERS = {

@@ -20,8 +20,8 @@ import numpy as np
 
 from mansard.core.errors import UsageError
 from mansard.core.text import listed
-from mansard.inference.multi.plan import MappedNetwork, Mapping, StagePlace
-from mansard.inference.planning import SEED
+from mansard.inference.multi.mappings import MappedNetwork, Mapping, StagePlace
+from mansard.inference.plan import SEED
 from mansard.inference.preparing import cut_choices, prepare
 
 _MOST_TRIES = 100  # to draw a mapping that is not there yet

@@ -12,7 +12,7 @@ from mansard.api.scores import score_batches
 from mansard.core.errors import UsageError
 from mansard.estimator import Given, Settings
 from mansard.estimator.scoring import load_network, with_defaults
-from mansard.inference.preparing.prepare import prepare
+from mansard.inference.preparing.networks import prepare
 from mansard.sweeps.reporter import SILENT
 from tests.api.test_bench_networks import Listening
 from tests.estimator.models import text_model

@@ -16,7 +16,7 @@ from mansard.api.problem_files import write_problem
 from mansard.api.schedules import check_runnable, mapping_of
 from mansard.core.errors import UsageError
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
-from mansard.inference.multi.plan import MappedNetwork, StagePlace
+from mansard.inference.multi.mappings import MappedNetwork, StagePlace
 from mansard.scheduler import evaluate
 from tests.inference.small_networks import write
 

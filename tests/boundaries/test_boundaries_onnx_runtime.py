@@ -71,9 +71,9 @@ def test_each_way_to_import_it_is_seen(text: str) -> None:
     [
         "from mansard.core.onnx_runtime import import_runtime as use; use('quantization')",
         "from mansard.core.onnx_runtime import import_runtime as use; use('transformers.float16')",
-        "from mansard.estimator.export.extras import need; need('onnxruntime')",
+        "from mansard.estimator.export.network import need; need('onnxruntime')",
         # What PyTorch's exporters import by themselves, after anything of ours was needed.
-        "from mansard.estimator.export.extras import need\n"
+        "from mansard.estimator.export.network import need\n"
         "try:\n    need('torch')\nexcept Exception:\n    pass\nimport onnxruntime",
     ],
     ids=["quantising", "fp16", "export", "import-of-others"],

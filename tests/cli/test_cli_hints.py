@@ -16,7 +16,7 @@ from mansard.api.scores import score_batches
 from mansard.cli.options import parse_dimensions
 from mansard.core.errors import MansardError
 from mansard.estimator import Given, Settings
-from mansard.inference.preparing.prepare import prepare
+from mansard.inference.preparing.networks import prepare
 from mansard.sweeps.reporter import SILENT
 from tests.cli.in_process import mansard
 from tests.estimator.hints import SIZES, ways, words

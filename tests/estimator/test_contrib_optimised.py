@@ -16,7 +16,7 @@ from mansard.estimator import score
 from mansard.estimator.reading import read_model
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import infer_shapes
-from mansard.estimator.zoo.weights import with_random_weights
+from tests.estimator.zoo_sessions import with_random_weights
 from tools.zoo import bert, gpt2
 from tools.zoo.builder import Graph
 from tools.zoo.serialise import to_model

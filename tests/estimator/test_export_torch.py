@@ -268,7 +268,7 @@ def test_export_configurations_that_are_wrong(run: Run, tmp_path: Path) -> None:
 
 def test_export_torchvision_beside_any_torch(run: Run) -> None:
     pytest.importorskip("torch", reason=REASON)
-    from mansard.estimator.export.extras import need
+    from mansard.estimator.export.network import need
 
     try:
         need("torchvision")

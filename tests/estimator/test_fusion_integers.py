@@ -9,9 +9,9 @@ from recorded.qdq import quantize_modules, quantize_tensors
 from mansard.core.precision import PRECISIONS
 from mansard.estimator import zoo
 from mansard.estimator.fusion.accounting import FusedGroup
-from mansard.estimator.zoo.weights import with_random_weights
 from tests.estimator.fusing import Fused, fuse_model, fuse_text
 from tests.estimator.models import layers, model
+from tests.estimator.zoo_sessions import with_random_weights
 
 FEATURES = "float[1,8,4,4] x"  # 128 elements
 IMAGE = "float[1,3,8,8] x"  # 192 elements

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
-from mansard.estimator.zoo.weights import with_random_weights
-from tests.estimator.zoo_sessions import open_session
+from tests.estimator.zoo_sessions import open_session, with_random_weights
 from tools.zoo import gpt2, llama
 from tools.zoo.serialise import to_model
 

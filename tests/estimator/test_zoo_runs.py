@@ -13,8 +13,7 @@ import pytest
 from onnx import ModelProto, helper
 
 from mansard.estimator import zoo
-from mansard.estimator.zoo.weights import separate_weights
-from tests.estimator.zoo_sessions import SIBLINGS, cut, open_session
+from tests.estimator.zoo_sessions import SIBLINGS, cut, open_session, separate_weights
 from tools.zoo.generate import build
 
 _Array = npt.NDArray[Any]

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import helper, numpy_helper
 
-from mansard.estimator.zoo.weights import with_random_weights
-from tests.estimator.zoo_sessions import cut, open_session
+from tests.estimator.zoo_sessions import cut, open_session, with_random_weights
 from tools.zoo.generate import build
 
 _Array = npt.NDArray[Any]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnx import ModelProto, shape_inference, utils
+from onnx import ModelProto, helper, shape_inference, utils
 
-from mansard.estimator.zoo.weights import with_random_weights
+from mansard.estimator.zoo.weights import Array, draw, fill, take_out_weights
 from tools.zoo.generate import build
 
 if TYPE_CHECKING:
@@ -39,3 +39,21 @@ def cut(name: str, *ends: str) -> onnxruntime.InferenceSession:
     inputs = [value.name for value in model.graph.input]
     part = utils.Extractor(model).extract_model(inputs, list(ends))
     return open_session(with_random_weights(part, seed=3))
+
+
+def with_random_weights(model: ModelProto, seed: int) -> ModelProto:
+    """A copy of ``model`` whose ``ConstantOfShape`` weights are random initialisers."""
+    result = ModelProto()
+    result.CopyFrom(model)
+    fill(result.graph, take_out_weights(result.graph), seed)
+    return result
+
+
+def separate_weights(model: ModelProto, seed: int) -> tuple[ModelProto, dict[str, Array]]:
+    """A copy of ``model`` that takes its weights as inputs, and random ones to feed it."""
+    result = ModelProto()
+    result.CopyFrom(model)
+    missing = take_out_weights(result.graph)
+    for name, (shape, _, data_type) in missing.items():
+        result.graph.input.append(helper.make_tensor_value_info(name, data_type, shape))
+    return result, dict(draw(missing, seed))

@@ -14,8 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from mansard.core.power_mode import core_count_mode
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
-from mansard.inference.plan import InputSpec, NetworkPlan, NetworkTrial
-from mansard.inference.planning import make_plan
+from mansard.inference.plan import InputSpec, NetworkPlan, NetworkTrial, make_plan
 
 
 def write(
@@ -67,8 +66,10 @@ def trial(file: str, *specs: InputSpec, **changes: Any) -> NetworkTrial:
 def plan(*trials: NetworkTrial) -> NetworkPlan:
     """A plan that takes a fraction of a second for each trial."""
     machine = identify()
-    probe = find_engine("ort").probe()
-    made = make_plan(NetworkPlan, machine, core_count_mode(1), trials, probe, None, profile="brief")
+    versions = find_engine("ort").probe().versions
+    made = make_plan(
+        NetworkPlan, machine, core_count_mode(1), trials, versions, None, profile="brief"
+    )
     protocol = msgspec.structs.replace(made.protocol, time_cap_s=0.2)
     return msgspec.structs.replace(made, protocol=protocol)
 

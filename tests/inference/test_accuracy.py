@@ -16,7 +16,7 @@ from mansard.core.errors import InputError, MeasurementError
 from mansard.core.records import Accuracy
 from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
-from mansard.inference.accuracy.batches import (
+from mansard.inference.accuracy import (
     batches,
     class_scores,
     normalised,
@@ -24,14 +24,15 @@ from mansard.inference.accuracy.batches import (
     ranks,
     read_labels,
 )
-from mansard.inference.accuracy.plan import (
+from mansard.inference.engines import find_engine
+from mansard.inference.plan import (
     AccuracyPlan,
     AccuracyTrial,
     Normalisation,
     PreparedSamples,
+    any_mode,
+    make_plan,
 )
-from mansard.inference.engines import find_engine
-from mansard.inference.planning import any_mode, make_plan
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
 from tests.inference.small_networks import trial, uniform, write
@@ -124,7 +125,7 @@ def linear(path: Path, batch: int = 4) -> AccuracyTrial:
 
 def measured(spec: AccuracyTrial, folder: Path) -> Accuracy:
     machine, probe = identify(), find_engine("ort").probe()
-    plan = make_plan(AccuracyPlan, machine, any_mode(machine), (spec,), probe, None)
+    plan = make_plan(AccuracyPlan, machine, any_mode(machine), (spec,), probe.versions, None)
     outcome = run_plan(plan, folder / "runs", measurer=LocalMeasurer(files=folder))
     (row,) = read_rows(outcome.folder / "accuracies.jsonl", Accuracy).rows
     assert run_plan(plan, folder / "runs").n_measured == 0  # it is there

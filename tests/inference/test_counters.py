@@ -17,10 +17,15 @@ from mansard.core.records import CounterRun
 from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.inference.counters.ncu import find_ncu
-from mansard.inference.counters.plan import CounterPlan, CounterTrial
 from mansard.inference.counters.trial import Counting, counter_kind
 from mansard.inference.engines import find_engine
-from mansard.inference.plan import BuildSettings, BuildTrial, NetworkTrial
+from mansard.inference.plan import (
+    BuildSettings,
+    BuildTrial,
+    CounterPlan,
+    CounterTrial,
+    NetworkTrial,
+)
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import find_protocol

@@ -16,7 +16,7 @@ from mansard.core.errors import ModelError
 from mansard.core.formats.onnx import label_of
 from mansard.core.records import WHOLE
 from mansard.inference.preparing import PreparedPart, cut, prepare, write
-from mansard.inference.preparing.prepare import Calibrating
+from mansard.inference.preparing.networks import Calibrating
 from mansard.inference.preparing.samples import random_samples
 
 RANDOM = Calibrating(samples=lambda specs: random_samples(specs, 1))  # ranges of int8

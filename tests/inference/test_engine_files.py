@@ -34,8 +34,7 @@ from mansard.inference.engine_files import EngineFiles, FolderOutputs
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine, Built
 from mansard.inference.engines.tensorrt import messages
-from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial
-from mansard.inference.planning import make_plan
+from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial, make_plan
 from mansard.measuring.events import Done, Event, Row, started
 from mansard.measuring.instruments import Instruments
 from mansard.measuring.kind import Job
@@ -67,7 +66,7 @@ def build(model: str, **changes: object) -> BuildTrial:
 
 def plan_of(*trials: BuildTrial) -> BuildPlan:
     probe = find_engine("ort").probe()
-    return make_plan(BuildPlan, MACHINE, core_count_mode(1), trials, probe, None)
+    return make_plan(BuildPlan, MACHINE, core_count_mode(1), trials, probe.versions, None)
 
 
 class Builder:
@@ -386,7 +385,9 @@ def test_a_plan_has_the_gpu_as_it_is_before_the_mode_is_set() -> None:
     given = core_count_mode(1)
     unknown = {name: why for name, why in given.unknown.items() if name != "n_sms"}
     mode = msgspec.structs.replace(given, n_sms=8, unknown=unknown)
-    plan = make_plan(BuildPlan, MACHINE, mode, (build("a"),), find_engine("ort").probe(), ORIN)
+    plan = make_plan(
+        BuildPlan, MACHINE, mode, (build("a"),), find_engine("ort").probe().versions, ORIN
+    )
     assert plan.gpu == ORIN
     assert plan.gpu_in_mode == msgspec.structs.replace(ORIN, n_sms=8)
 

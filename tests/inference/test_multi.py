@@ -31,17 +31,17 @@ from mansard.inference.multi.gates import (
     Tally,
     Turns,
 )
-from mansard.inference.multi.plan import (
+from mansard.inference.multi.mappings import device_cpus
+from mansard.inference.multi.trial import MULTI
+from mansard.inference.multi.workers import SharedState, ThreadHand, Worker, move_to
+from mansard.inference.plan import (
     MultiNetwork,
     MultiPlan,
     MultiStage,
     MultiTrial,
-    device_cpus,
+    NetworkTrial,
+    make_plan,
 )
-from mansard.inference.multi.trial import MULTI
-from mansard.inference.multi.workers import SharedState, ThreadHand, Worker, move_to
-from mansard.inference.plan import NetworkTrial
-from mansard.inference.planning import make_plan
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
 from tests.inference.small_networks import trial, uniform, write
@@ -56,7 +56,7 @@ def plan(*trials: MultiTrial) -> MultiPlan:
     machine = identify()
     probe = find_engine("ort").probe()
     mode = core_count_mode(len(machine.cpus))
-    return make_plan(MultiPlan, machine, mode, trials, probe, None, profile="brief")
+    return make_plan(MultiPlan, machine, mode, trials, probe.versions, None, profile="brief")
 
 
 def multi(*networks: tuple[NetworkTrial, ...], device: str = "cpu", **changes: Any) -> MultiTrial:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import InputError, UsageError
-from mansard.inference.multi.plan import (
+from mansard.inference.multi.mappings import (
     MappedNetwork,
     Mapping,
     StagePlace,

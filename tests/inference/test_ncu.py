@@ -23,7 +23,7 @@ from mansard.inference.counters.ncu import (
     listed_metrics,
     refusal_of,
 )
-from mansard.inference.counters.plan import CounterTrial
+from mansard.inference.plan import CounterTrial
 from tests.inference.ncu_stand_in import NAMES, VERSION, write_ncu
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from mansard.core.records import CHAIN_LENGTHS, chain_length, chain_name
-from mansard.inference.preparing.chains import write_chains
+from mansard.inference.preparing.writing import write_chains
 from tests.inference.preparing_models import prepared
 
 

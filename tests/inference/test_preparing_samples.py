@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from mansard.core.errors import InputError, StorageError, UsageError
-from mansard.inference.accuracy.batches import batches, read_labels
+from mansard.inference.accuracy import batches, read_labels
 from mansard.inference.npz import read_arrays
 from mansard.inference.plan import InputSpec
 from mansard.inference.preparing.datasets import find_dataset, spread_indexes

@@ -27,8 +27,12 @@ from mansard.device.totals import Total
 from mansard.inference.programs import supervisor
 from mansard.inference.programs.execution import Execution, ProgramFailed, execute
 from mansard.inference.programs.metric import MetricReader, compile_metric
-from mansard.inference.programs.plan import ProgramPlan, ProgramTrial, program_protocol
-from mansard.inference.programs.planning import make_program_trial
+from mansard.inference.programs.plan import (
+    ProgramPlan,
+    ProgramTrial,
+    make_program_trial,
+    program_protocol,
+)
 from mansard.inference.programs.supervisor import is_busy
 from mansard.inference.programs.trial import Passing, measure_program
 from mansard.inference.programs.windows import encode_window, read_windows

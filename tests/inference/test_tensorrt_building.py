@@ -15,8 +15,7 @@ from mansard.core.records import EngineBuild
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE
-from mansard.inference.plan import BuildPlan, BuildSettings, ShapeRange
-from mansard.inference.planning import make_plan
+from mansard.inference.plan import BuildPlan, BuildSettings, ShapeRange, make_plan
 from mansard.measuring.events import Row
 from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
@@ -259,7 +258,7 @@ def test_a_run_of_builds_has_rows_of_the_real_builder(bench: Bench) -> None:
     assert probe.providers is None  # nothing can run: there is no GPU, or no package to call it by
     good = make_trial(dense(bench.folder / "dense.onnx"), FOR_86)
     half = make_trial("dense.onnx", FOR_86, precision="fp16", engine_file="half.engine")
-    plan = make_plan(BuildPlan, machine, mode, (good, half), probe, None)
+    plan = make_plan(BuildPlan, machine, mode, (good, half), probe.versions, None)
     job = Job(plan=plan, missing=tuple(each.trial_id for each in plan.trials), read_back=mode)
     bench.into.mkdir()
     measurer = LocalMeasurer(files=bench.folder, outputs=bench.into)

@@ -67,10 +67,10 @@ from mansard.estimator import Settings as Settings
 from mansard.estimator import totals as totals
 from mansard.estimator.export import ExportRequest as ExportRequest
 from mansard.estimator.export import export as export
-from mansard.inference.multi.plan import MappedNetwork as MappedNetwork
-from mansard.inference.multi.plan import Mapping as Mapping
-from mansard.inference.multi.plan import StagePlace as StagePlace
-from mansard.inference.multi.plan import read_mappings as read_mappings
+from mansard.inference.multi.mappings import MappedNetwork as MappedNetwork
+from mansard.inference.multi.mappings import Mapping as Mapping
+from mansard.inference.multi.mappings import StagePlace as StagePlace
+from mansard.inference.multi.mappings import read_mappings as read_mappings
 from mansard.inference.plan import BuildSettings as BuildSettings
 from mansard.microbench.kernel import find_kernel as find_kernel
 from mansard.scheduler.rescheduling import NetworkState as NetworkState

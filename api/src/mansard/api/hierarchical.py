@@ -35,8 +35,7 @@ if TYPE_CHECKING:
         Objective,
     )
     from mansard.analytics.decisions.offload.samples import LabelledSamples
-    from mansard.inference.accuracy.plan import PreparedSamples
-    from mansard.inference.plan import NetworkTrial
+    from mansard.inference.plan import NetworkTrial, PreparedSamples
 
 _BATCH = 16  # of samples that are fed at once; where a file's own is another, that
 
@@ -51,7 +50,7 @@ def network_outputs(
     ModelError, InputError, MeasurementError.
     """
     from mansard.analytics.decisions.offload.samples import are_probabilities, two_largest
-    from mansard.inference.accuracy.batches import read_labels
+    from mansard.inference.accuracy import read_labels
     from mansard.inference.engines import find_engine
 
     models = [name for name in (local, remote) if name is not None]
@@ -123,10 +122,10 @@ def _answer(
 ) -> None:
     """Send the ``reduced`` scores of each batch, or the error: a crash ends this process alone."""
     from mansard.analytics.decisions.offload.samples import reduced
-    from mansard.inference.accuracy.batches import run_samples
+    from mansard.inference.accuracy import run_samples
     from mansard.inference.engines import find_engine
     from mansard.inference.inputs import make_inputs
-    from mansard.inference.planning import SEED
+    from mansard.inference.plan import SEED
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the first process, which ends this
     try:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mansard.analytics.models.predict.memory_use import MemoryTraffic
     from mansard.analytics.models.predict.parts import PartSum, PartTimes
     from mansard.core.records import EngineBuild
-    from mansard.inference.multi.plan import Mapping
+    from mansard.inference.multi.mappings import Mapping
     from mansard.sweeps.sweep import DryRun, SweepRequest
 
 

@@ -25,7 +25,7 @@ from mansard.core.precision import parse_precision
 from mansard.core.records import Accelerator, MultiRun, NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
 from mansard.core.storage.files import make_folder
-from mansard.inference.multi.plan import MappedNetwork, Mapping, StagePlace
+from mansard.inference.multi.mappings import MappedNetwork, Mapping, StagePlace
 from mansard.sweeps.mappings import MultiRequest
 from mansard.sweeps.reporter import SILENT, Reporter
 

@@ -1,9 +1,9 @@
-"""What to pass where sizes are missing: advice that was followed once before it is given.
+"""Which options to pass where sizes are missing; advice is tried before it is given.
 
-Sizes that depend on data come to light one behind another, some contradict each other, and
-lengths may be what an integer input holds. So the network is inferred with what would be
-advised, with one number for all that is open, until nothing is missing; what leads there is the
-advice. A network of which nothing here leads there keeps the message that it has.
+Unknown sizes appear one after another, some contradict each other, and a length may be the value of
+an integer input. So shapes are inferred with the options that would be advised, with one number for
+everything that is open, until nothing is missing; the options that succeed are the advice. Where
+none succeed, the original message stays.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ALLOW = "score with --allow-unknown to leave the layers behind them out visibly
 
 
 class _Attempt(msgspec.Struct):
-    """What was added to ``given``: dimensions of inputs, and what depends on data."""
+    """What was added to ``given``: dimensions of inputs, and sizes that depend on data."""
 
     given: Given
     size: int  # for all that is open
@@ -51,19 +51,19 @@ class _Attempt(msgspec.Struct):
 def advise_sizes(
     error: MissingDimensionsError, model: Model, given: Given, prepared: Prepared
 ) -> ModelError:
-    """The error for dimensions of inputs, with all that is asked for once they are given."""
+    """The error for missing dimensions of inputs, with every option that is then needed."""
     # A size that is too large for a list of axes leaves nothing open.
     attempts = list(_attempts(model, given, prepared))
-    attempts = [each for each in attempts if not each.is_stuck] or attempts[:1]
-    attempt = max(attempts, key=lambda each: len(_flags(each)), default=None)
+    attempts = [candidate for candidate in attempts if not candidate.is_stuck] or attempts[:1]
+    attempt = max(attempts, key=lambda candidate: len(_flags(candidate)), default=None)
     if attempt is not None:
         # How many dimensions something has may follow from the length of a list.
-        kinds = [each.open_dims.keys() for each in attempts if each.open_dims]
+        kinds = [candidate.open_dims.keys() for candidate in attempts if candidate.open_dims]
         common = set.intersection(*map(set, kinds)) if kinds else set()
         attempt.varying.update(
             op_type
-            for each in attempts
-            for name, (op_type, _) in each.open_dims.items()
+            for candidate in attempts
+            for name, (op_type, _) in candidate.open_dims.items()
             if name not in common
         )
     if attempt is None:
@@ -71,8 +71,8 @@ def advise_sizes(
     flags_of_inputs = _with_batch(attempt, model, prepared)
     if flags_of_inputs == error.flags and not _flags(attempt):
         return error
-    found = ", ".join(f"{name!r} ({op_type})" for name, (op_type, _) in attempt.open_dims.items())
-    also = f"; then sizes that depend on data: {found}" if found else ""
+    later = ", ".join(f"{name!r} ({op_type})" for name, (op_type, _) in attempt.open_dims.items())
+    also = f"; then sizes that depend on data: {later}" if later else ""
     flags = " ".join(dict.fromkeys([*flags_of_inputs.values(), *_flags(attempt)]))
     return ModelError(f"{error.what}{also}", where=error.where, fix=f"pass {flags}")
 
@@ -99,9 +99,11 @@ def _with_batch(attempt: _Attempt, model: Model, prepared: Prepared) -> dict[str
 def advise_shapes(
     error: ModelError, model: Model, given: Given, prepared: Prepared, network: InferredNetwork
 ) -> ModelError:
-    """The error for shapes that depend on data, with every way that leads to a score."""
+    """The error for shapes that depend on data, with every set of options that gives a score."""
     ways = [f"--value '{name}={value}'" for name, value in _values(model, given, prepared, network)]
-    attempts = [each for each in _attempts(model, given, prepared) if not each.is_stuck]
+    attempts = [
+        candidate for candidate in _attempts(model, given, prepared) if not candidate.is_stuck
+    ]
     flags = Counter(tuple(_flags(attempt)) for attempt in attempts)
     # Sizes that fit by chance alone do not fit another number.
     ways += [" ".join(way) for way, count in flags.most_common(1) if count >= _LEAST or not ways]
@@ -119,7 +121,7 @@ def advise_shapes(
 
 
 def _attempts(model: Model, given: Given, prepared: Prepared) -> Iterator[_Attempt]:
-    """What completes ``given``, with each of a few sizes for all that is open."""
+    """Completions of ``given``, with a few different sizes for everything that is open."""
     dimensions = find_dimensions(model, given)
     lists = {
         dims[0].symbol
@@ -135,7 +137,7 @@ def _attempts(model: Model, given: Given, prepared: Prepared) -> Iterator[_Attem
 
 
 def _complete(attempt: _Attempt, model: Model, prepared: Prepared) -> bool:
-    """Add what is missing, round by round; whether nothing is missing in the end."""
+    """Add what is missing, round by round; returns whether nothing is missing in the end."""
     for _ in range(_MOST_ROUNDS):
         try:
             network = _inferred(model, _stated(attempt), prepared)
@@ -173,7 +175,7 @@ def _stated(attempt: _Attempt) -> Given:
 
 
 def _open_names(attempt: _Attempt) -> list[str]:
-    """The open dimensions by their places, or by a pattern where an operator has many."""
+    """The open dimensions by position, or as a pattern where an operator has many."""
     counts = Counter(op_type for op_type, _ in attempt.open_dims.values())
     names = (
         f"{op_type}:*" if counts[op_type] > _MOST_NAMES or op_type in attempt.varying else name
@@ -194,7 +196,7 @@ def _flags(attempt: _Attempt) -> list[str]:
 def _values(
     model: Model, given: Given, prepared: Prepared, network: InferredNetwork
 ) -> Iterator[tuple[str, int]]:
-    """An integer input that all open sizes follow from, and a number that it may hold."""
+    """Integer inputs that all open sizes follow from, each with a number that it may have."""
     makers = {name: node for node in all_nodes(model.nodes) for name in node.outputs}
     waiting = [
         tensor.name

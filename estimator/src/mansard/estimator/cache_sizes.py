@@ -1,4 +1,4 @@
-"""What a decoder's attention tells of its caches: the width of a head, and how full a buffer is."""
+"""Sizes of a decoder's caches from its attention: the width of a head, and how full a buffer is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mansard.estimator.tensors import Node, Tensor, walk
 
 
 def with_head_widths(model: Model, caches: Caches, given: Given) -> Given:
-    """``given`` with the last dimension of caches that an attention's other operands determine.
+    """``given`` with the head widths of caches that other operands of the attention determine.
 
     ONNX Runtime GenAI leaves it open, as ``kv_cache_dim``.
     """
@@ -41,7 +41,7 @@ def with_head_widths(model: Model, caches: Caches, given: Given) -> Given:
 def _head_width(
     model: Model, at: int, node: ModelNode, cache: DecoderCache, given: Given
 ) -> int | None:
-    """Elements of a row of the cache, from what the nodes before the attention compute."""
+    """The width of a cache's rows, inferred from the nodes before the attention."""
     head = msgspec.structs.replace(model, nodes=model.nodes[:at])
     dimensions = find_dimensions(head, given)
     # Whatever is still open has no part in the width of a head.
@@ -74,9 +74,9 @@ def _width_of(node: ModelNode, tensors: Mapping[str, Tensor], cache: DecoderCach
 
 
 class FullCaches(msgspec.Struct, frozen=True):
-    """Buffers of which nothing says how full they are: ``values`` make them count as full.
+    """What to assume for cache buffers of unknown fill: ``values`` make them count as full.
 
-    ``notes`` say what was assumed; that of a cache that grows is no upper bound.
+    ``notes`` say what was assumed; for a cache that grows it is no upper bound.
     """
 
     values: Mapping[str, Value]
@@ -85,7 +85,7 @@ class FullCaches(msgspec.Struct, frozen=True):
 
 
 def find_full_caches(model: Model, caches: Caches, network: InferredNetwork) -> FullCaches:
-    """What to assume of the attention nodes whose number of keys depends on data."""
+    """What to assume for attention nodes whose number of keys depends on data."""
     values: dict[str, Value] = {}
     bounds: dict[str, int] = {}
     notes: dict[str, None] = {}
@@ -123,9 +123,9 @@ def find_full_caches(model: Model, caches: Caches, network: InferredNetwork) -> 
 
 
 def _attentions(network: InferredNetwork) -> Iterator[Node]:
-    for each in walk(network.nodes):
-        node = each.node
-        is_known = node.unknown_input is None and each.is_taken
+    for instance in walk(network.nodes):
+        node = instance.node
+        is_known = node.unknown_input is None and instance.is_taken
         if is_known and (node.domain, node.op_type) in ATTENTION:
             yield node
 

@@ -1,4 +1,4 @@
-"""A decoder's key and value caches, found in the graph: where they come in, grow and go out.
+"""A decoder's key and value caches in the graph: where they come in, grow and go out.
 
 A cache is an input of the network that an operator extends by new tokens and that the
 network returns: Concat, an attention operator with past and present, or a scatter into a
@@ -26,11 +26,11 @@ _MS = "com.microsoft"
 # "concat": into a longer tensor. "attention": by the operator that reads it. "scatter": into a
 # buffer, in place by definition. "overwrite": rows of a buffer, which the file copies.
 Growth = Literal["concat", "attention", "scatter", "overwrite"]
-Standing = Mapping[int, frozenset[str]]  # names of inputs by the index of a node
+InPlaceInputs = Mapping[int, frozenset[str]]  # names of inputs by the index of a node
 
 
 class AttentionPlaces(msgspec.Struct, frozen=True):
-    """Where an attention operator has its caches, and what tells how much of them is valid.
+    """The positions of an attention operator's caches, and of the inputs with their lengths.
 
     ``pairs``: (input, output) of keys and of values, whose tokens stand along ``axis``.
     ``lengths``: inputs that say how many keys there are, by what they count.
@@ -82,12 +82,12 @@ class DecoderCache(msgspec.Struct, frozen=True):
 class Caches(msgspec.Struct, frozen=True):
     """All caches of a network.
 
-    ``standing``: by node, the inputs that stand in its output already where caches grow
-    in place, so that they are neither read nor written.
+    ``in_place``: inputs that a node's output already contains where caches grow in place, by the
+    node's index; they are neither read nor written.
     """
 
     caches: tuple[DecoderCache, ...] = ()
-    standing: Standing = {}
+    in_place: InPlaceInputs = {}
 
     def of(self, past: str) -> DecoderCache | None:
         return next((cache for cache in self.caches if cache.past == past), None)
@@ -97,7 +97,7 @@ NO_CACHES = Caches()
 
 
 def find_caches(model: Model, constants: Mapping[str, Tensor]) -> Caches:
-    """The caches that the graph extends and returns; ``constants``: what no data reaches."""
+    """The caches that the graph extends and returns; ``constants``: tensors independent of data."""
     walk = _Walk(model, constants)
     walk.graph(model.nodes)
     outputs = {output.name for output in model.outputs}
@@ -124,23 +124,23 @@ def find_caches(model: Model, constants: Mapping[str, Tensor]) -> Caches:
         )
         for number in sorted(proven)
     )
-    standing = {
+    in_place = {
         index: frozenset(names)
-        for index, (names, numbers) in walk.standing.items()
+        for index, (names, numbers) in walk.in_place.items()
         if numbers <= proven
     }
-    return Caches(caches, standing)
+    return Caches(caches, in_place)
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """What a name shows of an input: which of its axes stand where; None: not known."""
+    """The input that a tensor shows, and the order of its axes; None: not known."""
 
     name: str
     axes: tuple[int | None, ...] | None
 
 
 class _Walk:
-    """One pass over the nodes: what shows an input, and what shows a cache that has grown."""
+    """One pass over the nodes: which tensors show an input, or a cache that has grown."""
 
     def __init__(self, model: Model, constants: Mapping[str, Tensor]) -> None:
         self._constants = constants
@@ -155,7 +155,7 @@ class _Walk:
         self.grown: dict[str, tuple[int, ...]] = {}  # numbers of growths, by the tensor
         self.rows: dict[str, tuple[int, ...]] = {}  # growths, by the tensor of new rows
         self.roots: dict[str, str] = {}  # what a name shows, seen otherwise
-        self.standing: dict[int, tuple[set[str], set[int]]] = {}
+        self.in_place: dict[int, tuple[set[str], set[int]]] = {}
         self.attended: set[int] = set()  # growths that a product of computed tensors reads
         self._carried: dict[str, set[int]] = {}
 
@@ -192,7 +192,7 @@ class _Walk:
             # Keys and values in one tensor: both parts have grown in it.
             numbers = tuple(n for name in node.inputs for n in self.grown[name])
             self.grown[node.outputs[0]] = numbers
-            self.standing[node.index] = set(node.inputs), set(numbers)
+            self.in_place[node.index] = set(node.inputs), set(numbers)
         elif len(node.inputs) > 1 and len(from_input) == 1:
             axis = node.attributes.get("axis")
             if isinstance(axis, int):
@@ -204,19 +204,19 @@ class _Walk:
     def _grow(
         self, node: ModelNode, past: int, present: int, axis: int | None, growth: Growth
     ) -> None:
-        """An operator extends the input at ``past``; ``axis`` is that of the operator's input."""
+        """Note that an operator extends its input ``past`` along ``axis``."""
         if present >= len(node.outputs) or not node.outputs[present]:
             return
         source, number = self.sources[node.inputs[past]], len(self.growths)
         if source.axes is None or axis is None or not -len(source.axes) <= axis < len(source.axes):
-            own = None
+            cache_axis = None
         else:
-            own = source.axes[axis]
+            cache_axis = source.axes[axis]
         made = node.outputs[present]
-        self.growths.append(DecoderCache(source.name, made, own, node.index, growth))
+        self.growths.append(DecoderCache(source.name, made, cache_axis, node.index, growth))
         self.grown[made] = (number,)
         self._carried[node.outputs[present]] = {number}
-        names, numbers = self.standing.setdefault(node.index, (set(), set()))
+        names, numbers = self.in_place.setdefault(node.index, (set(), set()))
         names.add(node.inputs[past])
         numbers.add(number)
 
@@ -237,11 +237,11 @@ class _Walk:
             numbers = self.grown[name]
             if node.op_type == "Slice":
                 self._note_window(node, numbers)
-                self.standing[node.index] = {name}, set(numbers)
+                self.in_place[node.index] = {name}, set(numbers)
             self.grown.update((out, numbers) for out in node.outputs if out)
 
     def _note_window(self, node: ModelNode, numbers: tuple[int, ...]) -> None:
-        """The last rows of a cache are returned: a sliding window."""
+        """Note that only the last rows of a cache are returned: a sliding window."""
         starts = self._ints(node, 1, "starts")
         if starts is None or len(starts) != 1 or starts[0] >= 0:
             return
@@ -280,7 +280,7 @@ class _Walk:
         return tuple(map(int, held.value.flat))
 
     def _carry(self, node: ModelNode) -> None:
-        """Which growths a product of two computed tensors reads in the end: these are attended."""
+        """Mark the growths that a product of two computed tensors reads: these are attended to."""
         carried: set[int] = set()
         for name in node.inputs:
             carried |= self._carried.get(name, set())
@@ -298,12 +298,12 @@ _INDEXES = frozenset({"bool", "int16", "int32", "int64", "string", "uint16", "ui
 
 
 def may_be_cache(dtype: ElementType, rank: int) -> bool:
-    """Whether keys or values could be of this type and rank."""
+    """Whether a tensor of this type and rank could be keys or values."""
     return rank >= 3 and dtype.name not in _INDEXES
 
 
 def is_buffer(model: Model, cache: DecoderCache) -> bool:
-    """Whether a cache has a fixed length: it goes out as long as it came in."""
+    """Whether a cache has a fixed length: its output is as long as its input."""
     node = node_of(model, cache)
     if cache.growth in ("scatter", "overwrite") or node.op_type == "SparseAttention":
         return True
@@ -320,12 +320,12 @@ def node_of(model: Model, cache: DecoderCache) -> ModelNode:
 
 
 def is_ring(node: ModelNode) -> bool:
-    """Whether the cache of an attention holds its window alone."""
+    """Whether an attention's cache holds only the window."""
     return bool(node.attributes.get("sliding_window_cache"))
 
 
 def _keeps_length(model: Model, cache: DecoderCache) -> bool:
-    """Of a GroupQueryAttention, which decides at run time: a fixed length, or one name for both."""
+    """Whether a GroupQueryAttention's cache has a fixed length, or one name at both ends."""
     before = next((s.dimensions for s in model.inputs if s.name == cache.past), None) or ()
     after = next((o.dimensions for o in model.outputs if o.name == cache.present), None) or ()
     if cache.axis is None or cache.axis >= len(before):
@@ -340,7 +340,7 @@ _SAME_NUMBER = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 
 
 def same_numbers(model: Model) -> dict[str, str]:
-    """Tensors that hold the numbers of an input, by name: the input's name."""
+    """The name of the input whose numbers a tensor holds, by the tensor's name."""
     shown = {source.name: source.name for source in model.inputs}
     for node in model.nodes:
         if node.op_type in _SAME_NUMBER and node.inputs and node.inputs[0] in shown:

@@ -9,7 +9,7 @@ FLOP_PER_FUNCTION = 1  # exp, log, tanh, erf, sqrt, … : counted apart, weighed
 
 
 class Cost(msgspec.Struct, frozen=True, gc=False):
-    """What one node does. Costs add up field by field; ``Cost()`` is nothing at all.
+    """The cost of one node. Costs are added field by field; ``Cost()`` is zero.
 
     ``macs``: multiply-adds of convolutions, matrix products, recurrent layers and
     attention; nothing else counts here. ``simple``: single additions,
@@ -26,7 +26,7 @@ class Cost(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def multiply_add_flop(self) -> int:
-        """Work of the multiply-adds alone."""
+        """Work of the multiply-adds only."""
         return FLOP_PER_MAC * self.macs
 
     @property
@@ -48,7 +48,7 @@ class Cost(msgspec.Struct, frozen=True, gc=False):
         )
 
     def __mul__(self, times: int) -> Cost:
-        """The same cost ``times`` times over."""
+        """The cost of ``times`` such nodes."""
         return Cost(
             self.macs * times,
             self.simple * times,
@@ -86,7 +86,7 @@ class Forward(msgspec.Struct, frozen=True, gc=False):
 
 
 class Counts(msgspec.Struct, frozen=True, gc=False):
-    """The counts of a node: ``forward``, ``backward`` and ``update`` apart."""
+    """The counts of a node, separately for ``forward``, ``backward`` and ``update``."""
 
     forward: Cost = NOTHING
     backward: Cost = NOTHING
@@ -110,7 +110,7 @@ class Counts(msgspec.Struct, frozen=True, gc=False):
         )
 
     def times(self, runs: int) -> Counts:
-        """The same node ``runs`` times over; its weights are still updated once."""
+        """The counts of ``runs`` runs of the node; its weights are still updated once."""
         return Counts(
             self.forward * runs,
             self.backward * runs,

@@ -1,4 +1,4 @@
-"""A decoder's two phases: prefill reads a prompt, decode makes one token from a cache.
+"""A decoder's two phases: prefill reads a prompt, decode generates one token from a cache.
 
 Both are the same network with other dimensions. Which dimension is the new tokens and
 which the cached ones follows from its inputs: the caches that the graph extends
@@ -46,7 +46,7 @@ _FLAGS = frozenset({"bool", "int32", "int64"})
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """One call of a decoder: ``n_new`` tokens are read, after ``n_cached`` others."""
+    """One call of a decoder: it reads ``n_new`` tokens after ``n_cached`` earlier ones."""
 
     n_new: int
     n_cached: int
@@ -61,9 +61,9 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 def with_stage(loaded: Loaded, given: Given, stage: Stage) -> tuple[Given, tuple[str, ...]]:
-    """``given`` with the sizes and values of ``stage``, and notes on what was given otherwise.
+    """``given`` with the sizes and values of ``stage``, and notes where ``given`` differs.
 
-    What is given wins. Inputs from an encoder have lengths of their own, which stay open.
+    ``given`` takes precedence. Inputs from an encoder have lengths of their own, which stay open.
     Raises UsageError where the network does not look like a decoder with a cache.
     """
     with naming_model(loaded.where):
@@ -102,7 +102,7 @@ class _Roles:
         self._check()
 
     def sizes(self, stage: Stage) -> dict[str, int]:
-        """Sizes of the open dimensions by name; raises UsageError where fixed ones contradict."""
+        """Sizes of the open dimensions by name; raises UsageError where fixed ones differ."""
         for name, size in self._fixed_new.items():
             if size != stage.n_new:
                 raise UsageError(
@@ -128,32 +128,32 @@ class _Roles:
         return sizes | dict.fromkeys(others, stage.n_all)
 
     def values(self, stage: Stage, batch: int) -> dict[str, Value]:
-        """What inputs hold that tell how many keys there are."""
+        """The values of inputs that say how many keys there are."""
         meanings = {
             "past": stage.n_cached,
             "total": stage.n_all,
             "total of each": stage.n_all,
             "last of each": stage.n_all - 1,
         }
-        found: dict[str, int] = {}
+        inputs: dict[str, int] = {}
         for source in self._model.inputs:
             rank = len(source.dimensions or ()) if source.dimensions is not None else 9
             if source.dtype is None or source.dtype.name not in _FLAGS or rank > 1:
                 continue
             if source.dtype.name == "bool" and _USES_CACHE.search(source.name):
-                found[source.name] = int(stage.n_cached > 0)
+                inputs[source.name] = int(stage.n_cached > 0)
             elif _TOTAL_LENGTH.search(source.name):
-                found[source.name] = stage.n_all
+                inputs[source.name] = stage.n_all
             elif _PAST_LENGTH.search(source.name):
-                found[source.name] = stage.n_cached
-        found |= {name: meanings[what] for name, what in _length_inputs(self._model).items()}
+                inputs[source.name] = stage.n_cached
+        inputs |= {name: meanings[what] for name, what in _length_inputs(self._model).items()}
         ranks = {source.name: source.dimensions or () for source in self._model.inputs}
         # A single number would make an open list of lengths one long.
         return {
             name: (value,) * batch
             if any(not isinstance(size, int) for size in ranks[name])
             else value
-            for name, value in found.items()
+            for name, value in inputs.items()
         }
 
     def _sort(self, source: ModelInput, dims: tuple[InputDimension, ...]) -> None:
@@ -208,7 +208,7 @@ class _Roles:
         self.batch |= {dim.symbol for dim in dims if dim.fixed is None} - self._computed.keys()
 
     def _open(self, dims: Iterable[InputDimension]) -> set[str]:
-        """Symbols that are open, no batch, and no expression of others."""
+        """Symbols that are open, not the batch, and not expressions of others."""
         batch = self.batch | (
             frozenset() if self._dimensions.is_batch_guessed else self._dimensions.batch_symbols
         )
@@ -222,7 +222,7 @@ class _Roles:
         self.batch -= self._new | self._masked
         new = self._new - self._cached.keys() or self._fixed_new
         cached = self._cached or self._fixed_caches
-        missing = [what for what, found in (("cached", cached), ("new", new)) if not found]
+        missing = [what for what, is_found in (("cached", cached), ("new", new)) if not is_found]
         if missing:
             raise UsageError(
                 "the network does not look like a decoder: no dimension of "
@@ -242,7 +242,7 @@ class _Roles:
         return n_rows if window is None else min(n_rows, window)
 
     def _window(self, cache: DecoderCache) -> int | None:
-        """The most rows that a cache keeps; None where that is all, or not in the file."""
+        """The most rows that a cache keeps; None where it keeps all, or the file does not say."""
         node = node_of(self._model, cache)
         names = {dim.symbol for dim in self._dimensions.by_input[cache.past]}
         if is_ring(node) or any(map(_SLIDING.search, names)):
@@ -253,13 +253,13 @@ class _Roles:
 
 
 def _length_inputs(model: Model) -> Mapping[str, str]:
-    """Inputs of the network that tell an attention its number of keys, by what they count."""
+    """Inputs of the network with an attention's number of keys, and what each counts."""
     shown = same_numbers(model)
-    found: dict[str, str] = {}
+    lengths: dict[str, str] = {}
     for node in model.nodes:
         places = ATTENTION.get((node.domain, node.op_type))
         for what, position in places.lengths.items() if places is not None else ():
             name = node.inputs[position] if position < len(node.inputs) else ""
             if name in shown:
-                found[shown[name]] = what
-    return found
+                lengths[shown[name]] = what
+    return lengths

@@ -41,8 +41,8 @@ _counts_of = attrgetter(*LAYER_COUNTS)
 class ConstantRows:
     """Rows of nodes that cost nothing, constants and shape arithmetic, by the node's index.
 
-    In an exported transformer they are nine of ten. They stay the same for all
-    dimensions, so that a model that is scored again finds them here.
+    In an exported transformer they are nine of ten nodes. They are the same for all dimensions, so
+    they are reused when the model is scored again.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class ConstantRows:
         self._circumstances: object = None
 
     def begin(self, kernels: Kernels, precision: Precision | None) -> None:
-        """Forget the rows of a score in other circumstances."""
+        """Drop the stored rows unless this score has the same precision and reasons as the last."""
         # Reasons are part of a row; they differ only where a count is missing.
         form = precision.name if precision is not None else None
         circumstances = form, kernels.fused_reason, kernels.cached_reason
@@ -59,25 +59,25 @@ class ConstantRows:
             self._rows.clear()
 
     def row(self, instance: NodeInstance, runs: int, context: ScoreContext) -> LayerScore:
-        """The row of a node that costs nothing; ``begin`` comes first."""
+        """The row of a node that costs nothing; call ``begin`` first."""
         index, kernels = instance.node.index, context.kernels
-        moved, found = kernels.moved.get(index), self._rows.get(index)
+        moved, stored = kernels.moved.get(index), self._rows.get(index)
         if (
-            found is None
-            or found.fused_group != (None if moved is None else moved.group)
-            or found.runs != runs
-            or found.scope != instance.scope
-            or (index in kernels.cached) != (found.cached_traffic_bytes is not None)
+            stored is None
+            or stored.fused_group != (None if moved is None else moved.group)
+            or stored.runs != runs
+            or stored.scope != instance.scope
+            or (index in kernels.cached) != (stored.cached_traffic_bytes is not None)
         ):
-            found = _known_row(instance, runs, None, _NO_COUNTS, context)
-            self._rows[index] = found
-        return found
+            stored = _known_row(instance, runs, None, _NO_COUNTS, context)
+            self._rows[index] = stored
+        return stored
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """The rows of the nodes, of branches that are not taken, and what the whole takes.
+    """The rows of the nodes, those of branches that are not taken, and the network's memory.
 
-    In training ``memory`` knows the peak of a step only.
+    In training ``memory`` has the peak of a step only.
     """
 
     layers: tuple[LayerScore, ...]
@@ -97,21 +97,21 @@ def score_layers(
     """One row for each node, in the file's order.
 
     ``inputs`` and ``outputs``: the network's input tensors, and the names of its outputs.
-    ``constant_rows`` keeps rows that cost nothing from one score of the model to the next.
+    ``constant_rows``: rows that cost nothing, reused from one score of the model to the next.
 
     Raises ModelError that lists every operator without a formula and every shape
     that cannot be known, unless ``allow_unknown``.
     """
     instances = list(walk(nodes))
-    operators = find_operators(each.node for each in instances)
-    taken = [each for each in instances if each.is_taken]
+    operators = find_operators(instance.node for instance in instances)
+    taken = [instance for instance in instances if instance.is_taken]
     if not settings.allow_unknown:
-        check_complete([each.node for each in taken], operators)
+        check_complete([instance.node for instance in taken], operators)
     kernels = find_kernels(nodes, inputs, outputs, operators, settings, caches)
     context = make_context(taken, operators, kernels, settings, caches)
     rows = _rows(taken, context, constant_rows)
     _check_sums(rows)
-    others = [each for each in instances if not each.is_taken]
+    others = [instance for instance in instances if not instance.is_taken]
     alternatives: tuple[LayerScore, ...] = ()
     if others:
         other_context = make_context(others, operators, kernels, settings, caches)
@@ -134,7 +134,7 @@ def score_layers(
 
 
 def _check_sums(rows: Sequence[LayerScore]) -> None:
-    """Raise ModelError where a sum, which is stored as well, does not fit a record."""
+    """Raise ModelError where a sum over all rows does not fit a record."""
     # Constants and views, most rows of an exported network, add nothing.
     counted = [
         _counts_of(row)
@@ -150,7 +150,7 @@ def _check_sums(rows: Sequence[LayerScore]) -> None:
 
 
 def main_precision(layers: Iterable[LayerScore]) -> str:
-    """The precision in which most multiply-adds are done; without any, most layers."""
+    """The precision of most multiply-adds, or of most layers where there are none."""
     macs: Counter[str] = Counter()
     for layer in layers:
         # A layer counts a little too, for networks without multiply-adds.
@@ -163,35 +163,35 @@ def _rows(
 ) -> tuple[LayerScore, ...]:
     constant_rows.begin(context.kernels, context.settings.precision)
     passes: dict[int, list[NodeInstance]] = {}
-    for each in instances:
-        passes.setdefault(each.node.index, []).append(each)
+    for instance in instances:
+        passes.setdefault(instance.node.index, []).append(instance)
     return tuple([_row(passes[index], context, constant_rows) for index in sorted(passes)])
 
 
 def _row(
     passes: list[NodeInstance], context: ScoreContext, constant_rows: ConstantRows
 ) -> LayerScore:
-    """The row of a node, its passes added up; one that is unknown makes it unknown."""
+    """The row of a node, summed over its passes; unknown if one of them is."""
     first, is_one = passes[0], len(passes) == 1
     node = first.node
-    runs = first.runs if is_one else sum(each.runs for each in passes)
+    runs = first.runs if is_one else sum(instance.runs for instance in passes)
     weights = context.weights.get(node.index, NO_WEIGHTS)
     if (
         weights is NO_WEIGHTS
         and node.is_constant
-        and (is_one or all(each.node.is_constant for each in passes))
+        and (is_one or all(instance.node.is_constant for instance in passes))
     ):
         return constant_rows.row(first, runs, context)
     operator = context.operators[node.domain, node.op_type]
-    reason = next(filter(None, (_unknown_reason(each.node) for each in passes)), None)
+    reason = next(filter(None, (_unknown_reason(instance.node) for instance in passes)), None)
     if reason is None and operator is None:
         reason = "the operator has no formula"
     if reason is not None:
         return _unknown_row(first, runs, reason, context)
     total = _NO_COUNTS
-    for each in passes:
+    for instance in passes:
         try:
-            counts = raising_model_error(_counts, each.node, operator, weights, context)
+            counts = raising_model_error(_counts, instance.node, operator, weights, context)
         except RefusedError as error:
             if not context.settings.allow_unknown:
                 raise
@@ -200,7 +200,7 @@ def _row(
             total = counts
         else:
             # A weight is updated once, however often it is used.
-            total = replace(total, update=NOTHING) + counts.times(each.runs)
+            total = replace(total, update=NOTHING) + counts.times(instance.runs)
     return _known_row(first, runs, operator, total, context, weights)
 
 
@@ -219,10 +219,10 @@ def _counts(
     if operator is None or node.is_constant:
         return _NO_COUNTS
     precision, training = context.settings.precision, context.training
-    standing = context.standing.get(node.index)
+    in_place = context.in_place.get(node.index)
     # A node whose output grows in place moves less than others like it.
-    known = None if standing is not None else context.forward.get(node.alike)
-    plain = known or _forward(node, operator, context, standing)
+    cached = None if in_place is not None else context.forward.get(node.alike)
+    plain = cached or _forward(node, operator, context, in_place)
     forward, backward, update = plain.cost, NOTHING, NOTHING
     if context.settings.phase == "training":
         optimizer = context.settings.optimizer
@@ -238,10 +238,10 @@ def _counts(
 
 
 def _forward(
-    node: Node, operator: Operator, context: ScoreContext, standing: frozenset[str] | None
+    node: Node, operator: Operator, context: ScoreContext, in_place: frozenset[str] | None
 ) -> Forward:
     precision = context.settings.precision
-    cost = operator.cost(node) + traffic(node, operator, precision, standing)
+    cost = operator.cost(node) + traffic(node, operator, precision, in_place)
     for position in operator.operands if cost.macs else ():
         tensor = node.optional(position)
         if tensor is not None and tensor.dtype.name in ("string", "bool"):
@@ -249,10 +249,10 @@ def _forward(
                 f"multiplies {tensor.name!r}, which is {tensor.dtype.name}",
                 "the file is broken; export it again",
             )
-    found = Forward(cost, input_bytes(node, precision), write_bytes(node, precision))
-    if node.alike >= 0 and standing is None:
-        context.forward[node.alike] = found
-    return found
+    forward = Forward(cost, input_bytes(node, precision), write_bytes(node, precision))
+    if node.alike >= 0 and in_place is None:
+        context.forward[node.alike] = forward
+    return forward
 
 
 def _known_row(
@@ -305,7 +305,7 @@ def _known_row(
 
 
 def _unknown_row(first: NodeInstance, runs: int, reason: str, context: ScoreContext) -> LayerScore:
-    """The row of a node that cannot be counted."""
+    """The row of a node whose cost is not known."""
     node = first.node
     nothing = dict.fromkeys((*LAYER_COUNTS, "fused_group"))
     return LayerScore(

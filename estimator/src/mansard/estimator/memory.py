@@ -1,4 +1,4 @@
-"""Memory: the most that activations take at once, and a decoder's keys and values.
+"""Memory: the peak of activations, and a decoder's keys and values.
 
 Nodes run one at a time. A tensor exists from the node that makes it to its last
 reader; what the network is given and what it returns, for the whole inference. A view
@@ -55,19 +55,19 @@ def find_kv_cache(
     caches: Caches,
     precision: Precision | None,
 ) -> KvCache:
-    """Keys and values for the network's next token; all sizes are known.
+    """The keys and values for the network's next token; all sizes must be known.
 
     They are the caches that the graph extends (``caches``), what attention operators make of
     theirs, and outputs called ``present…`` or ``…cache`` where inputs are called ``past…`` or
     ``…cache``. Beside such, inputs called so that nothing extends are kept as they are.
     """
-    given = {tensor.name: tensor.n_bytes(precision) for tensor in inputs}
+    input_bytes = {tensor.name: tensor.n_bytes(precision) for tensor in inputs}
     past_named = {
         tensor.name
         for tensor in inputs
         if CACHE_NAME.search(tensor.name) and may_be_cache(tensor.dtype, tensor.rank)
     }
-    has_past = any(CACHE_NAME.search(name) for name in given)
+    has_past = any(CACHE_NAME.search(name) for name in input_bytes)
     grown = {cache.present: cache.past for cache in caches.caches}
     rows = {cache.rows for cache in caches.caches}  # they are part of what has grown
     made: dict[str, int] = {}  # what the graph extends
@@ -83,10 +83,10 @@ def find_kv_cache(
     shared = {
         grown[name]
         for name, n_bytes in made.items()
-        if grown[name] in buffers and n_bytes <= given[grown[name]]
+        if grown[name] in buffers and n_bytes <= input_bytes[grown[name]]
     }
     unmoved = past_named - extended if made or named else set()
-    n_unmoved = sum(given[name] for name in unmoved)
+    n_unmoved = sum(input_bytes[name] for name in unmoved)
     is_traced = not (_of_decoder(named) and _of_decoder(unmoved))
     if n_unmoved <= sum(named.values()):  # the outputs hold what these inputs held
         n_unmoved, unmoved = 0, set()
@@ -100,18 +100,18 @@ def find_kv_cache(
 
 
 def _of_decoder(names: Iterable[str]) -> bool:
-    """Whether any of them is no cache of cross attention, which stays as it is."""
+    """Whether any cache belongs to self attention: those of cross attention never grow."""
     return not all(map(CROSS_NAME.search, names))
 
 
 def _written(nodes: Iterable[Node]) -> Iterator[tuple[Tensor, bool]]:
-    """Tensors of the main graph, and whether they are an attention's keys and values."""
+    """The tensors of the main graph, each with whether it is an attention's new cache."""
     for node in nodes:
         places = ATTENTION.get((node.domain, node.op_type))
-        kept = {out for _, out in places.pairs} if places is not None else ()
+        in_place = {out for _, out in places.pairs} if places is not None else ()
         for position, output in enumerate(node.outputs):
             if output.name:
-                yield output, position in kept
+                yield output, position in in_place
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -141,21 +141,21 @@ def memory_of(
     caches: Caches = NO_CACHES,
 ) -> Memory:
     """The memory of one inference; ``fusion`` is that of ``nodes`` and ``outputs``."""
-    given = tuple(inputs)
-    may_be_unknown = any(tensor.unknown for tensor in given) or _is_partly_unknown(fusion)
-    reason = _unknown(nodes, given) if may_be_unknown else None
-    in_place = bool(fusion.wiring.constants.standing)
+    tensors = tuple(inputs)
+    may_be_unknown = any(tensor.unknown for tensor in tensors) or _is_partly_unknown(fusion)
+    reason = _unknown(nodes, tensors) if may_be_unknown else None
+    is_in_place = bool(fusion.wiring.constants.in_place)
     if reason is not None:
-        known: KvCacheUpdate = "in-place" if in_place else "copied"
+        known: KvCacheUpdate = "in-place" if is_in_place else "copied"
         counted = known if caches.caches else "none"
         return Memory(None, None, None, None, reason, kv_cache_update=counted)
-    cache = find_kv_cache(nodes, given, outputs, caches, precision)
-    taken_over = cache.kept | cache.copied if in_place else cache.kept
-    held = sum(tensor.n_bytes(precision) for tensor in given if tensor.name not in taken_over)
+    cache = find_kv_cache(nodes, tensors, outputs, caches, precision)
+    taken_over = cache.kept | cache.copied if is_in_place else cache.kept
+    held = sum(tensor.n_bytes(precision) for tensor in tensors if tensor.name not in taken_over)
     parts = (fusion.wiring.known(name) for name in cache.written)
     apart = {root_storage(part.storage) for part in parts if part is not None}
     peak, shared = _peaks(fusion, apart)
-    is_copied = not cache.is_traced or (cache.copied and not in_place)
+    is_copied = not cache.is_traced or (cache.copied and not is_in_place)
     update: KvCacheUpdate = "copied" if is_copied else "in-place"
     return Memory(
         held + peak,
@@ -169,12 +169,12 @@ def memory_of(
 def _is_partly_unknown(fusion: Fusion) -> bool:
     if fusion.wiring.unknown:
         return True
-    passes = (each for group in fusion.groups for body in group.bodies for each in body.passes)
-    return any(_is_partly_unknown(each.fusion) for each in passes)
+    passes = (pass_ for group in fusion.groups for body in group.bodies for pass_ in body.passes)
+    return any(_is_partly_unknown(pass_.fusion) for pass_ in passes)
 
 
-def _unknown(nodes: Iterable[Node], given: Iterable[Tensor]) -> str | None:
-    for tensor in given:
+def _unknown(nodes: Iterable[Node], inputs: Iterable[Tensor]) -> str | None:
+    for tensor in inputs:
         if tensor.unknown:
             return tensor.unknown
     for node in nodes:
@@ -182,15 +182,15 @@ def _unknown(nodes: Iterable[Node], given: Iterable[Tensor]) -> str | None:
             if tensor.unknown:
                 return tensor.unknown
         for body in node.bodies:
-            for each in body.passes:
-                reason = _unknown(each.nodes, ())
+            for pass_ in body.passes:
+                reason = _unknown(pass_.nodes, ())
                 if reason is not None:
                     return reason
     return None
 
 
 def _peaks(fusion: Fusion, apart: Set[Storage]) -> tuple[int, int]:
-    """The most that one graph's own tensors take, without and with reuse in place.
+    """The peak memory of one graph's tensors, without and with operators in place.
 
     ``apart``: memory that is counted by itself, and what is part of it.
     """
@@ -240,22 +240,22 @@ def _overwritten(dying: list[Storage], made: list[Storage]) -> Storage | None:
 
 
 def _inner_peaks(bodies: Iterable[BodyGroups], apart: Set[Storage]) -> tuple[int, int]:
-    found = [
-        _peaks(each.fusion, _apart_inside(each, apart))
+    peaks = [
+        _peaks(pass_.fusion, _apart_inside(pass_, apart))
         for body in bodies
         if body.is_taken
-        for each in body.passes
+        for pass_ in body.passes
     ]
-    return max((one for one, _ in found), default=0), max((two for _, two in found), default=0)
+    return max((one for one, _ in peaks), default=0), max((two for _, two in peaks), default=0)
 
 
-def _apart_inside(each: PassGroups, apart: Set[Storage]) -> Set[Storage]:
-    """What is counted by itself, as the graph inside a node calls it."""
-    return {inner for inner, outer in each.leave if outer in apart} if apart else apart
+def _apart_inside(pass_: PassGroups, apart: Set[Storage]) -> Set[Storage]:
+    """``apart`` by the storages of the graph inside a node."""
+    return {inner for inner, outer in pass_.leave if outer in apart} if apart else apart
 
 
 def _fused_peak(fusion: Fusion, apart: Set[Storage]) -> int:
-    """As ``_peaks``, of what groups write."""
+    """As ``_peaks``, but for what fused groups write."""
     born: dict[Storage, int] = {}
     last: dict[Storage, int] = {}
     for step, group in enumerate(fusion.groups):
@@ -276,9 +276,9 @@ def _fused_peak(fusion: Fusion, apart: Set[Storage]) -> int:
     live = peak = 0
     for step, group in enumerate(fusion.groups):
         live += begins[step] - ends[step]
-        passes = [each for body in group.bodies if body.is_taken for each in body.passes]
+        passes = [pass_ for body in group.bodies if body.is_taken for pass_ in body.passes]
         inner = max(
-            (_fused_peak(each.fusion, _apart_inside(each, apart)) for each in passes), default=0
+            (_fused_peak(pass_.fusion, _apart_inside(pass_, apart)) for pass_ in passes), default=0
         )
         peak = max(peak, live + inner)
     return peak

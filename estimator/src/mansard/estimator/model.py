@@ -1,4 +1,4 @@
-"""A network as the file states it, free of the file format, and what a user states about it."""
+"""A network as in the file, independent of the file format, and what a user states about it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StoredTensor(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class ModelInput(msgspec.Struct, frozen=True):
-    """An input of the network; ``dimensions`` is None where the file gives no shape.
+    """An input of the network; ``dimensions`` is None where the file has no shape.
 
     Of a sequence or an optional, ``dtype`` and ``dimensions`` are those of the tensors
     in it, of a map those of its values.
@@ -42,7 +42,7 @@ class ModelInput(msgspec.Struct, frozen=True):
 
 
 class ModelNode(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One operator as written, by names. Left-out inputs are empty names.
+    """One node of the file, by names. Omitted inputs are empty names.
 
     ``index`` is unique over all graphs of a model: the main graph's nodes have their
     positions in the file as theirs, those of subgraphs follow.

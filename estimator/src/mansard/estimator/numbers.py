@@ -1,4 +1,4 @@
-"""What tensors hold: ONNX's element types, and the numbers of small tensors as the file's bytes.
+"""ONNX's element types, and the numbers of small tensors as the file's bytes.
 
 Bytes compare, and serve as keys, as they are. NumPy is imported only where an operator
 needs it: that takes longer than scoring a usual network.
@@ -147,9 +147,9 @@ class Numbers(msgspec.Struct, frozen=True, gc=False):
 
 def hold(dtype: ElementType, shape: Shape, values: Iterable[object]) -> Numbers:
     """Python's numbers as elements of ``dtype``; OverflowError where one does not fit."""
-    found = tuple(values)
+    numbers = tuple(values)
     try:
-        data = struct.pack(f"<{len(found)}{_CODES[dtype.name]}", *found)
+        data = struct.pack(f"<{len(numbers)}{_CODES[dtype.name]}", *numbers)
     except struct.error as error:
         raise OverflowError(f"{error}") from error
     return Numbers(dtype, shape, data)
@@ -159,8 +159,8 @@ def hold_array(dtype: ElementType, array: object) -> Numbers:
     """An array, converted to ``dtype`` as NumPy does it."""
     import numpy as np
 
-    found = np.asarray(array)
-    return Numbers(dtype, found.shape, found.astype(_kind(dtype.name), copy=False).tobytes())
+    data = np.asarray(array)
+    return Numbers(dtype, data.shape, data.astype(_kind(dtype.name), copy=False).tobytes())
 
 
 @cache
@@ -179,17 +179,17 @@ def may_keep(dtype: ElementType, n_elements: int) -> bool:
 
 
 def strides_of(shape: Shape) -> list[int]:
-    """How far apart neighbours along each axis are, in elements; the last axis lies closest."""
+    """The strides of each axis in elements; that of the last axis is 1."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def offsets(shape: Sequence[int], strides: Sequence[int], start: int = 0) -> list[int]:
     """The offset of each element (i, j, …): start + Σ i · stride, the last axis first."""
-    found = [start]
+    positions = [start]
     for size, stride in zip(shape, strides, strict=True):
         steps = range(0, size * stride, stride) if stride else [0] * size
-        found = [offset + step for offset in found for step in steps]
-    return found
+        positions = [offset + step for offset in positions for step in steps]
+    return positions
 
 
 def pick(held: Numbers, shape: Shape, chosen: Iterable[int]) -> Numbers:
@@ -212,7 +212,7 @@ def broadcast(held: Numbers, shape: Shape) -> Numbers:
 
 
 def joined(parts: Sequence[Numbers], shape: Shape, axis: int) -> Numbers:
-    """``parts`` one after the other along ``axis`` of ``shape``: theirs, or a new one."""
+    """``parts`` concatenated along ``axis`` of ``shape``, an axis of theirs or a new one."""
     n_rows = math.prod(shape[:axis])
     lengths = [len(part.data) // n_rows if n_rows else 0 for part in parts]
     rows = [
@@ -224,7 +224,7 @@ def joined(parts: Sequence[Numbers], shape: Shape, axis: int) -> Numbers:
 
 
 def cut(whole: Numbers, sizes: Sequence[int], axis: int) -> list[Numbers]:
-    """``whole`` in parts of these sizes along ``axis``."""
+    """``whole`` split into parts of these sizes along ``axis``."""
     strides, parts, start = strides_of(whole.shape), [], 0
     for size in sizes:
         shape = (*whole.shape[:axis], size, *whole.shape[axis + 1 :])

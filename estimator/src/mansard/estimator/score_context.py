@@ -11,7 +11,7 @@ from mansard.core.errors import ModelError
 from mansard.core.precision import Precision
 from mansard.core.records import KvCacheUpdate, Optimizer, Phase
 from mansard.core.text import first_of
-from mansard.estimator.caches import Caches, Standing
+from mansard.estimator.caches import Caches, InPlaceInputs
 from mansard.estimator.cost import Forward, GroupTraffic
 from mansard.estimator.fusion import fuse
 from mansard.estimator.memory import Memory, memory_of
@@ -39,7 +39,7 @@ _MOST_REASONS = 8  # in one message
 
 
 class UnknownShapesError(ModelError):
-    """Shapes depend on data, and what they are was not given."""
+    """Shapes depend on data, and were not given."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Training(msgspec.Struct, frozen=True):
-    """What only a training step needs; empty in inference.
+    """What only a training step needs; empty for inference.
 
     ``again_bytes``: what each node saves when its segment is computed again.
     """
@@ -68,7 +68,7 @@ class Training(msgspec.Struct, frozen=True):
 
 
 class Kernels(msgspec.Struct, frozen=True):
-    """What follows from fusing nodes into kernels: memory, and traffic by node index.
+    """The results of fusing nodes into kernels: memory, and traffic by node index.
 
     A node without traffic has a reason.
     """
@@ -94,7 +94,7 @@ class ScoreContext(msgspec.Struct, frozen=True):
     weights: Mapping[int, LayerWeights]
     quantized_types: dict[str, ElementType]
     training: Training
-    standing: Standing = {}
+    in_place: InPlaceInputs = {}
     forward: dict[int, Forward] = msgspec.field(default_factory=dict)
 
 
@@ -178,8 +178,8 @@ def find_kernels(
     if settings.phase == "training":
         memory = Memory(None, None, None, None, _FORWARD_ONLY)
         return Kernels({}, {}, memory, _FORWARD_ONLY, _FORWARD_ONLY)
-    standing = standing_inputs(caches, settings)
-    fusion = fuse(nodes, outputs, operators, settings.precision, standing=standing)
+    in_place = inputs_in_place(caches, settings)
+    fusion = fuse(nodes, outputs, operators, settings.precision, in_place=in_place)
     moved = fused_traffic(fusion)
     memory = memory_of(nodes, inputs, outputs, fusion, settings.precision, caches)
     if settings.cache_bytes is None:
@@ -188,9 +188,9 @@ def find_kernels(
     return Kernels(moved, cached, memory)
 
 
-def standing_inputs(caches: Caches, settings: Settings) -> Standing:
-    """By node, the inputs that stand in its output already, as caches grow in place."""
-    return caches.standing if settings.kv_cache == "in-place" else {}
+def inputs_in_place(caches: Caches, settings: Settings) -> InPlaceInputs:
+    """Inputs that a node's output already contains (caches that grow in place), by its index."""
+    return caches.in_place if settings.kv_cache == "in-place" else {}
 
 
 def make_context(
@@ -201,7 +201,7 @@ def make_context(
     caches: Caches,
 ) -> ScoreContext:
     """The context of the rows of ``instances``."""
-    nodes = [each.node for each in instances]
+    nodes = [instance.node for instance in instances]
     training = _training(instances, operators, settings)
     weights = assign_weights(nodes, operators)
     return ScoreContext(
@@ -211,7 +211,7 @@ def make_context(
         weights,
         quantized_tensors(nodes),
         training,
-        standing_inputs(caches, settings),
+        inputs_in_place(caches, settings),
     )
 
 
@@ -220,7 +220,7 @@ def _training(
 ) -> Training:
     if settings.phase != "training":
         return Training()
-    main = [each.node for each in instances if each.scope == instances[0].scope]
+    main = [instance.node for instance in instances if instance.scope == instances[0].scope]
     differentiable = differentiable_tensors(main, lambda node: operators[node.domain, node.op_type])
     precision = settings.precision
     if not settings.recompute:
@@ -228,5 +228,5 @@ def _training(
         return Training(differentiable, saved)
     segments = segment_of(instances)
     again = saved_bytes(instances, operators, differentiable, precision, segments)
-    kept = checkpoint_bytes(instances, precision)
-    return Training(differentiable, kept, recomputed_nodes(instances), again)
+    checkpoints = checkpoint_bytes(instances, precision)
+    return Training(differentiable, checkpoints, recomputed_nodes(instances), again)

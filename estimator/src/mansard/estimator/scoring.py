@@ -1,7 +1,7 @@
 """Reading a model and scoring it: one row of work and traffic for each node.
 
-Scores, measurements and predictions of one network have to be of the same dimensions, so all of
-them take here what is not given: the usual dimensions of the zoo's networks, and a batch of 1.
+Scores, measurements and predictions of a network must have the same dimensions, so all of them use
+the defaults of this module: the usual dimensions of the zoo's networks, and a batch of 1.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from mansard.estimator.tensors import Node, Shape, walk
 
 @contextmanager
 def _paused_collector() -> Iterator[None]:
-    """Pause the cyclic garbage collector: what a score consists of stays until it is done.
+    """Pause the cyclic garbage collector: the objects of a score live until it is done.
 
-    The collector would go through all of it every time that a quarter more has been made.
+    The collector would traverse all of them whenever their number has grown by a quarter.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -83,7 +83,7 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
 
 
 class Skeleton(msgspec.Struct, frozen=True, eq=False):
-    """A file without its weights: small, and all that a score needs, on another machine too."""
+    """A file without its weights: small, and enough for a score, also on another machine."""
 
     name: str
     where: str  # as in Loaded
@@ -135,12 +135,12 @@ def read_network(source: Path | str) -> Skeleton:
 
 
 def load_network(source: Path | str) -> Loaded:
-    """The same, ready to be scored any number of times."""
+    """As ``read_network``, ready to be scored any number of times."""
     return load(read_network(source))
 
 
 def with_defaults(loaded: Loaded, given: Given, *, is_guessed_too: bool = True) -> Given:
-    """``given``, completed: what is given wins over the usual dimensions, then comes the batch.
+    """``given`` with defaults: the usual dimensions where none are given, then the batch.
 
     ``is_guessed_too``: as for ``with_open_batch``. Raises UsageError where the batch is given
     twice.
@@ -209,8 +209,8 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     if phase not in get_args(Phase):
         raise UsageError(f"unknown phase {phase!r}", fix=f"use {' or '.join(get_args(Phase))}")
     if optimizer not in get_args(Optimizer):
-        known = ", ".join(get_args(Optimizer))
-        raise UsageError(f"unknown optimizer {optimizer!r}", fix=f"use one of {known}")
+        optimizers = ", ".join(get_args(Optimizer))
+        raise UsageError(f"unknown optimizer {optimizer!r}", fix=f"use one of {optimizers}")
     if cache_bytes is not None and cache_bytes < 0:
         raise UsageError(f"a cache of {cache_bytes} bytes", fix="give 0 or more")
     settings = Settings(
@@ -233,9 +233,9 @@ def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
 
 
 def settled(loaded: Loaded, given: Given) -> Given:
-    """``given`` with what the network itself says of its caches and its batch.
+    """``given`` with the sizes of caches and the batch that follow from the network.
 
-    Raises UsageError where that contradicts it.
+    Raises UsageError where they contradict it.
     """
     given = with_head_widths(loaded.model, loaded.caches, given)
     return settle_batch(loaded.model, given, loaded.prepared)
@@ -349,11 +349,11 @@ def _notes(
     if settings.phase == "inference" and settings.cache_bytes is not None:
         from mansard.estimator.traffic import winograd_notes
 
-        yield from winograd_notes(layers, (each.node for each in walk(network.nodes)))
+        yield from winograd_notes(layers, (instance.node for instance in walk(network.nodes)))
 
 
 def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict[str, str]:
-    """Why fields of the whole network are not known."""
+    """The reasons for fields of the whole score that are not known."""
     reason = memory.unknown or "a layer is unknown"
     unknown = {name: reason for name in _MEMORY if getattr(memory, name) is None}
     if cache_bytes is None:
@@ -364,13 +364,13 @@ def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict
 
 
 def _trips(nodes: Iterable[Node]) -> dict[str, int]:
-    """How often each loop's body runs in all, by the loop's name."""
+    """The total number of runs of each loop's body, by the loop's name."""
     trips: dict[str, int] = {}
-    for each in walk(nodes):
-        loop = each.node
-        if not loop.bodies or loop.op_type not in ("Loop", "Scan") or not each.is_taken:
+    for instance in walk(nodes):
+        loop = instance.node
+        if not loop.bodies or loop.op_type not in ("Loop", "Scan") or not instance.is_taken:
             continue
         count = sum(run.times for body in loop.bodies for run in body.passes)
         name = loop.name or next((output for output in loop.output_names if output), "loop")
-        trips[name] = trips.get(name, 0) + each.runs * count
+        trips[name] = trips.get(name, 0) + instance.runs * count
     return trips

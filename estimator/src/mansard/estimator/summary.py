@@ -1,4 +1,4 @@
-"""The sums over a network's layers, and what keeps them from being known."""
+"""The sums over a network's layers, and why some are not known."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 def is_functional(layer: LayerScore) -> bool:
     """Whether a layer works or moves something: not a constant, a view, a shape.
 
-    One that is unknown is taken to.
+    Unknown layers count as functional.
     """
     return layer.work_flop != 0 or layer.traffic_bytes != 0
 
@@ -77,9 +77,9 @@ def totals(score: ModelScore) -> Totals:
         sums[name] = None if None in values else sum(values)
         if sums[name] is None:
             unknown[name] = _reason(score.layers, name)
-            known = sum(value for value in values if value is not None)
-            if known and not score.bounds:
-                at_least[name] = known
+            total = sum(value for value in values if value is not None)
+            if total and not score.bounds:
+                at_least[name] = total
     is_bound = bool(score.bounds)
     return Totals(
         **sums,
@@ -122,7 +122,7 @@ def _intensity(
 
 
 def _memory(score: ModelScore, sums: dict[str, int | None], unknown: dict[str, str]) -> int | None:
-    """All memory of an inference: no byte is in two of its parts."""
+    """The parts of an inference's memory, without overlap."""
     parts = sums["weight_bytes"], score.peak_activation_bytes, score.kv_cache_bytes
     if score.phase == "inference" and None not in parts:
         return sum(filter(None, parts))
@@ -151,11 +151,11 @@ def _work_by_unit(layers: Sequence[LayerScore]) -> dict[str, int]:
 
 
 def differing_dimensions(scores: Sequence[ModelScore]) -> list[str]:
-    """For each score the dimensions that are other numbers in other scores of the network.
+    """For each score, the dimensions that differ between scores of the same network.
 
     A dimension that is the batch everywhere is left out; empty where nothing differs.
     """
-    found = []
+    names_of = []
     for score in scores:
         others = [other for other in scores if other.model_hash == score.model_hash]
         names = [
@@ -164,5 +164,5 @@ def differing_dimensions(scores: Sequence[ModelScore]) -> list[str]:
             if any(other.dimensions.get(name) != score.dimensions[name] for other in others)
             and any(other.dimensions.get(name) != other.batch for other in others)
         ]
-        found.append(", ".join(f"{name} {score.dimensions[name]}" for name in names))
-    return found
+        names_of.append(", ".join(f"{name} {score.dimensions[name]}" for name in names))
+    return names_of

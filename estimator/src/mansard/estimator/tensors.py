@@ -152,7 +152,7 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def is_constant(self) -> bool:
-        """Whether it can be computed before any data is there: it then costs nothing."""
+        """Whether the node can be computed before any data is there, and so costs nothing."""
         for output in self.outputs:
             if output.origin is _DATA or output.origin is _ITERATIONS:
                 return False
@@ -165,7 +165,7 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
         return position < len(self.inputs) and self.inputs[position] is not None
 
     def input(self, position: int) -> Tensor:
-        """The input at ``position``; raises ModelError where it is left out."""
+        """The input at ``position``; raises ModelError where it is omitted."""
         tensor = self.inputs[position] if position < len(self.inputs) else None
         if tensor is None:
             raise self.error(f"input {position} is missing")
@@ -183,7 +183,7 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def distinct(self) -> tuple[Tensor, ...]:
-        """All inputs that are given, a tensor that is given twice once."""
+        """All inputs that are given, without duplicates."""
         present = self.present
         if len(present) < 2:
             return present
@@ -215,7 +215,7 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def values(self) -> tuple[Numbers, ...]:
-        """Of all inputs that are given, where they are known."""
+        """The values of all given inputs, where they are known."""
         return tuple(tensor.value for tensor in self.present if tensor.value is not None)
 
     def value_ints(self, position: int) -> tuple[int, ...]:
@@ -258,7 +258,7 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def is_sane(shape: Shape) -> bool:
-    """Whether a tensor could have this shape at all; an empty one must not hide a huge one."""
+    """Whether the shape is possible; a dimension of 0 must not hide huge ones."""
     if len(shape) > MAX_RANK or min(shape, default=0) < 0:
         return False
     return (math.prod(shape) or math.prod(size or 1 for size in shape)) <= MAX_ELEMENTS
@@ -272,7 +272,7 @@ _MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeErr
 
 
 def raising_model_error(run: Callable[..., T], node: Node, *rest: object) -> T:
-    """``run(node, *rest)``; what a broken node causes becomes a ModelError that names it."""
+    """``run(node, *rest)``; an error of a broken node becomes a ModelError that names it."""
     try:
         return run(node, *rest)
     except MansardError:
@@ -304,5 +304,5 @@ def walk(
         yield NodeInstance(node, scope, runs, is_taken)
         for body in node.bodies:
             inner = f"{scope}/{node.name}:{body.name}" if scope else f"{node.name}:{body.name}"
-            for each in body.passes:
-                yield from walk(each.nodes, inner, runs * each.times, is_taken and body.is_taken)
+            for pass_ in body.passes:
+                yield from walk(pass_.nodes, inner, runs * pass_.times, is_taken and body.is_taken)

@@ -39,32 +39,32 @@ def traffic(
     node: Node,
     operator: Operator,
     precision: Precision | None,
-    standing: frozenset[str] | None = None,
+    in_place: frozenset[str] | None = None,
 ) -> Cost:
     """The bytes that one inference pass of ``node`` moves.
 
-    ``standing``: inputs that its output holds already, as caches that grow in place do.
+    ``in_place``: inputs that its output already contains, as caches that grow in place.
     """
     if node.is_constant or operator.is_view:
         return NOTHING
     read_bytes = operator.reads(node, precision) if operator.reads else input_bytes(node, precision)
     wrote = operator.writes(node, precision) if operator.writes else write_bytes(node, precision)
-    if standing is not None:
-        read_bytes, wrote = _in_place(node, precision, standing, (read_bytes, wrote))
+    if in_place is not None:
+        read_bytes, wrote = _in_place(node, precision, in_place, (read_bytes, wrote))
     return Cost(read_bytes=read_bytes, write_bytes=wrote)
 
 
 def _in_place(
-    node: Node, precision: Precision | None, standing: frozenset[str], moved: tuple[int, int]
+    node: Node, precision: Precision | None, in_place: frozenset[str], moved: tuple[int, int]
 ) -> tuple[int, int]:
-    """Bytes read and written where ``standing`` inputs stay where they are."""
+    """Bytes read and written where the ``in_place`` inputs are not copied."""
     read_bytes, wrote = moved
     places = ATTENTION.get((node.domain, node.op_type))
     if places is not None:  # an attention reads its whole cache, and writes its new rows
-        return read_bytes, wrote - sum(grown_bytes(node, precision, standing).values())
+        return read_bytes, wrote - sum(grown_bytes(node, precision, in_place).values())
     if node.op_type == "TensorScatter":
         return moved
-    there = sum(tensor.n_bytes(precision) for tensor in node.distinct if tensor.name in standing)
+    there = sum(tensor.n_bytes(precision) for tensor in node.distinct if tensor.name in in_place)
     if node.op_type == "Slice":  # the last rows of a cache that is a ring
         return 0, 0
     if node.op_type != "Concat":
@@ -90,7 +90,7 @@ def write_bytes(node: Node, precision: Precision | None) -> int:
 
 
 def fused_traffic(fusion: Fusion) -> dict[int, GroupTraffic]:
-    """What each node moves in one inference, by its index; all passes and runs added up.
+    """What each node moves in one inference, by its index; summed over passes and runs.
 
     A node is missing where its group touches a tensor of unknown size or an operator
     without a formula.
@@ -123,8 +123,8 @@ def _add(fusion: Fusion, runs: int, moved: dict[int, GroupTraffic], lost: set[in
                 before.write_bytes + runs * group.write_bytes,
             )
         for body in group.bodies:
-            for each in body.passes:
-                _add(each.fusion, runs * each.times, moved, lost)
+            for pass_ in body.passes:
+                _add(pass_.fusion, runs * pass_.times, moved, lost)
 
 
 # Cache-aware traffic: fused, with what stays in a last-level cache between two kernels.
@@ -141,16 +141,16 @@ def _add(fusion: Fusion, runs: int, moved: dict[int, GroupTraffic], lost: set[in
 
 
 def effective_cache_bytes(l2_bytes: int) -> int:
-    """How much of an L2 keeps what was written: half, as measured on an A100."""
+    """The bytes of an L2 that keep written data: half, as measured on an A100."""
     return l2_bytes // 2
 
 
 def cached_traffic(fusion: Fusion, cache_bytes: int) -> dict[int, int]:
     """Bytes between memory and a cache that keeps ``cache_bytes``, by the node's index.
 
-    They stand at the head of each group, added up over all passes and runs; the other
-    nodes move nothing. What a kernel pushes out counts at that kernel. Nodes are missing
-    as in ``fused_traffic``.
+    They count at the head of each group, summed over passes and runs; the other nodes move
+    nothing. Bytes that a kernel evicts count at that kernel. Nodes are missing as in
+    ``fused_traffic``.
     """
     moved: dict[int, int] = {}
     lost: set[int] = set()
@@ -161,11 +161,11 @@ def cached_traffic(fusion: Fusion, cache_bytes: int) -> dict[int, int]:
 
 
 class LoopWeight(msgspec.Struct, frozen=True):
-    """How often the kernels that run now are counted.
+    """How often accesses of the kernels that run now count.
 
-    ``runs``: each of their accesses counts so many times. ``is_typical``: they are one iteration
-    of a loop that represents several; loops inside it then run once for all of theirs, so that
-    the work stays linear in the nodes.
+    ``runs``: how many times each of their accesses counts. ``is_typical``: they are one iteration
+    that represents several of a loop; loops inside it are then simulated once for all of their
+    iterations, so that the time stays linear in the nodes.
     """
 
     runs: int = 1
@@ -205,9 +205,9 @@ class CacheModel:
         return moved + self._evict() if self._total > self._capacity else moved
 
     def rename(self, pairs: Iterable[tuple[Storage, Storage]]) -> None:
-        """What was known by one name is known by another: a loop hands it on."""
-        found = [(new, self._held.pop(old)) for old, new in pairs if old in self._held]
-        for new, (resident, dirty) in found:
+        """Rename tensors in the cache, as a loop passes them on."""
+        moved = [(new, self._held.pop(old)) for old, new in pairs if old in self._held]
+        for new, (resident, dirty) in moved:
             before, _ = self._held.pop(new, (0, 0))
             self._total -= before
             self._held[new] = resident, dirty
@@ -245,22 +245,22 @@ def _run(
             moved[group.head] += run.runs * stack.touch(group)
         for body in group.bodies:
             inner = stack if body.is_taken else stack.copy()
-            for each in body.passes:
-                _run_pass(each, run, inner, moved, lost)
+            for pass_ in body.passes:
+                _run_pass(pass_, run, inner, moved, lost)
 
 
 def _run_pass(
-    each: PassGroups, run: LoopWeight, stack: CacheModel, moved: dict[int, int], lost: set[int]
+    pass_: PassGroups, run: LoopWeight, stack: CacheModel, moved: dict[int, int], lost: set[int]
 ) -> None:
-    """The first iteration as it finds the cache; the second one stands for all that follow."""
-    stack.rename(each.enter)
-    if run.is_typical or each.times == 1:
-        _run(each.fusion, LoopWeight(run.runs * each.times, run.is_typical), stack, moved, lost)
+    """Run the first iteration on the cache as it is, and the second for all later ones."""
+    stack.rename(pass_.enter)
+    if run.is_typical or pass_.times == 1:
+        _run(pass_.fusion, LoopWeight(run.runs * pass_.times, run.is_typical), stack, moved, lost)
     else:
-        _run(each.fusion, LoopWeight(run.runs), stack, moved, lost)
-        stack.rename(each.again)
-        _run(each.fusion, LoopWeight(run.runs * (each.times - 1), True), stack, moved, lost)
-    stack.rename(each.leave)
+        _run(pass_.fusion, LoopWeight(run.runs), stack, moved, lost)
+        stack.rename(pass_.again)
+        _run(pass_.fusion, LoopWeight(run.runs * (pass_.times - 1), True), stack, moved, lost)
+    stack.rename(pass_.leave)
 
 
 _PRODUCTS = 16  # of a tile: (2 + 3 − 1)²
@@ -283,7 +283,7 @@ def transformed_filter_bytes(node: Node) -> int:
 
 
 def winograd_notes(layers: Iterable[LayerScore], nodes: Iterable[Node]) -> Iterator[str]:
-    """One note of how much more cached traffic each such layer would have; none without any.
+    """A note on the additional traffic of Winograd's filters, by layers; none without such layers.
 
     ``nodes`` are those of ``layers``, by their index.
     """
@@ -298,8 +298,8 @@ def winograd_notes(layers: Iterable[LayerScore], nodes: Iterable[Node]) -> Itera
             names.setdefault(n_bytes, []).append(layer.name or f"node {layer.index}")
     if not names:
         return
-    total = sum(n_bytes * len(found) for n_bytes, found in names.items())
-    shown = [_shown(*each) for each in sorted(names.items(), reverse=True)[:_MAX_SIZES]]
+    total = sum(n_bytes * len(layers_of_size) for n_bytes, layers_of_size in names.items())
+    shown = [_shown(*size) for size in sorted(names.items(), reverse=True)[:_MAX_SIZES]]
     if len(names) > _MAX_SIZES:
         shown.append("less for the others")
     yield (
@@ -309,8 +309,8 @@ def winograd_notes(layers: Iterable[LayerScore], nodes: Iterable[Node]) -> Itera
 
 
 def _shown(n_bytes: int, names: Sequence[str]) -> str:
-    each = "each of " if len(names) > 1 else ""
+    prefix = "each of " if len(names) > 1 else ""
     words = [repr(name) for name in names[:_MAX_NAMES]]
     if len(names) > _MAX_NAMES:
         words.append(f"{len(names) - _MAX_NAMES} more")
-    return f"{n_bytes / 1e6:.3g} MB for {each}{listed(words)}"
+    return f"{n_bytes / 1e6:.3g} MB for {prefix}{listed(words)}"

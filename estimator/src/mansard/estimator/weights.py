@@ -64,17 +64,17 @@ def slots(node: Node, operator: Operator | None) -> Iterable[tuple[Tensor, bool]
 
 
 def _constant_inputs(node: Node, operator: Operator | None) -> list[tuple[int, Tensor, bool]]:
-    found: list[tuple[int, Tensor, bool]] = []
+    inputs: list[tuple[int, Tensor, bool]] = []
     for position, tensor in enumerate(node.inputs):
         if tensor is None or not tensor.weights or tensor.origin is _DATA:
             continue
         if operator is None:
-            found.append((position, tensor, False))
+            inputs.append((position, tensor, False))
         elif (table := table_at((node.domain, node.op_type), position)) is not None:
-            found.append((position, tensor, table not in LEARNED))
+            inputs.append((position, tensor, table not in LEARNED))
         elif position not in operator.not_weights:
-            found.append((position, tensor, position in operator.statistics))
-    return found
+            inputs.append((position, tensor, position in operator.statistics))
+    return inputs
 
 
 def weight_inputs(node: Node, operator: Operator | None) -> set[str]:
@@ -108,7 +108,7 @@ def _packed(node: Node, operator: Operator | None) -> Mapping[int, CountFunction
 def assign_weights(
     nodes: Iterable[Node], operators: Mapping[tuple[str, str], Operator | None]
 ) -> dict[int, LayerWeights]:
-    """Each stored weight at the first node that uses it, by the node's index.
+    """The stored weights, each at the first node that uses it, by the node's index.
 
     A weight that several nodes share is thus counted once in the sum over layers.
     """
@@ -122,16 +122,16 @@ def assign_weights(
         if not inputs:
             continue
         packed = _packed(node, operator)
-        found: tuple[list[Weight], list[Weight]] = ([], [])
+        split: tuple[list[Weight], list[Weight]] = ([], [])
         n_packed = 0
         for position, tensor, is_statistic in inputs:
             is_own = _is_own(node, position, is_statistic, packed)
             for weight in tensor.weights:
                 if weight.name not in seen and (is_own or is_weight(weight)):
                     seen.add(weight.name)
-                    found[is_statistic].append(weight)
+                    split[is_statistic].append(weight)
                     if position in packed:
                         n_packed += packed[position](node) - weight.n_elements
-        if any(found):
-            assigned[node.index] = LayerWeights(tuple(found[False]), tuple(found[True]), n_packed)
+        if any(split):
+            assigned[node.index] = LayerWeights(tuple(split[False]), tuple(split[True]), n_packed)
     return assigned

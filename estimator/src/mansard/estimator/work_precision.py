@@ -54,9 +54,9 @@ def work_precision(
     type of the first output.
     """
     if macs and operator is not None:
-        found = _factors(node, operator, quantized_types)
-        if found:
-            widest = max(found, key=lambda dtype: dtype.n_bits)
+        factors = _factors(node, operator, quantized_types)
+        if factors:
+            widest = max(factors, key=lambda dtype: dtype.n_bits)
             return _name(widest, precision)
     for tensor in node.outputs:
         if tensor.dtype.is_float:
@@ -98,7 +98,7 @@ _DEPTHWISE = frozenset({"CausalConvWithState"})  # one filter for each channel, 
 
 
 def unit_of(node: Node, cost: Cost, precision: str) -> Unit:
-    """Where the multiply-adds of ``node`` could run, else where its work does."""
+    """The unit that could run the multiply-adds of ``node``, or its other work without any."""
     if not cost.work_flop:
         return "none"
     if cost.macs and precision in _TENSOR_CORE and not _is_depthwise(node):
@@ -107,7 +107,7 @@ def unit_of(node: Node, cost: Cost, precision: str) -> Unit:
 
 
 def _is_depthwise(node: Node) -> bool:
-    """Whether each output channel sees one input channel: no matrix product to be made."""
+    """Whether each output channel reads one input channel, so that there is no matrix product."""
     if node.op_type in _DEPTHWISE:
         return True
     position = _CONVOLUTIONS.get(node.op_type)

@@ -51,7 +51,7 @@ def device_name(
 
 
 def engine_key(trial: BuildTrial, version: str, device: str) -> str:
-    """The key in an engine file's name: equal exactly when the same file would be built again."""
+    """The key in an engine file's name: equal for builds that would give the same file."""
     settings = trial.settings
     what = [trial.file_hash, settings.calibration_hash, settings, trial.precision]
     shapes = {spec.name: (spec.type_name, spec.shape) for spec in trial.input_specs}
@@ -59,7 +59,7 @@ def engine_key(trial: BuildTrial, version: str, device: str) -> str:
 
 
 def caches_name(plan: BuildPlan) -> str:
-    """The folder below ``CACHES`` of what builds of this plan keep: of one version and device."""
+    """The folder in ``CACHES`` for builds of this plan: one for each version and device."""
     engine = find_engine(plan.trials[0].engine)
     device = device_name(plan.gpu, plan.machine)
     words = f"{engine.name}-{plan.versions[engine.package]}-{device}"
@@ -67,7 +67,7 @@ def caches_name(plan: BuildPlan) -> str:
 
 
 def row_name(engine_file: str) -> str:
-    """The name of the document that says how an engine file was built, or why it was not."""
+    """The name of the document with an engine file's row: how it was built, or why it was not."""
     return f"{engine_file}.json"
 
 
@@ -134,9 +134,9 @@ def built_options(network: NetworkTrial, plan: RunPlan, folder: Path) -> dict[st
 def build_engine_file(
     spec: BuildTrial, plan: BuildPlan, instruments: Instruments, engine: BuildingEngine
 ) -> EngineBuild:
-    """Build one engine file; what cannot be built is a row with ``failure``.
+    """Build one engine file; where that fails, the row has a ``failure``.
 
-    Raises MeasurementError where no folders were given, or where one lacks the ONNX file.
+    Raises MeasurementError where no folders were given, or the ONNX file is missing.
     """
     folder, into = instruments.files, instruments.outputs
     if folder is None or into is None:
@@ -227,7 +227,7 @@ def _builder(name: str) -> BuildingEngine:
 
 
 def _crashed(plan: BuildPlan, spec: BuildTrial, how: str, duration_s: float) -> EngineBuild:
-    """The row of a build that the process did not survive."""
+    """The row of a build whose process died."""
     return _failed(spec, plan, Took(duration_s), TransientError(how))
 
 

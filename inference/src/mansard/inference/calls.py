@@ -1,6 +1,6 @@
-"""Calls of a loaded network: to warm up, in samples of many, singly; and which of them count.
+"""Calls of a loaded network: warm-up, samples of many calls, single calls; and which ones count.
 
-A call counts where the threads of this process waited for no CPU meanwhile.
+A call counts if the threads of this process waited for no CPU during it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CpuWaits:
         self._files.clear()
 
     def find_threads(self) -> None:
-        """Look for threads that were started or have ended."""
+        """Update the list of threads: some may have started or ended."""
         try:
             names = {task.name for task in self._tasks.iterdir()}
         except OSError as error:
@@ -68,14 +68,14 @@ class CpuWaits:
         self._is_counted = any(self._read(file)[0] for file in self._files.values())
 
     def seconds(self) -> float:
-        """Seconds that all threads together have waited for a CPU, since a fixed time."""
+        """Total seconds that all threads have waited for a CPU, since a fixed time."""
         if not self._is_counted:
             return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw * _SLICE_S
         return sum(self._read(file)[1] for file in self._files.values()) * 1e-9
 
     @staticmethod
     def _read(file: int) -> tuple[int, int]:
-        """Nanoseconds of a thread on a CPU and waiting for one; of one that has ended, none."""
+        """Nanoseconds that a thread ran and waited for a CPU; zeros after it has ended."""
         try:
             on_cpu, waiting, _ = os.pread(file, 80, 0).split()
         except (OSError, ValueError):
@@ -124,7 +124,7 @@ class TimedCalls:
     def take(
         self, n_samples: int, repetitions: int, should_stop: Callable[[], bool]
     ) -> list[RawSample]:
-        """Samples of ``repetitions`` calls each; their starts are counted from the first's."""
+        """Samples of ``repetitions`` calls each; start times are relative to the first."""
         raw: list[RawSample] = []
         while len(raw) < n_samples and not should_stop():
             calls = self._seconds[self._n_taken : self._n_taken + repetitions]
@@ -133,7 +133,7 @@ class TimedCalls:
         return raw
 
     def are_taken(self) -> bool:
-        """Whether no call is left."""
+        """Whether all calls have been handed out."""
         return self._n_taken >= len(self._seconds)
 
 
@@ -156,7 +156,7 @@ def samples_of_run(
 
 
 def warm_up(call: Callable[[], None], protocol: Protocol, clock: Clock = SYSTEM_CLOCK) -> float:
-    """Call until two stretches in a row take the same time; returns the seconds of one call."""
+    """Call until two periods in a row are equally fast; returns the seconds of one call."""
     end_s = clock.now_s() + _WARM_SHARE * protocol.time_cap_s
     before_s: float | None = None
     while True:
@@ -187,7 +187,7 @@ def paced_protocol(protocol: Protocol, sample_s: float) -> Protocol:
 def single_calls(
     call: Callable[[], None], protocol: Protocol, clock: Clock = SYSTEM_CLOCK
 ) -> tuple[float, ...]:
-    """Seconds of calls that are timed one by one; all of them, with whatever disturbed them."""
+    """Seconds of calls that are timed singly; disturbed ones are included."""
     end_s = clock.now_s() + _SINGLE_SHARE * protocol.time_cap_s
     seconds = [seconds_of(call, clock)]
     n_most = _SINGLE_FACTOR * protocol.n_accepted_min
@@ -197,23 +197,23 @@ def single_calls(
 
 
 def n_single_calls(protocol: Protocol, call_s: float) -> int:
-    """How many calls of ``call_s`` a program times one by one, in the time of ``single_calls``."""
+    """How many calls of ``call_s`` a program times singly in the time that ``single_calls`` has."""
     fitting = int(_SINGLE_SHARE * protocol.time_cap_s / call_s)
     return max(1, min(_SINGLE_FACTOR * protocol.n_accepted_min, fitting))
 
 
 def seconds_of(call: Callable[[], None], clock: Clock = SYSTEM_CLOCK) -> float:
-    """How long one call takes."""
+    """The mean seconds of one call."""
     start_s = clock.now_s()
     call()
     return clock.now_s() - start_s
 
 
 def undisturbed(raw: Sequence[RawSample], cpu_share_min: float) -> list[bool]:
-    """Which calls count, the first never: it finds nothing in the caches.
+    """Which calls count; never the first, whose caches are cold.
 
-    Where all others were disturbed, the one that waited for a CPU for the smallest share of
-    its time does, so that something is known of the layers.
+    Where all others were disturbed, the call that waited for a CPU for the smallest share of its
+    time counts, so that the layers have a time.
     """
     shares = [(sample.waited_s or 0.0) / sample.duration_s for sample in raw]
     most = max(min(shares[1:]), 1 - cpu_share_min)

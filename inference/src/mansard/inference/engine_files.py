@@ -1,7 +1,7 @@
-"""Engine files that were built, in the folder of runs: looked up by name, which holds their key.
+"""Built engine files in the folder of runs, looked up by name, which contains their key.
 
-A file, the caches that its build left, and then its row are kept before the row goes into the
-folder of its run. So what was killed in between is answered by the next run without a build.
+An engine file, the caches of its build and then its row are stored before the row goes into the
+run's folder. So a run that was killed in between is completed by the next one without a build.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from mansard.measuring.kind import Job
 
 
 class SupportsWrite(Protocol):
-    """What takes bytes."""
+    """A stream that bytes are written to."""
 
     def write(self, data: bytes, /) -> object: ...
 
 
 class Outputs(Protocol):
-    """Where builds write, be it a folder here or a volume elsewhere."""
+    """Where builds write their files: a local folder, or a volume of a container engine."""
 
     def put_caches(self, caches: Path) -> None:
-        """Have the files of this folder in its own folder of that name; raises StorageError."""
+        """Copy the files of this folder in, before a build; raises StorageError."""
 
     def take(self, name: str, stream: SupportsWrite) -> None:
-        """Write the content of its file ``name`` to ``stream``; raises StorageError."""
+        """Write the content of the built file ``name`` to ``stream``; raises StorageError."""
 
     def take_caches(self, caches: Path) -> None:
-        """Replace the files of this folder by those that builds wrote; raises StorageError."""
+        """Replace the files of this folder by the ones that builds wrote; raises StorageError."""
 
 
 class FolderOutputs:
-    """A folder of this machine that builds write into."""
+    """A local folder that builds write into."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,18 +80,18 @@ def _copy_all(source: Path, target: Path) -> None:
 
 
 class EngineFiles:
-    """Those of one folder of runs."""
+    """The engine files in one folder of runs."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
         self.folder = runs / ENGINES_FOLDER
 
     def make(self) -> Path:
-        """Its folder, made where it is missing; raises StorageError."""
+        """Create the folder where it is missing, and return it; raises StorageError."""
         return make_folder(self.folder, self._runs)
 
     def row(self, name: str) -> EngineBuild | None:
-        """How the engine file was built, or why it could not be; None where that is not known.
+        """How the engine file was built, or why that failed; None where neither is known.
 
         Raises StorageError where the folder cannot be read.
         """
@@ -105,14 +105,14 @@ class EngineFiles:
         return row if row.engine_file == name else None
 
     def find(self, name: str) -> EngineBuild | None:
-        """The same; None where it is to be built, also because it failed for now only."""
+        """As ``row``, but None where a build is needed, also after a temporary failure."""
         row = self.row(name)
         if row is None or row.failure is not None:
             return None if row is None or row.is_transient else row
         return row if self._is_whole(name, row) else None
 
     def is_changed(self, name: str) -> bool:
-        """Whether there is such a file, built once, whose content is no longer what was built."""
+        """Whether the file was built, but no longer has the content that was built."""
         row = self.row(name)
         if row is None or row.failure is not None:
             return False
@@ -124,7 +124,7 @@ class EngineFiles:
         return find_status(path, self._runs) is not None and is_as_built(path, row)
 
     def link(self, names: Iterable[str], folder: Path) -> None:
-        """Put links to these files, and to their rows, into ``folder``; raises StorageError."""
+        """Link these engine files and their rows into ``folder``; raises StorageError."""
         for engine_file in names:
             for name in (engine_file, row_name(engine_file)):
                 source = (self.folder / name).absolute()
@@ -133,39 +133,39 @@ class EngineFiles:
                         (folder / name).symlink_to(source)
 
     def building(self, measurer: Measurer, outputs: Outputs) -> Measurer:
-        """``measurer``, whose engine files in ``outputs`` are kept before their rows are told.
+        """``measurer``, but engine files in ``outputs`` are stored before their rows are emitted.
 
-        What is kept already is told without a build. Raises StorageError.
+        Files that are stored already are not built again. Raises StorageError.
         """
 
         def measure(job: Job) -> Iterator[Event]:
             plan = job.plan
             if not isinstance(plan, BuildPlan):
                 raise SchemaError("engine files are of runs of builds", fix="report this")
-            kept = list(self._kept(plan, job.missing))
-            done = {row.trial_id for row in kept}
+            stored = list(self._stored_rows(plan, job.missing))
+            done = {row.trial_id for row in stored}
             rest = tuple(ident for ident in job.missing if ident not in done)
             caches = make_folder(self.folder / CACHES / caches_name(plan), self._runs)
             outputs.put_caches(caches)
             for event in measurer(Job(plan=plan, missing=rest, read_back=job.read_back)):
                 if isinstance(event, Row) and isinstance(event.row, EngineBuild):
-                    self._keep(event.row, plan, outputs, caches)
+                    self._store(event.row, plan, outputs, caches)
                 yield event
                 if isinstance(event, Started):
-                    yield from map(Row, kept)
+                    yield from map(Row, stored)
 
         return measure
 
-    def _kept(self, plan: BuildPlan, missing: Collection[str]) -> Iterator[EngineBuild]:
-        """The rows of those that an earlier run built, as rows of this one."""
+    def _stored_rows(self, plan: BuildPlan, missing: Collection[str]) -> Iterator[EngineBuild]:
+        """Rows of this run for engine files that an earlier run built."""
         for spec in plan.trials:
             row = self.find(spec.engine_file) if spec.trial_id in missing else None
             if row is not None:
                 changes = {"run_id": plan.run_id, "trial_id": spec.trial_id}
                 yield msgspec.structs.replace(row, **changes)
 
-    def _keep(self, row: EngineBuild, plan: BuildPlan, outputs: Outputs, caches: Path) -> None:
-        """The file goes to its place only if it is what was built, as its row says."""
+    def _store(self, row: EngineBuild, plan: BuildPlan, outputs: Outputs, caches: Path) -> None:
+        """Move the file into its place if its content is what its row says."""
         asked = {(spec.trial_id, spec.engine_file) for spec in plan.trials}
         if (row.trial_id, row.engine_file) not in asked:
             raise SchemaError(
@@ -176,7 +176,7 @@ class EngineFiles:
             with replacing(path, self._runs) as stream:
                 hashed = _Hashed(stream)
                 outputs.take(row.engine_file, hashed)
-                if hashed.found.hexdigest() != row.engine_hash:
+                if hashed.digest.hexdigest() != row.engine_hash:
                     raise StorageError(
                         "is not what was built: it was cut off, or changed on its way",
                         where=str(path),
@@ -187,11 +187,11 @@ class EngineFiles:
 
 
 class _Hashed:
-    """Hashes what it writes on."""
+    """A stream that hashes what it passes on."""
 
     def __init__(self, stream: SupportsWrite) -> None:
-        self._stream, self.found = stream, hashlib.sha256()
+        self._stream, self.digest = stream, hashlib.sha256()
 
     def write(self, data: bytes) -> None:
-        self.found.update(data)
+        self.digest.update(data)
         self._stream.write(data)

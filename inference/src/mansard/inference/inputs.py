@@ -17,7 +17,7 @@ _BITS = {"bfloat16": "uint16"}  # types that NumPy lacks: an array holds their b
 
 
 def numpy_name(type_name: str) -> str:
-    """The type of the array for an input of this type: itself, or the bits of one NumPy lacks."""
+    """NumPy's name of an input's type; for a type that NumPy lacks, that of its bits."""
     return _BITS.get(type_name, type_name)
 
 
@@ -48,7 +48,7 @@ def _read(specs: Sequence[InputSpec], path: Path) -> dict[str, Array]:
 
 
 def spec_arrays(spec: InputSpec, seed: int, n_arrays: int) -> Iterator[Array]:
-    """Several arrays for one input, each of another seed."""
+    """Several arrays for one input, each from its own seed."""
     for number in range(n_arrays):
         yield _made(spec, seed + number)
 
@@ -67,7 +67,7 @@ def _made(spec: InputSpec, seed: int) -> Array:
 
 
 def cast(numbers: npt.NDArray[np.float32], type_name: str) -> Array:
-    """``numbers`` as an input of this type takes them."""
+    """``numbers`` in the type of an input."""
     if type_name == "bfloat16":  # the upper half of a float32
         return (np.ascontiguousarray(numbers).view(np.uint32) >> 16).astype(np.uint16)
     return numbers.astype(type_name, copy=False)

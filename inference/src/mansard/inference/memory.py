@@ -18,12 +18,11 @@ _PROCESS = Path("proc/self")
 
 @contextlib.contextmanager
 def limited_to_available(root: Path = SYSTEM_ROOT) -> Iterator[None]:
-    """Within its block an allocation that the machine has no memory for fails.
+    """A block in which an allocation fails if the machine has no memory for it.
 
-    Without that the kernel would let it pass and end this process, or another one, when the
-    memory is used: Linux gives out more than there is. The limit is of private memory that can
-    be written (``RLIMIT_DATA``), to which address space that a driver only reserves does
-    not count.
+    Linux overcommits: without a limit the allocation would succeed, and the kernel would kill this
+    process, or another one, when the memory is used. The limit is on private writable memory
+    (``RLIMIT_DATA``), which does not include address space that a driver only reserves.
     """
     available = _available_bytes(root)
     data = _status_bytes(root, "VmData")
@@ -42,7 +41,7 @@ def limited_to_available(root: Path = SYSTEM_ROOT) -> Iterator[None]:
 
 
 class PeakMemory:
-    """The most memory that this process has had since it was made, above what it had then."""
+    """The peak memory of this process since the object was made, above the memory then."""
 
     def __init__(self, root: Path = SYSTEM_ROOT) -> None:
         self._root = root
@@ -56,7 +55,7 @@ class PeakMemory:
         self._peak_before_bytes = _status_bytes(root, "VmHWM")
 
     def bytes(self) -> int | None:
-        """None where the kernel does not say, or an earlier peak of the process hides it."""
+        """The peak; None where the kernel has no count, or an earlier peak hides it."""
         peak = _status_bytes(self._root, "VmHWM")
         before, peak_before = self._before_bytes, self._peak_before_bytes
         if peak is None or before is None or peak_before is None or peak <= peak_before:
@@ -65,7 +64,7 @@ class PeakMemory:
 
 
 def _available_bytes(root: Path) -> int | None:
-    """Memory that can be used without swapping, by the kernel and by the control group."""
+    """Bytes usable without swapping, by the kernel's count and the control group's limit."""
     available = _bytes_of(read_text(root / "proc/meminfo"), "MemAvailable")
     limit, used = memory_limit_bytes(root), _status_bytes(root, "VmRSS")
     if available is None or limit is None or used is None:
@@ -80,8 +79,8 @@ def _status_bytes(root: Path, name: str) -> int | None:
 def _bytes_of(text: str | None, name: str) -> int | None:
     """The number of a line such as ``VmRSS:     1234 kB``."""
     for line in (text or "").splitlines():
-        found, _, value = line.partition(":")
-        if found == name:
+        field, _, value = line.partition(":")
+        if field == name:
             number = value.split()[0] if value.split() else ""
             return int(number) * 1024 if number.isdecimal() else None
     return None

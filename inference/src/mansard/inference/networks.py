@@ -66,7 +66,7 @@ _OF_A_RUN = (
 
 @dataclass(frozen=True)
 class _Timed:
-    """What became of one network that ran."""
+    """The result of one network that ran."""
 
     launching: Launching
     options: dict[str, str]
@@ -85,9 +85,9 @@ class _Timed:
 def measure_network(
     spec: NetworkTrial, plan: NetworkPlan, instruments: Instruments, engine: Engine
 ) -> Measurement:
-    """Measure one trial; what the engine cannot run is a row with ``failure``.
+    """Measure one trial; where the engine cannot run it, the row has a ``failure``.
 
-    Raises MeasurementError where no folder of files was given, or where it lacks the file.
+    Raises MeasurementError where no folder of files was given, or the file is missing.
     """
     folder = instruments.files
     if folder is None:
@@ -99,7 +99,7 @@ def measure_network(
     if spec.rest_s:
         instruments.announce(f"resting before {spec.title}", spec.rest_s)
         time.sleep(spec.rest_s)
-    with Observation(instruments, plan) as seen, _kept_to(plan.cpus):
+    with Observation(instruments, plan) as seen, _on_cpus(plan.cpus):
         try:
             timed = _time(spec, plan, instruments, engine, folder)
             core = timed.options.get("dla_core")
@@ -166,7 +166,7 @@ def _time_by_program(
     instruments: Instruments,
     built: Mapping[str, str],
 ) -> _Timed:
-    """What a program says of a network that it runs and times itself.
+    """The times of a network that a program runs and times by itself.
 
     ``built``: the options of the engine file.
     """
@@ -207,20 +207,22 @@ def _layers(
     protocol: Protocol,
     call_s: float,
 ) -> tuple[tuple[float, ...] | None, tuple[LayerTime, ...] | None, str]:
-    """The profiled calls, their layers, and why there are none."""
+    """The profiled calls and their layers, or why there are none."""
     if not spec.with_layers:
         return None, None, _NO_LAYERS
     n_calls = _n_profiled(protocol, call_s)
     try:
         network.start_profiling()
         raw = source.take(1 + n_calls, 1, lambda: False)
-        kept = undisturbed(raw, protocol.cpu_share_min)
-        layers, reason = network.end_profiling(kept)
+        counted = undisturbed(raw, protocol.cpu_share_min)
+        layers, reason = network.end_profiling(counted)
     except (MeasurementError, SchemaError, OSError, MemoryError) as error:
         return None, None, f"the network runs, but not with profiling on: {error}"
     if not layers:
         return None, None, reason
-    profiled_s = (sample.duration_s for sample, is_kept in zip(raw, kept, strict=True) if is_kept)
+    profiled_s = (
+        sample.duration_s for sample, is_kept in zip(raw, counted, strict=True) if is_kept
+    )
     return tuple(profiled_s), layers, ""
 
 
@@ -230,14 +232,14 @@ def _n_profiled(protocol: Protocol, call_s: float) -> int:
 
 
 def _partition(plan: NetworkPlan) -> dict[str, str]:
-    """The CPUs, where they are not all that the mode leaves on."""
+    """The option "cpus" of a row, where the plan does not use all CPUs of its mode."""
     is_all = plan.cpus == cpus_of(plan.machine, plan.mode)
     return {} if is_all else {"cpus": cpu_list(plan.cpus)}
 
 
 @contextmanager
-def _kept_to(cpus: tuple[int, ...]) -> Iterator[None]:
-    """Let this thread, and those that it starts, run on ``cpus`` alone."""
+def _on_cpus(cpus: tuple[int, ...]) -> Iterator[None]:
+    """Restrict this thread, and threads that it starts, to ``cpus``."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     try:
@@ -322,12 +324,12 @@ def _open(plan: NetworkPlan) -> Iterator[Opened[Measurement]]:
 
 
 def _crashed(plan: NetworkPlan, spec: NetworkTrial, how: str, duration_s: float) -> Measurement:
-    """The row of a network that the measuring process did not survive."""
+    """The row of a network whose measuring process died."""
     return _row(spec, plan, Unseen(how, duration_s), None, how)
 
 
 def _is_result(row: Measurement) -> bool:
-    """Whether there is a time, or none because the network cannot be run."""
+    """Whether the row is final: it has a time, or the network cannot be run at all."""
     return bool(row.seconds_s) or (row.failure is not None and not is_for_now(row.failure))
 
 

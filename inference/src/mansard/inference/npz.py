@@ -1,7 +1,7 @@
-"""Arrays of an .npz: whole, or row by row, so that a large set takes the memory of a few samples.
+"""Arrays of an .npz, read whole or row by row, so that a large set needs little memory.
 
 An .npz is a zip file whose members are arrays (https://numpy.org/doc/stable/reference/generated/
-numpy.lib.format.html): each is read from its start to its end, and so a row after the other.
+numpy.lib.format.html): each is read from its start to its end, and so its rows in order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PIECE_BYTES = 16 << 20
 
 
 def npz_fault(what: str, path: Path) -> InputError:
-    """The error of a file that holds no such arrays."""
+    """An error about the content of an .npz."""
     return InputError(what, where=str(path), fix="write it with numpy.savez('x.npz', NAME=ARRAY)")
 
 
@@ -64,21 +64,21 @@ class StoredArray:
 
     @property
     def n_bytes(self) -> int:
-        """Of all numbers."""
+        """The size of the whole array in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
     def rows(self, n_rows: int) -> Array:
-        """The next ``n_rows`` rows; raises InputError where the file ends before."""
+        """The next ``n_rows`` rows; raises InputError where the file ends too early."""
         shape = (n_rows, *self.shape[1:])
         return self._read(prod(shape) * self.dtype.itemsize).reshape(shape)
 
     def whole(self) -> Array:
-        """All of it, where nothing was read yet; raises InputError as ``rows``."""
+        """The whole array, before any row was read; raises InputError as ``rows``."""
         flat = self._read(self.n_bytes)
         return flat.reshape(self.shape, order="F" if self.is_by_column else "C")
 
     def _read(self, n_bytes: int) -> Array:
-        """The next numbers; InputError where they are too many, and where the file ends before."""
+        """The next numbers; raises InputError for too many, or where the file ends early."""
         check_size(n_bytes, self._path)
         data = np.empty(n_bytes, np.uint8)
         at = 0
@@ -100,11 +100,11 @@ class StoredArray:
 def stored_arrays(
     path: Path, names: Collection[str] | None = None
 ) -> Iterator[dict[str, StoredArray]]:
-    """The arrays of an .npz by name, of ``names`` those there are; InputError, StorageError."""
+    """The arrays of an .npz by name, only ``names`` where given; InputError, StorageError."""
     with ExitStack() as stack:
         stack.enter_context(storage_errors(path))
         stream = stack.enter_context(open_file(path))
-        found = {}
+        arrays = {}
         try:
             archive = stack.enter_context(ZipFile(stream))
             if len(archive.infolist()) > _MOST_ARRAYS:
@@ -113,12 +113,12 @@ def stored_arrays(
                 name = member.filename.removesuffix(".npy")
                 if names is None or name in names:
                     opened = stack.enter_context(archive.open(member))
-                    found[name] = StoredArray(opened, member.file_size, name, path)
+                    arrays[name] = StoredArray(opened, member.file_size, name, path)
         except (OSError, MansardError):
             raise
         except Exception as error:  # likewise, and of NumPy's headers
             raise _damaged(error, path) from error
-        yield found
+        yield arrays
 
 
 def read_arrays(
@@ -132,10 +132,10 @@ def read_arrays(
     hold 1 GiB of zeros. Raises InputError for anything else than an .npz of plain arrays, and for
     more than 2 GiB of them, or StorageError.
     """
-    with stored_arrays(path, names) as found:
-        check(found)
-        check_size(sum(array.n_bytes for array in found.values()), path)
-        return {name: found[name].whole() for name in sorted(found)}
+    with stored_arrays(path, names) as stored:
+        check(stored)
+        check_size(sum(array.n_bytes for array in stored.values()), path)
+        return {name: stored[name].whole() for name in sorted(stored)}
 
 
 def check_size(n_bytes: int, path: Path) -> None:

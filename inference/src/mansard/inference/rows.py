@@ -1,6 +1,6 @@
-"""What the rows of networks have in common: which network they are of, and failures to try again.
+"""What all rows of networks have: the fields that describe the network, and temporary failures.
 
-A failure that may be gone another time is tried again by the same command.
+A trial with a failure that may be temporary is repeated by the same command.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NO_MEMORY = "too little memory"
 
 
 def is_for_now(failure: str | None) -> bool:
-    """Whether the reason may be gone: memory that was short, a process that was killed."""
+    """Whether a failure may be temporary: too little memory, a killed process."""
     if failure is None:
         return False
     if failure.startswith(NOT_BUILT):
@@ -31,7 +31,7 @@ _OF_A_NETWORK = ("model", "model_hash", "engine", "precision", "batch", "dimensi
 
 
 def head(network: NetworkTrial | BuildTrial, plan: RunPlan, trial_id: str = "") -> dict[str, Any]:
-    """The fields that say so; ``trial_id``: of a trial that only holds ``network``."""
+    """The fields of a row that describe its network; ``trial_id``: of a trial that contains it."""
     return {
         "run_id": plan.run_id,
         "trial_id": trial_id or network.trial_id,
@@ -42,5 +42,5 @@ def head(network: NetworkTrial | BuildTrial, plan: RunPlan, trial_id: str = "") 
 
 
 def why_no_batch(network: NetworkTrial | BuildTrial) -> dict[str, str]:
-    """The reason in ``unknown`` where the batch is not known."""
+    """``unknown`` with a reason where the batch is not known."""
     return {} if network.batch is not None else {"batch": network.unknown["batch"]}

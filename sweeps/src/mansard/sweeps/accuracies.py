@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.inference.planning import SEED
+from mansard.inference.plan import SEED
 from mansard.sweeps.reporter import Reporter
 
 if TYPE_CHECKING:
     from mansard.inference.plan import BuildTrial, InputSpec
     from mansard.inference.preparing.datasets import DataSet
-    from mansard.inference.preparing.prepare import PreparedNetwork
+    from mansard.inference.preparing.networks import PreparedNetwork
     from mansard.inference.preparing.preprocessing import Preprocessing
     from mansard.inference.preparing.quantising import Form
     from mansard.inference.preparing.samples import SampleChoice

@@ -15,9 +15,8 @@ from mansard.core.records import PowerMode, chain_length
 from mansard.core.text import listed
 from mansard.inference.builds import device_name
 from mansard.inference.counters.ncu import Ncu, compute_capability, find_ncu, listed_metrics
-from mansard.inference.counters.plan import CacheControl, CounterPlan, CounterTrial
 from mansard.inference.counters.trial import Counting, counter_kind
-from mansard.inference.planning import make_plan
+from mansard.inference.plan import CacheControl, CounterPlan, CounterTrial, make_plan
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.sweeps.accuracies import int8_form
 from mansard.sweeps.engine_builds import builds_files, choose_engine, is_stand_in
@@ -99,7 +98,7 @@ def _plan(
     files = LoadedFiles(preparation, request.runs, reporter)
     plans = []
     for mode in modes:
-        plan = make_plan(CounterPlan, machine, mode, trials, probe, gpu)
+        plan = make_plan(CounterPlan, machine, mode, trials, probe.versions, gpu)
         plan = msgspec.structs.replace(
             plan,
             processor="cpu" if provider == "cpu" else "gpu",

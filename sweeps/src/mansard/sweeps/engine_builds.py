@@ -27,8 +27,7 @@ from mansard.inference.engine_files import EngineFiles
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine
 from mansard.inference.engines.tensorrt.versions import has
-from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial, ShapeRange
-from mansard.inference.planning import SEED
+from mansard.inference.plan import SEED, BuildPlan, BuildSettings, BuildTrial, ShapeRange
 from mansard.sweeps.modes import ModePlan, measure_modes
 from mansard.sweeps.reporter import Reporter
 from mansard.sweeps.targets import BenchTarget
@@ -36,7 +35,7 @@ from mansard.sweeps.targets import BenchTarget
 if TYPE_CHECKING:
     from mansard.core.records import EngineBuild, MachineIdentity
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.preparing.prepare import PreparedNetwork
+    from mansard.inference.preparing.networks import PreparedNetwork
     from mansard.inference.preparing.samples import SampleChoice
 
 # In the order in which they are taken on a Jetson where none is named.
@@ -177,7 +176,7 @@ class Builds:
 
     def _other(self, network: PreparedNetwork, *, is_fp32: bool, is_open: bool) -> PreparedNetwork:
         """``network`` before it was converted to int8, with its batch left open, or both."""
-        from mansard.inference.preparing.prepare import Calibrating, prepare
+        from mansard.inference.preparing.networks import Calibrating, prepare
 
         recipe, key = network.recipe, (network.file, is_fp32)
         if key not in self.others:

@@ -17,23 +17,25 @@ from mansard.core.errors import ModelError, UsageError
 from mansard.core.records import MachineIdentity, ModelScore, PowerMode
 from mansard.core.text import listed, printable
 from mansard.inference.builds import device_name
-from mansard.inference.multi.plan import (
+from mansard.inference.multi.mappings import (
     MappedNetwork,
     Mapping,
-    MultiNetwork,
-    MultiPlan,
-    MultiStage,
-    MultiTrial,
-    Order,
     StagePlace,
-    Way,
     check_mapping,
     device_cpus,
     is_cpu,
     is_dla,
     with_device,
 )
-from mansard.inference.planning import make_plan
+from mansard.inference.plan import (
+    MultiNetwork,
+    MultiPlan,
+    MultiStage,
+    MultiTrial,
+    Order,
+    Way,
+    make_plan,
+)
 from mansard.measuring.plan import cpus_of
 from mansard.sweeps.accuracies import int8_form
 from mansard.sweeps.engine_builds import Builds, builds_files, choose_engine, is_stand_in
@@ -324,7 +326,9 @@ def _plan(
     probe = msgspec.structs.replace(used[devices[-1]][0], versions=versions)
     files, plans = LoadedFiles(preparation, request.runs, reporter), list[ModePlan]()
     for mode in modes:
-        plan = make_plan(MultiPlan, machine, mode, trials, probe, gpu, profile=request.profile)
+        plan = make_plan(
+            MultiPlan, machine, mode, trials, probe.versions, gpu, profile=request.profile
+        )
         plans.append(
             files.plan(
                 plan,

@@ -12,14 +12,20 @@ import msgspec
 
 from mansard.core.errors import MeasurementError, UsageError
 from mansard.core.records import Manifest, Measurement, PowerMode, chain_length
-from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
 from mansard.inference.builds import device_name
 from mansard.inference.engine_files import EngineFiles
 from mansard.inference.engines import find_engine
-from mansard.inference.multi.plan import MultiTrial, stage_networks
 from mansard.inference.networks import NETWORKS
-from mansard.inference.plan import NetworkPlan, NetworkTrial
-from mansard.inference.planning import any_mode, kept_to, make_plan
+from mansard.inference.plan import (
+    AccuracyPlan,
+    AccuracyTrial,
+    MultiTrial,
+    NetworkPlan,
+    NetworkTrial,
+    any_mode,
+    make_plan,
+    with_cpus,
+)
 from mansard.measuring.runner import missing_trials
 from mansard.sweeps.accuracies import int8_form
 from mansard.sweeps.engine_builds import choose_engine, is_stand_in
@@ -139,14 +145,14 @@ def plan_networks(
             machine,
             mode,
             trials,
-            probe,
+            probe.versions,
             gpu,
             profile=request.profile,
             protocol=preparation.protocol,
         )
         for partition in later:
-            kept_to(plan, partition)
-        plans.append(files.plan(kept_to(plan, cpus), of=preparation.title))
+            with_cpus(plan, partition)
+        plans.append(files.plan(with_cpus(plan, cpus), of=preparation.title))
     files.build(builds.values(), probe, gpu, target, modes)
     return [planned for planned in plans if planned.plan.trials]
 
@@ -164,7 +170,7 @@ def _plan_accuracy(
     is.
     """
     mode = any_mode(machine)
-    plan = make_plan(AccuracyPlan, machine, mode, (trial,), probe, gpu, profile="brief")
+    plan = make_plan(AccuracyPlan, machine, mode, (trial,), probe.versions, gpu, profile="brief")
     title = f"accuracy of {trial.network.model} in {trial.network.precision}"
     return files.plan(plan, of=title, is_bounded=False)
 
@@ -233,7 +239,7 @@ class LoadedFiles:
 
 def _networks_of(trial: PlannedTrial) -> Sequence[NetworkTrial]:
     if isinstance(trial, MultiTrial):
-        return stage_networks(trial)
+        return trial.stage_networks
     network = trial.network if isinstance(trial, AccuracyTrial) else trial
     return (network,) if isinstance(network, NetworkTrial) else ()
 

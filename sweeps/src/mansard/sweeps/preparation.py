@@ -17,9 +17,7 @@ from mansard.core.formats.onnx import onnx_files
 from mansard.core.records import Copies, PowerMode, Waiting
 from mansard.core.storage.files import make_folder, storage_errors
 from mansard.core.storage.leftovers import temporary_folder
-from mansard.inference.accuracy.plan import AccuracyTrial
-from mansard.inference.plan import BuildPlan, BuildSettings
-from mansard.inference.planning import SEED, make_plan
+from mansard.inference.plan import SEED, AccuracyTrial, BuildPlan, BuildSettings, make_plan
 from mansard.sweeps.accuracies import (
     AccuracySettings,
     DataSets,
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from mansard.core.records import EngineBuild, Gpu, ModelScore
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import BuildTrial, NetworkTrial
-    from mansard.inference.preparing.prepare import PreparedNetwork
+    from mansard.inference.preparing.networks import PreparedNetwork
     from mansard.inference.preparing.quantising import Form
     from mansard.inference.preparing.samples import SampleChoice
     from mansard.measuring.protocol import Protocol
@@ -134,8 +132,8 @@ class Preparation:
         Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
         ``form``: of int8; where the engine is not known yet, what every engine can run.
         """
-        from mansard.inference.preparing.chains import write_chains
-        from mansard.inference.preparing.prepare import prepare
+        from mansard.inference.preparing.networks import prepare
+        from mansard.inference.preparing.writing import write_chains
 
         with self._lock:
             if self._is_done:
@@ -180,7 +178,7 @@ class Preparation:
         form: Form,
     ) -> PreparedNetwork:
         """Look at one network; its accuracy is measured at one batch size, the first."""
-        from mansard.inference.preparing.prepare import Calibrating, prepare
+        from mansard.inference.preparing.networks import Calibrating, prepare
 
         network = prepare(
             source,
@@ -278,7 +276,7 @@ class Preparation:
                 self.write_samples(name, files, reporter)
 
         def plan_in(mode: PowerMode) -> BuildPlan:
-            return make_plan(BuildPlan, machine, mode, trials, probe, gpu)
+            return make_plan(BuildPlan, machine, mode, trials, probe.versions, gpu)
 
         rows = build_missing(
             plan_in, target, modes, runs, reporter, files=files, write_files=write_files

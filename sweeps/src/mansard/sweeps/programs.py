@@ -16,8 +16,12 @@ from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
 from mansard.inference.programs.execution import find_input, is_read_once
 from mansard.inference.programs.metric import compile_metric
-from mansard.inference.programs.plan import ProgramPlan, program_protocol
-from mansard.inference.programs.planning import hash_program, make_program_trial
+from mansard.inference.programs.plan import (
+    ProgramPlan,
+    hash_program,
+    make_program_trial,
+    program_protocol,
+)
 from mansard.inference.programs.trial import Passing, program_kind
 from mansard.inference.programs.windows import VARIABLE
 from mansard.measuring.measurer import LocalMeasurer

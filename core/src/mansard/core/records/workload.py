@@ -21,7 +21,7 @@ Waiting = Literal["spin", "block"]
 
 
 # Networks that are run beside others for what a call and a node of an engine take: so many nodes of
-# one element in a row (inference/preparing/chains.py). They are not listed among the networks.
+# one element in a row (inference/preparing/writing.py). They are not listed among the networks.
 CHAIN_LENGTHS = (1, 65)
 
 

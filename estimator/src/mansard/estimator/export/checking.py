@@ -1,4 +1,4 @@
-"""The exported file against PyTorch: the same inputs through both, outputs compared."""
+"""Checks an exported file against PyTorch: the same inputs, outputs compared."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from mansard.core.errors import ModelError
 from mansard.core.onnx_runtime import FATAL_ONLY, make_session
-from mansard.estimator.export.extras import need
-from mansard.estimator.export.network import Network, flat_tensors, foreign_code
+from mansard.estimator.export.network import Network, flat_tensors, foreign_code, need
 
 TOLERANCES = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Greatest relative difference that counts as equal, by the type of the output.
@@ -26,14 +25,14 @@ RUNTIME = "ONNX Runtime"
 
 
 class OutputDifference(msgspec.Struct, frozen=True):
-    """Between two outputs. Relative: to the greatest magnitude of PyTorch's output."""
+    """The difference of two outputs; relative to the greatest magnitude of PyTorch's."""
 
     absolute: float
     relative: float
 
 
 class ExportCheck(msgspec.Struct, frozen=True):
-    """One comparison that passed; ``sizes`` are those of the symbols."""
+    """One comparison that passed, with the ``sizes`` of the symbols."""
 
     sizes: Mapping[str, int]
     n_outputs: int
@@ -62,28 +61,28 @@ def difference(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> OutputDiffer
 
 
 def compare(
-    given: Sequence[npt.NDArray[Any]],
+    outputs: Sequence[npt.NDArray[Any]],
     expected: Sequence[Any],
     sizes: Mapping[str, int],
     tolerance: float | None,
 ) -> ExportCheck:
-    """``given`` by the file against ``expected``, PyTorch's own output tensors.
+    """Compare the file's ``outputs`` with ``expected``, PyTorch's output tensors.
 
     ``tolerance`` None: the one for each output's type. A NaN or an infinity must be in
     both, at the same places. Raises ModelError where they differ by more.
     """
     at = ", ".join(f"{symbol}={size}" for symbol, size in sizes.items()) or "fixed sizes"
-    if len(given) != len(expected):
-        raise ModelError(f"the file gives {len(given)} outputs, PyTorch {len(expected)} ({at})")
+    if len(outputs) != len(expected):
+        raise ModelError(f"the file gives {len(outputs)} outputs, PyTorch {len(expected)} ({at})")
     results = [
         _compare(index, ours, theirs, tolerance, at)
-        for index, (ours, theirs) in enumerate(zip(given, expected, strict=True))
+        for index, (ours, theirs) in enumerate(zip(outputs, expected, strict=True))
     ]
     return ExportCheck(
         dict(sizes),
         len(results),
-        max(found.absolute for found, _ in results),
-        max(found.relative for found, _ in results),
+        max(deviation.absolute for deviation, _ in results),
+        max(deviation.relative for deviation, _ in results),
         max(limit for _, limit in results),
     )
 
@@ -94,20 +93,20 @@ def _compare(
     dtype = str(theirs.dtype).removeprefix("torch.")
     limit = tolerance if tolerance is not None else TOLERANCES.get(dtype, 0.0)
     reference = theirs.float().numpy() if dtype == "bfloat16" else theirs.numpy()
-    found = difference(ours, reference)
-    if found is None:
+    deviation = difference(ours, reference)
+    if deviation is None:
         raise ModelError(
             f"output {index} is {ours.dtype} {list(ours.shape)} in the file, "
             f"{dtype} {list(theirs.shape)} in PyTorch, or they are not finite at the same places "
             f"({at})"
         )
-    if found.relative > limit:
+    if deviation.relative > limit:
         raise ModelError(
-            f"output {index} differs from PyTorch's by {found.absolute:.3g}, "
-            f"{found.relative:.3g} of its greatest value; at most {limit:g} is right ({at})",
+            f"output {index} differs from PyTorch's by {deviation.absolute:.3g}, "
+            f"{deviation.relative:.3g} of its greatest value; at most {limit:g} is right ({at})",
             fix="try the other --exporter, or --tolerance where this is rounding",
         )
-    return found, limit
+    return deviation, limit
 
 
 def run_pytorch(network: Network, examples: Mapping[str, Any]) -> list[Any]:

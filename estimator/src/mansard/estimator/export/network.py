@@ -1,19 +1,114 @@
-"""A network as it was built, with the inputs to trace it with: given, or guessed."""
+"""A PyTorch network with the inputs to trace it with, given or guessed; ``need`` imports PyTorch.
+
+``need`` imports the libraries of the extra ``export`` when they are used, with a clear error where
+one is missing.
+"""
 
 from __future__ import annotations
 
 import inspect
+import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from difflib import get_close_matches
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import msgspec
 
 from mansard.core.errors import MansardError, ModelError, UsageError
-from mansard.estimator.export.extras import need
+from mansard.core.onnx_runtime import forbid_telemetry, import_runtime
 from mansard.estimator.export.request import ExportInput
+
+_INSTALL = {
+    "torch": "pip install 'mansard[export]'",
+    "transformers": "pip install 'mansard[export]'",
+    "onnxscript": "pip install 'mansard[export]', or use --exporter torchscript",
+    "onnxruntime": "pip install 'mansard[export]', or skip the check with --no-check",
+    "torchvision": "install the torchvision that belongs to this torch",
+}
+
+# Read by huggingface_hub and transformers when they are imported: whatever a
+# configuration names, nothing is looked up or downloaded.
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
+
+_NMS = "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+_kept: list[Any] = []  # torch forgets an operator when the library that defined it is collected
+
+
+def need(name: str) -> Any:
+    """The library ``name``, imported; raises MansardError where it is missing or broken."""
+    forbid_telemetry()  # PyTorch's exporters may import ONNX Runtime by themselves
+    try:
+        if name in {"torchvision", "transformers"}:
+            _prepare_torchvision()  # transformers imports it too, where it is installed
+        return import_runtime() if name == "onnxruntime" else import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise _broken(name, error) from error
+        fix = _INSTALL[name]
+        raise MansardError(f"this needs {name}, which is not installed", fix=fix) from error
+    except Exception as error:
+        raise _broken(name, error) from error
+
+
+def _broken(name: str, error: Exception) -> MansardError:
+    said = f"{type(error).__name__}: {error}"
+    return MansardError(
+        f"{name} is installed but does not import ({said})",
+        fix="install versions that belong together",
+    )
+
+
+def go_offline() -> None:
+    """Forbid downloads in this process; before transformers is imported."""
+    for variable in _OFFLINE:
+        os.environ[variable] = "1"
+
+
+def _prepare_torchvision() -> None:
+    """Import torchvision, if it is there, even where its compiled operators do not load.
+
+    A wheel built for CUDA beside a torch without it cannot load them, and then fails on
+    registering the shapes of operators that it takes for granted. No classifier uses
+    them: declared by name alone, they let the import succeed.
+    """
+    if "torchvision" in sys.modules or find_spec("torchvision") is None:
+        return
+    try:
+        import_module("torchvision")
+    except RuntimeError as error:
+        if "torchvision::" not in str(error):
+            raise
+    else:
+        return
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        del sys.modules[name]
+    _declare_operators()
+    import_module("torchvision")
+
+
+def _declare_operators() -> None:
+    torch = import_module("torch")
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    _kept.append(library)
+    for name in registered_operators():
+        if not hasattr(torch.ops.torchvision, name):
+            library.define(_NMS if name == "nms" else f"{name}(Tensor tensor) -> Tensor")
+
+
+def registered_operators() -> list[str]:
+    """The operators whose shapes torchvision registers without asking whether they loaded."""
+    spec = find_spec("torchvision")
+    if spec is None or spec.origin is None:
+        return []
+    source = Path(spec.origin).parent / "_meta_registrations.py"
+    text = source.read_text(encoding="utf-8") if source.is_file() else ""
+    return re.findall(r'register_fake\("torchvision::(\w+)"\)', text)
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -53,7 +148,7 @@ def foreign_code(what: str) -> Iterator[None]:
 
 
 def described(error: BaseException) -> str:
-    """Type and first line of the error that began a chain of them, as it is told to a person."""
+    """Type and first line of the first error in a chain, for messages."""
     deepest = error
     for _ in range(20):
         cause = deepest.__cause__
@@ -73,9 +168,9 @@ def forward_parameters(module: Any) -> tuple[dict[str, inspect.Parameter], bool]
     return named, takes_more
 
 
-def refuse_unknown(what: str, name: str, known: Sequence[str]) -> NoReturn:
-    """Raise a UsageError that names what comes close to ``name``."""
-    close = get_close_matches(name, known, n=5) or sorted(known)[:12]
+def refuse_unknown(what: str, name: str, offered: Sequence[str]) -> NoReturn:
+    """Raise UsageError for ``name``, with the closest of the names ``offered``."""
+    close = get_close_matches(name, offered, n=5) or sorted(offered)[:12]
     fix = f"use one of: {', '.join(close)}" if close else None
     raise UsageError(f"{what} {name!r} is not there", fix=fix)
 
@@ -89,7 +184,7 @@ _SEED = 0
 def example_tensors(
     inputs: Sequence[Input], shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Any]:
-    """One tensor for each input: floats from N(0, 1), integers and ones as it says."""
+    """One tensor for each input: floats from N(0, 1), integers and ones as specified."""
     torch = need("torch")
     generator = torch.Generator().manual_seed(_SEED)
     return {one.name: _tensor(torch, one, shapes[one.name], generator) for one in inputs}
@@ -130,22 +225,22 @@ def inputs_from_specs(
     are taken from there, for the inputs that are given; the others are left out.
     """
     named, takes_more = forward_parameters(module)
-    given = {spec.name: spec for spec in specs}
-    if len(given) < len(specs):
+    by_name = {spec.name: spec for spec in specs}
+    if len(by_name) < len(specs):
         raise UsageError("--input gives one name twice", fix="give each input once")
-    for name in given:
+    for name in by_name:
         if name not in named and not takes_more:
             refuse_unknown("forward's argument", name, list(named))
-    missing = [name for name in required(named) if name not in given]
+    missing = [name for name in required(named) if name not in by_name]
     if missing:
         raise UsageError(
             f"forward also needs {', '.join(missing)}", fix=f"add --input {missing[0]}=1x3x224x224"
         )
-    order = [name for name in named if name in given]
-    order += [name for name in given if name not in named]
-    known = {one.name: one for one in usual}
+    order = [name for name in named if name in by_name]
+    order += [name for name in by_name if name not in named]
+    usual_by_name = {one.name: one for one in usual}
     floating = float_type(module)
-    return tuple(_from_spec(given[name], known.get(name), floating) for name in order)
+    return tuple(_from_spec(by_name[name], usual_by_name.get(name), floating) for name in order)
 
 
 def _from_spec(spec: ExportInput, usual: Input | None, floating: str) -> Input:
@@ -171,7 +266,7 @@ def float_type(module: Any) -> str:
 
 
 def guess_inputs(module: Any) -> tuple[tuple[Input, ...], str]:
-    """Inputs that fit, and one line that says what was assumed; raises UsageError."""
+    """Guessed inputs, and one line on what was assumed; raises UsageError."""
     named, _ = forward_parameters(module)
     needed = required(named)
     if needed and all(name in (*_TOKEN_NAMES, *_MASK_NAMES) for name in needed):
@@ -195,7 +290,7 @@ def guess_inputs(module: Any) -> tuple[tuple[Input, ...], str]:
 
 
 def _first_layer(module: Any) -> tuple[tuple[int, ...], str] | None:
-    """Shape and type of what the first layer that has weights can take; None if unknown."""
+    """Shape and type of an input for the first layer with weights; None if unknown."""
     for layer in module.modules():
         is_leaf = next(layer.children(), None) is None
         if is_leaf and next(layer.parameters(), None) is not None:

@@ -1,4 +1,4 @@
-"""What a person asks an export for, and how the options spell it. Pure: no torch here."""
+"""The request of an export, and how its options are parsed; torch is not needed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def parse_input(text: str) -> ExportInput:
 
 
 def _length(text: str) -> int:
-    """A positive size, or 0 for whatever is none."""
+    """A positive size, or 0 for anything else."""
     if not (text.isascii() and text.isdigit() and len(text) <= 10):
         return 0
     return int(text) if int(text) <= _LARGEST else 0
@@ -106,7 +106,7 @@ def _parse_axis(text: str) -> DynamicAxis:
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, object]:
-    """``--set key=value``: JSON where it is, else text; ``a.b=1`` goes into the part ``a``."""
+    """``--set key=value``: JSON if it parses, else text; ``a.b=1`` sets ``b`` of ``a``."""
     settings: dict[str, object] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -158,7 +158,7 @@ Source: TypeAlias = PythonSource | LibrarySource
 
 
 def parse_source(text: str) -> Source:
-    """What ``text`` names; nothing is imported or opened. Raises UsageError."""
+    """The source that ``text`` names; imports and opens nothing. Raises UsageError."""
     head, colon, tail = text.partition(":")
     if colon and tail:
         if head == "transformers":

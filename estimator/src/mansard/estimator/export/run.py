@@ -29,8 +29,7 @@ from mansard.estimator.export.checking import (
     run_onnxruntime,
     run_pytorch,
 )
-from mansard.estimator.export.extras import need
-from mansard.estimator.export.network import Input, Network, example_tensors
+from mansard.estimator.export.network import Input, Network, example_tensors, need
 from mansard.estimator.export.request import DynamicAxis, ExportRequest
 from mansard.estimator.export.sources import load_network
 from mansard.estimator.export.tracing import plan_axes, trace, traced_sizes, with_sizes
@@ -47,7 +46,7 @@ def opset_of(model: onnx.ModelProto) -> int:
 
 
 def input_shapes(model: onnx.ModelProto) -> dict[str, tuple[int | str, ...]]:
-    """The shape of each input that is no weight: sizes, symbols, ``?`` where there is neither."""
+    """The shape of each input that is not a weight: sizes, symbols, or ``?``."""
     stored = {tensor.name for tensor in model.graph.initializer}
     return {
         one.name: tuple(_size(axis) for axis in one.type.tensor_type.shape.dim)
@@ -63,7 +62,7 @@ def _size(axis: onnx.TensorShapeProto.Dimension) -> int | str:
 
 
 def fixed_axes(model: onnx.ModelProto, axes: Sequence[DynamicAxis]) -> list[str]:
-    """Those of ``axes`` that the exporter made constants, as a person would write them."""
+    """The ``axes`` that the exporter made constant, as messages write them."""
     shapes = input_shapes(model)
     return [
         f"{one.name}:{one.axis}={shapes[one.name][one.axis]}"
@@ -92,11 +91,11 @@ class Traced(msgspec.Struct, frozen=True):
 
 
 class UnfitError(Exception):
-    """An attempt failed in a way in which another may not."""
+    """An attempt failed, but another may succeed."""
 
 
 def plan_attempts(inputs: Sequence[Input], request: ExportRequest) -> tuple[Attempt, ...]:
-    """What to try, in this order: the newer exporter, the older one.
+    """The attempts, in order: the newer exporter, then the older one.
 
     Where some symbols are only our default, both once more without those. Raises
     UsageError.
@@ -129,11 +128,11 @@ def trace_checked(network: Network, attempt: Attempt, request: ExportRequest, pa
         model = onnx.load(str(path), load_external_data=False)
         _check_asked(model, attempt, request)
         if request.check:
-            given = run_onnxruntime(path, examples)
+            outputs = run_onnxruntime(path, examples)
     except ModelError as error:
         raise UnfitError(str(error)) from error
     if request.check:
-        checks = (compare(given, expected, sizes, request.tolerance),)
+        checks = (compare(outputs, expected, sizes, request.tolerance),)
         if attempt.axes:
             checks += (_check_other_sizes(network, attempt, request, path, sizes),)
     return Traced(model, checks, notes)
@@ -142,7 +141,7 @@ def trace_checked(network: Network, attempt: Attempt, request: ExportRequest, pa
 def _check_other_sizes(
     network: Network, attempt: Attempt, request: ExportRequest, path: Path, sizes: Mapping[str, int]
 ) -> ExportCheck:
-    """An exporter may write a symbol and yet build the traced size into the graph."""
+    """Check other sizes: an exporter may write a symbol but build in the traced size."""
     others = {symbol: size + 1 for symbol, size in sizes.items()}
     examples = _examples(network, attempt, others)
     try:
@@ -165,7 +164,7 @@ def _check_asked(model: onnx.ModelProto, attempt: Attempt, request: ExportReques
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """What was written. ``checks`` is empty where none was wanted."""
+    """The written files. ``checks`` is empty where none was requested."""
 
     paths: tuple[Path, ...]  # the model, and its weights where they did not fit
     network: str
@@ -212,15 +211,15 @@ def export_network(network: Network, request: ExportRequest, folder: Path) -> Ex
         paths = publish(
             traced.model, path.parent, request.output, with_weights=request.with_weights
         )
-        notes = (*network.notes, *_told(failures), *traced.notes)
+        notes = (*network.notes, *_reasons(failures), *traced.notes)
         return _exported(network, attempt, traced, paths, notes)
     is_runtime = any(RUNTIME in why for _, why in failures)
     fix = "--no-check writes it all the same" if is_runtime else None
-    raise ModelError("; ".join(_told(failures)), where=request.source, fix=fix)
+    raise ModelError("; ".join(_reasons(failures)), where=request.source, fix=fix)
 
 
-def _told(failures: list[tuple[Attempt, str]]) -> list[str]:
-    """Each reason once, with the first attempt that it ended; alone where all had the same."""
+def _reasons(failures: list[tuple[Attempt, str]]) -> list[str]:
+    """Each reason once, with the first attempt that failed by it; without it where all did."""
     first: dict[str, str] = {}
     for attempt, why in failures:
         first.setdefault(why, attempt.name)
@@ -256,10 +255,10 @@ _PREFIX = "pkg.torch."  # pkg.torch.onnx.stack_trace, pkg.torch.export.…; "nam
 def without_provenance(model: onnx.ModelProto) -> None:
     """Remove PyTorch's notes from every part of ``model``, in place."""
     for part in _parts(model):
-        kept = [one for one in part.metadata_props if not one.key.startswith(_PREFIX)]
-        if len(kept) < len(part.metadata_props):
+        properties = [one for one in part.metadata_props if not one.key.startswith(_PREFIX)]
+        if len(properties) < len(part.metadata_props):
             del part.metadata_props[:]
-            part.metadata_props.extend(kept)
+            part.metadata_props.extend(properties)
 
 
 def _parts(model: onnx.ModelProto) -> Iterator[Any]:
@@ -307,7 +306,7 @@ def without_weights(model: onnx.ModelProto) -> int:
     """
     graph = model.graph
     weights = [tensor for tensor in graph.initializer if _is_weight(tensor)]
-    kept = [tensor for tensor in graph.initializer if not _is_weight(tensor)]
+    constants = [tensor for tensor in graph.initializer if not _is_weight(tensor)]
     names = {tensor.name for tensor in weights}
     taken = {tensor.name for tensor in graph.initializer}
     taken.update(name for node in graph.node for name in (*node.input, *node.output))
@@ -320,7 +319,7 @@ def without_weights(model: onnx.ModelProto) -> int:
     nodes += graph.node
     inputs = [one for one in graph.input if one.name not in names]  # IR version 3 lists them there
     del graph.initializer[:], graph.node[:], graph.input[:]
-    graph.initializer.extend([*kept, *shapes.values()])
+    graph.initializer.extend([*constants, *shapes.values()])
     graph.node.extend(nodes)
     graph.input.extend(inputs)
     return len(weights)
@@ -331,7 +330,7 @@ def _is_weight(tensor: onnx.TensorProto) -> bool:
 
 
 def _shape(lengths: tuple[int, ...], taken: set[str]) -> onnx.TensorProto:
-    """A constant that holds ``lengths``, under a name that is free."""
+    """A constant with ``lengths``, under an unused name."""
     from onnx import helper
 
     name = "shape_" + "x".join(map(str, lengths))

@@ -1,4 +1,4 @@
-"""What a source names becomes a network with inputs: own code, torchvision, transformers.
+"""Builds the network that a source names: the user's code, torchvision, transformers.
 
 Nothing is downloaded; weights are random where the source has none.
 """
@@ -18,7 +18,6 @@ import msgspec
 
 from mansard.core.errors import InputError, ModelError, UsageError
 from mansard.core.storage.files import read_whole
-from mansard.estimator.export.extras import go_offline, need
 from mansard.estimator.export.network import (
     TOKENS,
     Input,
@@ -26,46 +25,48 @@ from mansard.estimator.export.network import (
     float_type,
     foreign_code,
     forward_parameters,
+    go_offline,
     guess_inputs,
     inputs_from_specs,
+    need,
     refuse_unknown,
 )
 from mansard.estimator.export.request import ExportRequest, PythonSource, parse_source
 
 
 def build_from_python(source: PythonSource, settings: Mapping[str, object]) -> Any:
-    """The torch.nn.Module that ``source`` is, or makes when called with ``settings``.
+    """The torch.nn.Module that ``source`` is, or returns when called with ``settings``.
 
     Raises UsageError where there is no such module or attribute, or it is no network;
     ModelError where the user's code raises.
     """
     torch = need("torch")
     module = _import_file(Path(source.place)) if source.is_file else _import_path(source.place)
-    found: Any = module
+    obj: Any = module
     for part in source.attribute.split("."):
-        if not hasattr(found, part):
-            names = [name for name in vars(found) if not name.startswith("_")]
+        if not hasattr(obj, part):
+            names = [name for name in vars(obj) if not name.startswith("_")]
             refuse_unknown(f"{source.place}: the attribute", part, names)
-        found = getattr(found, part)
+        obj = getattr(obj, part)
     where = f"{source.place}:{source.attribute}"
-    if not isinstance(found, torch.nn.Module):
-        if not callable(found):
+    if not isinstance(obj, torch.nn.Module):
+        if not callable(obj):
             raise UsageError(
-                f"is a {type(found).__name__}",
+                f"is a {type(obj).__name__}",
                 where=where,
                 fix="name a torch.nn.Module, or a function that makes one",
             )
         with foreign_code(where):
-            found = found(**settings)
+            obj = obj(**settings)
     elif settings:
         raise UsageError("is a network already, --set cannot change it", where=where)
-    if not isinstance(found, torch.nn.Module):
+    if not isinstance(obj, torch.nn.Module):
         raise UsageError(
-            f"gives a {type(found).__name__}, not a torch.nn.Module",
+            f"gives a {type(obj).__name__}, not a torch.nn.Module",
             where=where,
             fix="return the network alone",
         )
-    return found
+    return obj
 
 
 def _import_path(name: str) -> ModuleType:
@@ -93,7 +94,7 @@ def _is_part(missing: str | None, name: str) -> bool:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """The module in the file ``path``; it may import what lies beside it."""
+    """The module in the file ``path``; it can import modules beside it."""
     if not path.is_file():
         raise UsageError("there is no such file", where=str(path))
     name = f"_mansard_export_{path.stem}"
@@ -126,9 +127,9 @@ def build_from_torchvision(name: str, settings: Mapping[str, object]) -> Network
     """
     need("torch")
     models = need("torchvision").models
-    known = models.list_models()
-    if name not in known:
-        refuse_unknown("torchvision's network", name, known)
+    names = models.list_models()
+    if name not in names:
+        refuse_unknown("torchvision's network", name, names)
     taken = inspect.signature(models.get_model_builder(name)).parameters
     absent: dict[str, object] = dict.fromkeys(("weights", "weights_backbone"))
     arguments = {key: value for key, value in absent.items() if key in taken}
@@ -282,7 +283,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def merged(config: Mapping[str, Any], settings: Mapping[str, object]) -> dict[str, Any]:
-    """``config`` with ``settings`` put in, also into its parts."""
+    """``config`` with ``settings`` applied, also to nested parts."""
     result = dict(config)
     for key, value in settings.items():
         inner = result.get(key)
@@ -298,24 +299,24 @@ def _from_file(
 ) -> tuple[Any, Any | None]:
     document = read_config(path)
     kind = document.pop("model_type")
-    known = list(transformers.CONFIG_MAPPING.keys())
-    if kind not in known:
-        refuse_unknown(f"{path}: the model_type", kind, known)
+    model_types = list(transformers.CONFIG_MAPPING.keys())
+    if kind not in model_types:
+        refuse_unknown(f"{path}: the model_type", kind, model_types)
     _check_settings(transformers.CONFIG_MAPPING[kind], settings)
     with foreign_code(f"the configuration {path}"):
         config = transformers.AutoConfig.for_model(kind, **merged(document, settings))
     architectures = document.get("architectures")
     wanted = architectures[0] if isinstance(architectures, list) and architectures else None
-    found = getattr(transformers, wanted, None) if isinstance(wanted, str) else None
-    return config, found if is_model_class(found) else None
+    model_class = getattr(transformers, wanted, None) if isinstance(wanted, str) else None
+    return config, model_class if is_model_class(model_class) else None
 
 
 def _from_class(
     transformers: Any, name: str, settings: Mapping[str, object]
 ) -> tuple[Any, Any | None]:
-    found: Any = getattr(transformers, name, None) if name.isidentifier() else None
-    is_model = is_model_class(found)
-    config_class = found.config_class if is_model else found
+    transformers_class: Any = getattr(transformers, name, None) if name.isidentifier() else None
+    is_model = is_model_class(transformers_class)
+    config_class = transformers_class.config_class if is_model else transformers_class
     base = transformers.PreTrainedConfig
     if not (isinstance(config_class, type) and issubclass(config_class, base)):
         raise UsageError(
@@ -324,16 +325,16 @@ def _from_class(
         )
     _check_settings(config_class, settings)
     with foreign_code(name):
-        return config_class(**settings), found if is_model else None
+        return config_class(**settings), transformers_class if is_model else None
 
 
-def is_model_class(found: object) -> bool:
-    """Whether ``found`` is a class that makes a network from a configuration."""
-    return isinstance(found, type) and isinstance(getattr(found, "config_class", None), type)
+def is_model_class(obj: object) -> bool:
+    """Whether ``obj`` is a class that makes a network from a configuration."""
+    return isinstance(obj, type) and isinstance(getattr(obj, "config_class", None), type)
 
 
 def _check_settings(config_class: Any, settings: Mapping[str, object]) -> None:
-    """A configuration takes any name without a word: a slip would change nothing."""
+    """Raise UsageError for unknown settings: configurations silently accept any name."""
     with foreign_code(f"{config_class.__name__}()"):
         usual = config_class()
     for key in settings:

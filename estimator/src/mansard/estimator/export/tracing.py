@@ -1,4 +1,4 @@
-"""PyTorch's two exporters behind one call, and the axes that stay symbols."""
+"""One interface to PyTorch's two exporters, and the axes that stay symbolic."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mansard.core.errors import UsageError
-from mansard.estimator.export.extras import need
 from mansard.estimator.export.network import (
     Input,
     Network,
     foreign_code,
     forward_parameters,
+    need,
     refuse_unknown,
 )
 from mansard.estimator.export.request import BATCH, DynamicAxis
@@ -34,12 +34,12 @@ def plan_axes(
     An input whose axis 0 differs from the first one's is no batch. Raises UsageError for
     an axis that is not there, or a symbol that would have two sizes.
     """
-    known = {one.name: one for one in inputs}
+    by_name = {one.name: one for one in inputs}
     for axis in wanted:
-        if axis.name not in known:
-            refuse_unknown("--dynamic: the input", axis.name, list(known))
-        if axis.axis >= len(known[axis.name].shape):
-            rank = len(known[axis.name].shape)
+        if axis.name not in by_name:
+            refuse_unknown("--dynamic: the input", axis.name, list(by_name))
+        if axis.axis >= len(by_name[axis.name].shape):
+            rank = len(by_name[axis.name].shape)
             raise UsageError(f"--dynamic: {axis.name} has {rank} axes, there is no {axis.axis}")
     planned = list(wanted) if is_static else [*wanted, *_defaults(inputs, wanted)]
     traced_sizes(inputs, planned)
@@ -176,7 +176,7 @@ def _by_position(torch: Any, module: Any, names: Sequence[str]) -> Any:
 
 
 def branches_taken(warnings_said: Sequence[str]) -> tuple[str, ...]:
-    """A line about Python branches that hung on a tensor: their other side is not in the file."""
+    """A note on Python branches that depended on a tensor: the other side is not exported."""
     places = {text for text in warnings_said if _BRANCH in text}
     if not places:
         return ()
@@ -224,13 +224,13 @@ def _quiet() -> Iterator[list[warnings.WarningMessage]]:
 
 @contextmanager
 def _to_null(descriptor: int) -> Iterator[None]:
-    """What is written to ``descriptor`` is lost; undone afterwards."""
-    kept = os.dup(descriptor)
+    """Discard what is written to ``descriptor`` in the block."""
+    original = os.dup(descriptor)
     null = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, descriptor)
         yield
     finally:
-        os.dup2(kept, descriptor)
-        os.close(kept)
+        os.dup2(original, descriptor)
+        os.close(original)
         os.close(null)

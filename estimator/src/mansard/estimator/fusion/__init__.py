@@ -8,7 +8,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from mansard.core.precision import Precision
-from mansard.estimator.caches import Standing
+from mansard.estimator.caches import InPlaceInputs
 from mansard.estimator.fusion.accounting import (
     Access,
     BodyGroups,
@@ -29,7 +29,7 @@ from mansard.estimator.tensors import Body, Node, Pass
 __all__ = ["BodyGroups", "FusedGroup", "Fusion", "PassGroups", "fuse"]
 
 
-_NOTHING_STANDS: Standing = MappingProxyType({})
+_NOTHING_IN_PLACE: InPlaceInputs = MappingProxyType({})
 
 Pairs = tuple[tuple[Storage, Storage], ...]
 
@@ -40,17 +40,17 @@ def fuse(
     operators: Operators,
     precision: Precision | None,
     attention_buffer_bytes: int | None = None,
-    standing: Standing = _NOTHING_STANDS,
+    in_place: InPlaceInputs = _NOTHING_IN_PLACE,
 ) -> Fusion:
-    """What of ``nodes`` runs as one kernel, and what that kernel reads and writes.
+    """Which of ``nodes`` run as one kernel, and what each kernel reads and writes.
 
     ``outputs``: names of the graph's outputs. ``operators``: by (domain, type) of every
     operator, None for those without. ``precision`` replaces the width of floats.
     ``attention_buffer_bytes``: what an attention kernel holds of its queries at a time;
     keys and values are read again for each such block (``rereads``). None: read once.
-    ``standing``: by node, the inputs that stand in its output, as caches that grow in place.
+    ``in_place``: inputs that a node's output already contains, by its index.
     """
-    constants = Constants(precision, attention_buffer_bytes, standing)
+    constants = Constants(precision, attention_buffer_bytes, in_place)
     return _fuse_graph(Wiring(nodes, outputs, operators, constants), operators)
 
 
@@ -100,41 +100,41 @@ def _with_addend(
     """``group``, which adds ``floats`` instead of ``part``, and still reads it as a factor."""
     integers = root_storage(part.storage)
     is_factor = any(part in wiring.reads[position] for position in draft.products)
-    kept = [access for access in group.reads if is_factor or access[0] is not integers]
-    return replace(group, reads=(*kept, floats))
+    reads = [access for access in group.reads if is_factor or access[0] is not integers]
+    return replace(group, reads=(*reads, floats))
 
 
 def _inside(node: Node) -> Iterator[Node]:
     for body in node.bodies:
-        for each in body.passes:
-            for inner in each.nodes:
+        for pass_ in body.passes:
+            for inner in pass_.nodes:
                 yield inner
                 yield from _inside(inner)
 
 
 def _fuse_body(owner: Node, body: Body, outer: Wiring, operators: Operators) -> BodyGroups:
-    passes = tuple(_fuse_pass(owner, body, each, outer, operators) for each in body.passes)
+    passes = tuple(_fuse_pass(owner, body, pass_, outer, operators) for pass_ in body.passes)
     return BodyGroups(passes, body.is_taken)
 
 
 def _fuse_pass(
-    owner: Node, body: Body, each: Pass, outer: Wiring, operators: Operators
+    owner: Node, body: Body, pass_: Pass, outer: Wiring, operators: Operators
 ) -> PassGroups:
-    wiring = Wiring(each.nodes, body.outputs, operators, outer.constants, outer, body.inputs)
+    wiring = Wiring(pass_.nodes, body.outputs, operators, outer.constants, outer, body.inputs)
     fusion = _fuse_graph(wiring, operators)
     handed, first, n_state = _state(owner)
     inputs = [wiring.parts.get(name) for name in body.inputs[first : first + n_state]]
     outputs = [wiring.known(name) for name in body.outputs]
     results = [outer.known(name) if name else None for name in owner.output_names]
-    given = [
+    storages = [
         outer.known(tensor.name) if tensor is not None else None
         for tensor in owner.inputs[handed : handed + n_state]
     ]
     skipped = 1 if owner.op_type == "Loop" else 0  # the condition
     return PassGroups(
         fusion,
-        each.times,
-        enter=_pairs(given, inputs),
+        pass_.times,
+        enter=_pairs(storages, inputs),
         again=_pairs(outputs[skipped : skipped + n_state], inputs),
         leave=_pairs(outputs[skipped:], results),
     )

@@ -92,7 +92,7 @@ def find_aliases(drafts: Drafts) -> None:
     """
     wiring = drafts.wiring
     for position, role in enumerate(wiring.roles):
-        if wiring.nodes[position].index in wiring.constants.standing:
+        if wiring.nodes[position].index in wiring.constants.in_place:
             _join_caches(position, wiring)
         if role not in _IN_PLACE or not wiring.writes[position]:
             continue
@@ -116,7 +116,7 @@ def _join_caches(position: int, wiring: Wiring) -> None:
     pairs = places.pairs if places is not None else [(at, 0) for at in range(len(node.inputs))]
     for at, out in pairs:
         tensor = node.optional(at)
-        if tensor is None or tensor.name not in wiring.constants.standing[node.index]:
+        if tensor is None or tensor.name not in wiring.constants.in_place[node.index]:
             continue
         part, made = wiring.known(tensor.name), wiring.known(node.output_names[out])
         if part is None or made is None or not part.is_whole or part.storage is made.storage:
@@ -126,13 +126,13 @@ def _join_caches(position: int, wiring: Wiring) -> None:
 
 
 def grown_bytes(
-    node: Node, precision: Precision | None, standing: Collection[str]
+    node: Node, precision: Precision | None, in_place: Collection[str]
 ) -> dict[str, int]:
-    """Bytes of the outputs of an attention that stand there already, by the output's name."""
+    """Bytes of an attention's outputs that are in place already, by the output's name."""
     there: dict[str, int] = {}
     for at, out in ATTENTION[node.domain, node.op_type].pairs:
         past = node.optional(at)
-        if past is not None and past.name in standing and node.outputs[out].name:
+        if past is not None and past.name in in_place and node.outputs[out].name:
             past_bytes, n_bytes = past.n_bytes(precision), node.outputs[out].n_bytes(precision)
             # One that is as long as before is a buffer, whose new rows alone are written anyway.
             there[node.outputs[out].name] = past_bytes if past_bytes < n_bytes else 0
@@ -145,8 +145,8 @@ def root_storage(storage: Storage) -> Storage:
     while storage.parent is not None:
         passed.append(storage)
         storage = storage.known_root or storage.parent
-    for each in passed:  # so that a long chain of Concats is not walked for each of them
-        each.known_root = storage
+    for below in passed:  # so that a long chain of Concats is not walked for each of them
+        below.known_root = storage
     return storage
 
 
@@ -276,7 +276,7 @@ def _read_amounts(
         amounts.update((part, part.n_bytes or 0) for part in stored)
         _touch_less(amounts, _untouched(operator.reads, node, precision, node.distinct))
     elif role is Role.JOIN or role is Role.SCATTER:
-        there = _standing_parts(position, wiring)
+        there = _parts_in_place(position, wiring)
         amounts = {
             part: n_bytes
             for part, n_bytes in amounts.items()
@@ -290,9 +290,9 @@ def _read_amounts(
     return [(part, n) for part, n in amounts.items() if part.storage.maker is not draft]
 
 
-def _standing_parts(position: int, wiring: Wiring) -> list[Part | None]:
+def _parts_in_place(position: int, wiring: Wiring) -> list[Part | None]:
     """Caches that grow in place in this node, as it reads them."""
-    names = wiring.constants.standing.get(wiring.nodes[position].index, ())
+    names = wiring.constants.in_place.get(wiring.nodes[position].index, ())
     return [wiring.known(name) for name in names]
 
 
@@ -327,7 +327,7 @@ def _written_amounts(
     if operator is not None and operator.writes is not None:
         _touch_less(made, _untouched(operator.writes, node, precision, node.outputs))
     elif role is Role.JOIN:
-        caches = _standing_parts(position, wiring)
+        caches = _parts_in_place(position, wiring)
         there = (
             part
             for part in wiring.reads[position]
@@ -336,11 +336,11 @@ def _written_amounts(
         _touch_less(made, sum(part.n_bytes or 0 for part in there))
     elif role is Role.SCATTER:
         for part, n_bytes in made.items():
-            if part.storage.parent is not None or _standing_parts(position, wiring):
+            if part.storage.parent is not None or _parts_in_place(position, wiring):
                 made[part] = min(node.input(2).n_bytes(precision), n_bytes)
     if (node.domain, node.op_type) in ATTENTION:
-        standing = wiring.constants.standing.get(node.index, frozenset())
-        for name, n_bytes in grown_bytes(node, precision, standing).items():
+        in_place = wiring.constants.in_place.get(node.index, frozenset())
+        for name, n_bytes in grown_bytes(node, precision, in_place).items():
             grown = wiring.known(name)
             if grown is not None and grown in made:
                 made[grown] = max(made[grown] - n_bytes, 0)
@@ -379,13 +379,13 @@ def _touch_less(amounts: Amounts, n_bytes: int) -> None:
 
 def _accesses(amounts: Amounts) -> tuple[Access, ...]:
     """Parts of one storage together; no more of it than it has, as they may overlap."""
-    found: dict[Storage, int] = {}
+    n_bytes_of: dict[Storage, int] = {}
     for part, n_bytes in amounts.items():
         storage = part.storage
         if storage.parent is not None:
             storage = root_storage(storage)
-        if storage in found:
-            found[storage] = min(found[storage] + n_bytes, storage.n_bytes or 0)
+        if storage in n_bytes_of:
+            n_bytes_of[storage] = min(n_bytes_of[storage] + n_bytes, storage.n_bytes or 0)
         elif n_bytes:
-            found[storage] = n_bytes
-    return tuple(found.items())
+            n_bytes_of[storage] = n_bytes
+    return tuple(n_bytes_of.items())

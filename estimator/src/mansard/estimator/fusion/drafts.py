@@ -39,15 +39,17 @@ class Drafts:
         """Make two groups one; the smaller is moved, so that the sum of moves stays small."""
         if one is other:
             return one
-        kept, lost = (one, other) if len(one.positions) >= len(other.positions) else (other, one)
-        kept.positions += lost.positions
-        kept.products += lost.products
-        kept.parts |= lost.parts
-        kept.kind = max(one.kind, other.kind)
-        kept.span = max(one.span, other.span)
-        kept.has_softmax = one.has_softmax or other.has_softmax
-        lost.merged_into = kept
-        return kept
+        larger, smaller = (
+            (one, other) if len(one.positions) >= len(other.positions) else (other, one)
+        )
+        larger.positions += smaller.positions
+        larger.products += smaller.products
+        larger.parts |= smaller.parts
+        larger.kind = max(one.kind, other.kind)
+        larger.span = max(one.span, other.span)
+        larger.has_softmax = one.has_softmax or other.has_softmax
+        smaller.merged_into = larger
+        return larger
 
     def add(self, position: int, draft: Draft) -> None:
         """The node at ``position``, the last one so far, belongs to ``draft``."""
@@ -146,10 +148,10 @@ def _with_operands(whole: Draft, position: int, drafts: Drafts) -> Draft:
     for _ in range(_MAX_OPERANDS):
         inside = {position, *whole.positions}
         makers = (_operand(part.storage, whole, inside, drafts) for part in whole.parts)
-        found = next((maker for maker in makers if maker is not None), None)
-        if found is None:
+        operand = next((maker for maker in makers if maker is not None), None)
+        if operand is None:
             break
-        whole = drafts.merge(whole, found)
+        whole = drafts.merge(whole, operand)
     return whole
 
 

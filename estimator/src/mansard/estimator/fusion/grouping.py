@@ -102,13 +102,13 @@ def group_nodes(wiring: Wiring) -> Drafts:
 
 def _feeding(position: int, drafts: Drafts) -> Feeding:
     """The groups that this node alone goes on with, and what they give it."""
-    found: Feeding = []
+    feeding: Feeding = []
     for part in drafts.wiring.reads[position]:
         if part.n_bits is None:  # what is quantised is written so
             draft = drafts.feeding(part.storage)
             if draft is not None and draft.kind is not Kind.CLOSED:
-                found.append((part.storage, draft))
-    return found
+                feeding.append((part.storage, draft))
+    return feeding
 
 
 def _pointwise_group(position: int, drafts: Drafts) -> Draft:

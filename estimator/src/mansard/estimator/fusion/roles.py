@@ -46,20 +46,20 @@ def find_quantizers(
     early: dict[int, Node] = {}
     for node in reversed(nodes):
         for output in node.outputs:
-            found = _common_quantizer(output.name, readers, common, early)
-            if found is None:
+            quantizer = _common_quantizer(output.name, readers, common, early)
+            if quantizer is None:
                 continue
             if len(node.outputs) > 1:
                 continue
             is_of_data = all(tensor.origin is Origin.DATA for tensor in node.present)
             if node.op_type in ("Concat", "MaxPool") and is_of_data:
-                early[node.index] = found
+                early[node.index] = quantizer
             elif roles[node.domain, node.op_type] is Role.VIEW:
-                common[output.name] = found
+                common[output.name] = quantizer
     raw = {
         name
-        for name, found in readers.items()
-        if all(each is not None and _is_live_quantizer(each) for each in found)
+        for name, quantizer in readers.items()
+        if all(reader is not None and _is_live_quantizer(reader) for reader in quantizer)
     }
     return Quantizers(early, raw)
 
@@ -90,12 +90,14 @@ def _common_quantizer(
             scale = reader.optional(1)
             is_one = scale is not None and scale.origin is not Origin.DATA and scale.n_elements == 1
             is_returned = None in readers.get(reader.output.name, ())
-            found = reader if is_one and not is_returned else None
+            quantizer = reader if is_one and not is_returned else None
         else:
-            found = early.get(reader.index) or common.get(reader.output.name)
-        if found is None or (chosen is not None and parameters(found) != parameters(chosen)):
+            quantizer = early.get(reader.index) or common.get(reader.output.name)
+        if quantizer is None or (
+            chosen is not None and parameters(quantizer) != parameters(chosen)
+        ):
             return None
-        chosen = chosen or found
+        chosen = chosen or quantizer
     return chosen
 
 
@@ -131,7 +133,7 @@ def reads_image(node: Node, reads: Sequence[Part]) -> bool:
 
 
 class Role(IntEnum):
-    """How an operator may be fused."""
+    """How an operator can be fused."""
 
     POINTWISE = 0  # each output element from the elements at its position
     MOVE = 1  # each output element is one input element
@@ -225,7 +227,7 @@ def actual_role(node: Node, usual: Role) -> Role:
 
 
 def _is_part(node: Node) -> bool:
-    """Whether the output is a part of the input, or all of it, as a kernel can read it there."""
+    """Whether the output is the input or a part of it, which a kernel can read in place."""
     if node.op_type in ("Expand", "Pad", "Tile"):
         return node.input(0).shape == node.output.shape
     if node.op_type == "Slice":
@@ -250,8 +252,8 @@ def _keeps_order(node: Node) -> bool:
 
 
 def _fits_on_chip(node: Node) -> bool:
-    """Whether a row can be held between the pass that reduces it and the next one."""
+    """Whether a row fits on the chip between the pass that reduces it and the next one."""
     if not node.op_type.startswith("Reduce"):
         return True
-    given, kept = node.input(0).n_elements, node.output.n_elements
-    return given <= MAX_ROW * max(kept, 1)
+    n_read, n_written = node.input(0).n_elements, node.output.n_elements
+    return n_read <= MAX_ROW * max(n_written, 1)

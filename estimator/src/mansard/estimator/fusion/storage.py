@@ -1,4 +1,4 @@
-"""Stretches of memory, what a tensor's name stands for, and groups while they grow."""
+"""Memory of tensors (storages and parts of them), and groups of nodes while they grow."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Part(msgspec.Struct, eq=False):
 
 
 class Kind(IntEnum):
-    """What a group is built around, the greater one where two are merged."""
+    """What a group is built around; a merged group has the greater one."""
 
     POINTWISE = 0
     MOVE = 1  # with or without pointwise operators
@@ -74,7 +74,7 @@ class Draft(msgspec.Struct, eq=False):
 
 
 def last_of(draft: Draft) -> Draft:
-    """The group that ``draft`` has become a part of."""
+    """The group that ``draft`` was merged into."""
     while draft.merged_into is not None:
         draft = draft.merged_into
     return draft

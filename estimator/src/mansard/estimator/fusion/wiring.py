@@ -1,4 +1,4 @@
-"""Which nodes write and read each stretch of memory of one graph.
+"""Which nodes of one graph write and read each storage.
 
 Views have no memory of their own: a name stands for a part of what another node wrote.
 Everything that can be computed before data is there is stored, and only read.
@@ -13,7 +13,7 @@ from math import prod
 from msgspec.structs import replace
 
 from mansard.core.precision import Precision
-from mansard.estimator.caches import Standing
+from mansard.estimator.caches import InPlaceInputs
 from mansard.estimator.fusion.roles import (
     Role,
     actual_role,
@@ -45,7 +45,7 @@ _MAX_SETTINGS = 16  # integers that an operator takes as its axes, pads, sizes, 
 
 
 class Constants:
-    """What is stored with the network; one for all graphs, so that equal tensors are one.
+    """Constants of the network; shared by all graphs, so that equal tensors are one.
 
     It also holds what is the same for all graphs: ``precision`` and ``buffer_bytes``, see
     ``fuse``.
@@ -55,24 +55,24 @@ class Constants:
         self,
         precision: Precision | None,
         buffer_bytes: int | None = None,
-        standing: Standing | None = None,
+        in_place: InPlaceInputs | None = None,
     ) -> None:
         self.precision, self.buffer_bytes = precision, buffer_bytes
-        self.standing: Standing = standing or {}
+        self.in_place: InPlaceInputs = in_place or {}
         self._by_tensor: dict[int, Part | None] = {}
         self._by_name: dict[tuple[str, str], Part | None] = {}
         self._narrow_bytes: dict[str, int] = {}
 
     def part(self, tensor: Tensor) -> Part | None:
-        """A stored tensor; None for numbers that are compiled into the kernel."""
+        """The part of a stored tensor; None for numbers that are compiled into the kernel."""
         key = id(tensor)  # its node keeps it
         if key in self._by_tensor:
             return self._by_tensor[key]
         name = tensor.name, tensor.weights[0].name if tensor.weights else ""
         if name not in self._by_name:
             self._by_name[name] = self._new(tensor)
-        found = self._by_tensor[key] = self._by_name[name]
-        return found
+        self._by_tensor[key] = self._by_name[name]
+        return self._by_tensor[key]
 
     def _new(self, tensor: Tensor) -> Part | None:
         n_bytes = self._narrow_bytes.get(tensor.name)
@@ -87,7 +87,7 @@ class Constants:
         return Part(Storage(n_bytes, n_elements), n_bytes)
 
     def note(self, node: Node) -> None:
-        """Remember dequantised weights: kernels read the integers and their scales."""
+        """Note dequantised weights: kernels read the integers and their scales."""
         if node.op_type == "DequantizeLinear" and node.outputs:
             total = sum(tensor.n_bytes(self.precision) for tensor in node.present)
             self._narrow_bytes[node.outputs[0].name] = total
@@ -166,13 +166,13 @@ class Wiring:
         return part
 
     def known(self, name: str) -> Part | None:
-        """The part of that name, if there is one by now."""
+        """The part of that name, if it exists already."""
         if name in self.parts or self.outer is None:
             return self.parts.get(name)
         return self.outer.known(name)
 
     def owns(self, storage: Storage) -> bool:
-        """Whether ``storage`` is written or handed in here, not in a graph around this one."""
+        """Whether ``storage`` belongs to this graph, not to one around it."""
         return self.outer is None or storage in self._local
 
     def _new(self, tensor: Tensor, n_bits: int | None, stored_bits: int | None = None) -> Part:
@@ -197,7 +197,7 @@ class Wiring:
     def _quantize_before(
         self, node: Node, quantizer: Node, operator: Operator | None, role: Role
     ) -> Node:
-        """``node`` with inputs that copies of ``quantizer`` make of those in the file."""
+        """``node`` with its inputs quantised by copies of ``quantizer``."""
         made: dict[str, Tensor] = {}
         for source in node.distinct:
             name = f"{source.name}\0{node.index}"  # no other tensor is called so
@@ -227,14 +227,14 @@ class Wiring:
         self._live(node, operator, role)
 
     def _refer(self, node: Node) -> bool:
-        """Let the outputs refer to the first input, unless they have to be copied out of it."""
+        """Make the outputs views of the first input, unless they must be copied out of it."""
         source = node.inputs[0] if node.inputs else None
         if source is None or source.origin is not _DATA or not node.outputs:
             return False
         whole = self.find(source)
         if node.op_type in _PARTITIONING:
             is_returned = any(output.name in self._returned for output in node.outputs)
-            if is_returned and node.index not in self.constants.standing:
+            if is_returned and node.index not in self.constants.in_place:
                 return False
             for output in node.outputs:
                 n_bytes = self._size(output, whole.n_bits)
@@ -263,7 +263,7 @@ class Wiring:
             or operator.reads is not None
             or operator.writes is not None
             or node.op_type == "BatchNormalization"
-            or node.index in self.constants.standing
+            or node.index in self.constants.in_place
         ):
             self.special.add(position)
         for part in chain(reads, weights, writes):
@@ -325,7 +325,7 @@ class Wiring:
                 self._read(captured.storage, position)
 
     def _is_needless(self, node: Node, reads: list[Part]) -> bool:
-        """Whether what a QuantizeLinear makes is there: quantised before, or still so."""
+        """Whether a QuantizeLinear is redundant: its result exists already."""
         if not node.outputs or node.outputs[0].name in self.outputs or len(reads) != 1:
             return False
         source = reads[0]
@@ -346,7 +346,7 @@ class Wiring:
 def _seen_through(
     nodes: Sequence[Node], roles: Mapping[tuple[str, str], Role], outputs: Collection[str]
 ) -> set[str]:
-    """``outputs``, and the tensors that they show whole."""
+    """``outputs``, and the tensors that they are views of."""
     names = set(outputs)
     for node in reversed(nodes):
         if node.op_type in _PARTITIONING or names.isdisjoint(node.output_names):
@@ -360,8 +360,8 @@ def names_read_inside(node: Node) -> Iterator[str]:
     """Names that the graphs inside ``node`` may read from outside."""
     for body in node.bodies:
         yield from body.outputs
-        for each in body.passes:
-            for inner in each.nodes:
+        for pass_ in body.passes:
+            for inner in pass_.nodes:
                 for tensor in inner.present:
                     yield tensor.name
                 if inner.bodies:

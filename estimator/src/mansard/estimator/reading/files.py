@@ -47,7 +47,7 @@ class BytesSource:
 
 
 class FileSource:
-    """A model in an open file, however large; only the bytes that are asked for are read."""
+    """A model in an open file of any size; only the requested bytes are read."""
 
     def __init__(self, descriptor: int, size: int) -> None:
         self.size = size
@@ -93,10 +93,10 @@ def _without_weights(source: Source) -> tuple[bytes, str]:
         data = skeleton(source)
         find_parts(data)
     except ModelError as error:
-        told = recognised(source.read(0, HEAD_BYTES))
-        if told is None:
+        other_format = recognised(source.read(0, HEAD_BYTES))
+        if other_format is None:
             raise
-        raise told from error
+        raise other_format from error
     return data, file_hash(data)
 
 
@@ -166,18 +166,18 @@ def _model(parts: Parts, opsets: Mapping[str, int], stated: Mapping[str, StatedT
         raise ModelError("the graph is empty: it has no nodes", fix=_FIX)
     # Up to IR version 3 every initialiser is listed among the inputs as well; later on
     # one that is listed is the default of an input.
-    inputs = tuple(given for given in listed if given.name not in stored)
-    if len({given.name for given in inputs}) < len(inputs):
+    inputs = tuple(declared for declared in listed if declared.name not in stored)
+    if len({declared.name for declared in inputs}) < len(inputs):
         raise ModelError("two inputs of the graph have the same name", fix=_BROKEN)
-    known = dict.fromkeys(stored) | dict.fromkeys(given.name for given in inputs)
-    _check_outputs(nodes, known, outputs)
-    return Model(sort_nodes(nodes, known), inputs, tuple(outputs), stored, opsets, stated)
+    defined = dict.fromkeys(stored) | dict.fromkeys(declared.name for declared in inputs)
+    _check_outputs(nodes, defined, outputs)
+    return Model(sort_nodes(nodes, defined), inputs, tuple(outputs), stored, opsets, stated)
 
 
 def _check_outputs(
-    nodes: list[ModelNode], known: Mapping[str, object], outputs: list[ModelInput]
+    nodes: list[ModelNode], defined: Mapping[str, object], outputs: list[ModelInput]
 ) -> None:
-    missing = {output.name for output in outputs}.difference(known)
+    missing = {output.name for output in outputs}.difference(defined)
     for node in reversed(nodes):  # most often the last one writes them
         if not missing:
             return

@@ -38,7 +38,7 @@ Key = tuple[str, str, str]  # domain, name, overload
 
 
 class Function(msgspec.Struct, frozen=True, eq=False):
-    """The nodes that a call becomes; ``inputs`` and ``outputs`` are names inside it."""
+    """The nodes that replace a call; ``inputs`` and ``outputs`` are names inside it."""
 
     key: Key
     inputs: tuple[str, ...]
@@ -74,8 +74,8 @@ def read_functions(
 def _function(
     data: bytes, opsets: Mapping[str, int], reader: GraphReader, budget: ReadingBudget
 ) -> Function:
-    own = dict(read_opsets(content for _, content in messages(data, (_OPSET,))))
-    nodes, others = reader.nodes(messages(data, _KEYS), _NODE, {**opsets, **own})
+    function_opsets = dict(read_opsets(content for _, content in messages(data, (_OPSET,))))
+    nodes, others = reader.nodes(messages(data, _KEYS), _NODE, {**opsets, **function_opsets})
     texts: dict[int, list[str]] = {
         key: [""] if key in (_NAME, _DOMAIN, _OVERLOAD) else []
         for key in (_NAME, _DOMAIN, _OVERLOAD, _INPUT, _OUTPUT)
@@ -85,7 +85,7 @@ def _function(
         budget.read(len(content))
         if key == _DEFAULT:
             name, value = read_attribute(content, budget, "of a function")
-            defaults[name] = reader.resolved(value, own, 1)
+            defaults[name] = reader.resolved(value, function_opsets, 1)
         else:
             texts[key].append(content.decode())
     return Function(
@@ -98,7 +98,7 @@ def _function(
 
 
 def check_size(nodes: Iterable[ModelNode], functions: Mapping[Key, Function]) -> None:
-    """Raises ModelError for functions that call themselves, nest too deep or explode."""
+    """Raise ModelError for functions that are recursive, nest too deep or expand too far."""
     measures = _Measures(functions)
     total = sum(measures.of_node(node, 0).n_nodes for node in nodes)
     if total > MAX_NODES:
@@ -114,7 +114,7 @@ class _Measure(NamedTuple):
 
 
 class _Measures:
-    """How many nodes each function becomes, those of graphs inside it included."""
+    """How many nodes each function expands to, including graphs inside it."""
 
     def __init__(self, functions: Mapping[Key, Function]) -> None:
         self._functions = functions
@@ -123,22 +123,22 @@ class _Measures:
     def of_node(self, node: ModelNode, depth: int) -> _Measure:
         """``depth`` is how many functions the node is inside of."""
         key = key_of(node)
-        found = [self.of_node(inner, depth) for graph in node.subgraphs for inner in graph.nodes]
-        found.append(self._of_function(key, depth) if key in self._functions else _ONE_NODE)
-        return _sum(found)
+        measures = [self.of_node(inner, depth) for graph in node.subgraphs for inner in graph.nodes]
+        measures.append(self._of_function(key, depth) if key in self._functions else _ONE_NODE)
+        return _sum(measures)
 
     def _of_function(self, key: Key, depth: int) -> _Measure:
-        found = self._known.get(key)
-        if found is None and depth < MAX_FUNCTION_DEPTH:
+        measure = self._known.get(key)
+        if measure is None and depth < MAX_FUNCTION_DEPTH:
             inner = _sum([self.of_node(node, depth + 1) for node in self._functions[key].nodes])
-            found = self._known[key] = _Measure(inner.n_nodes, inner.height + 1)
-        if found is None or found.height + depth > MAX_FUNCTION_DEPTH:
+            measure = self._known[key] = _Measure(inner.n_nodes, inner.height + 1)
+        if measure is None or measure.height + depth > MAX_FUNCTION_DEPTH:
             raise ModelError(
                 f"function {key[1]!r} calls itself, or functions nest deeper "
                 f"than {MAX_FUNCTION_DEPTH}",
                 fix="ONNX allows no recursion; export the model again",
             )
-        return found
+        return measure
 
 
 _ONE_NODE = _Measure(1, 0)
@@ -152,7 +152,7 @@ def _sum(measures: list[_Measure]) -> _Measure:
 
 
 class _Scope(NamedTuple):
-    """Of nodes in one call: what their names become, and what attributes refer to."""
+    """The scope of one call: new names of its tensors, and values of referenced attributes."""
 
     prefix: str
     names: dict[str, str]
@@ -160,14 +160,14 @@ class _Scope(NamedTuple):
 
 
 class _Bound(NamedTuple):
-    """A graph that is handed to a function as an attribute; its names are the caller's."""
+    """A graph that is passed to a function as an attribute; its names are the caller's."""
 
     graph: Subgraph
     scope: _Scope | None
 
 
 def inline(parts: Parts, functions: Mapping[Key, Function], budget: ReadingBudget) -> Parts:
-    """The graph without calls; raises ModelError if functions call themselves or explode."""
+    """The graph with all calls inlined; raises ModelError as ``check_size``."""
     check_size(parts.nodes, functions)
     return _Inliner(parts, functions, budget).graph(parts, None)
 
@@ -197,8 +197,8 @@ class _Inliner:
         ]
         return Parts(
             nodes,
-            [self._declared(given, scope) for given in parts.inputs],
-            [self._declared(given, scope) for given in parts.outputs],
+            [self._declared(declared, scope) for declared in parts.inputs],
+            [self._declared(declared, scope) for declared in parts.outputs],
             {held.name: held for held in stored},
         )
 
@@ -212,9 +212,9 @@ class _Inliner:
                 continue
             inner = self._scope(node, scope, function)
             yield from self._written_out(function.nodes, inner)
-            for name, given in zip(function.outputs, node.outputs, strict=False):
-                if name in function.inputs and given:  # it hands an input on
-                    ends = (inner.names[name],), (self._name(given, scope),)
+            for name, argument in zip(function.outputs, node.outputs, strict=False):
+                if name in function.inputs and argument:  # it hands an input on
+                    ends = (inner.names[name],), (self._name(argument, scope),)
                     yield ModelNode(0, ends[1][0], "Identity", "", *ends, {}), None
 
     def _scope(self, call: ModelNode, scope: _Scope | None, function: Function) -> _Scope:
@@ -229,11 +229,11 @@ class _Inliner:
                     fix="the file is broken; export the model again",
                 )
         names = dict.fromkeys(function.inputs, "")
-        for name, given in zip(function.inputs, call.inputs, strict=False):
-            names[name] = self._name(given, scope)
-        for name, given in zip(function.outputs, call.outputs, strict=False):
-            if name not in names and given:
-                names[name] = self._name(given, scope)
+        for name, argument in zip(function.inputs, call.inputs, strict=False):
+            names[name] = self._name(argument, scope)
+        for name, argument in zip(function.outputs, call.outputs, strict=False):
+            if name not in names and argument:
+                names[name] = self._name(argument, scope)
         values = {**function.defaults, **self._attributes(call, scope)}
         return _Scope(f"{self._label(call, scope)}/", names, values)
 
@@ -241,7 +241,7 @@ class _Inliner:
         return node.name if scope is None else scope.prefix + node.name
 
     def _name(self, name: str, scope: _Scope | None) -> str:
-        """What a tensor's name in ``scope`` becomes; the same name always the same."""
+        """The new name of a tensor in ``scope``; always the same for the same name."""
         if scope is None or not name:
             return name
         if name not in scope.names:
@@ -273,16 +273,16 @@ class _Inliner:
         )
 
     def _attributes(self, node: ModelNode, scope: _Scope | None) -> dict[str, object]:
-        """The node's attributes, references replaced; without those that are not given."""
+        """The node's attributes with references replaced; unset references are dropped."""
         values = scope.values if scope else {}
-        found: dict[str, object] = {}
+        attributes: dict[str, object] = {}
         for name, value in node.attributes.items():
             if isinstance(value, AttributeReference):
                 if value.name in values:
-                    found[name] = values[value.name]
+                    attributes[name] = values[value.name]
             else:
-                found[name] = _Bound(value, scope) if isinstance(value, Subgraph) else value
-        return found
+                attributes[name] = _Bound(value, scope) if isinstance(value, Subgraph) else value
+        return attributes
 
     def _with_graphs(self, value: object, scope: _Scope | None, depth: int) -> object:
         if isinstance(value, _Bound):
@@ -294,14 +294,16 @@ class _Inliner:
             return tuple(self._with_graphs(_Bound(item, scope), scope, depth) for item in value)
         return value
 
-    def _declared(self, given: ModelInput, scope: _Scope) -> ModelInput:
-        return ModelInput(self._name(given.name, scope), given.dtype, given.dimensions, given.kind)
+    def _declared(self, declared: ModelInput, scope: _Scope) -> ModelInput:
+        return ModelInput(
+            self._name(declared.name, scope), declared.dtype, declared.dimensions, declared.kind
+        )
 
 
 def _names(parts: Parts) -> Iterator[str]:
     """Every tensor's name in a graph and the graphs inside it."""
     yield from parts.stored
-    yield from (given.name for given in parts.inputs)
+    yield from (declared.name for declared in parts.inputs)
     for node in parts.nodes:
         yield from node.outputs
         yield from node.inputs

@@ -95,7 +95,7 @@ class GraphReader:
         return parts._replace(nodes=with_tables(nodes, parts.stored))
 
     def enter_functions(self) -> None:
-        """From here on the nodes are those of functions."""
+        """The nodes that are read from now on are those of functions."""
         self._reader.in_functions = True
 
     def nodes(
@@ -135,13 +135,13 @@ class GraphReader:
 def subgraph(parts: Parts) -> Subgraph:
     """A graph inside a node; raises ModelError where its nodes cannot be put in order."""
     nodes, inputs, outputs, stored = parts
-    inner = {*stored, *(given.name for given in inputs)}
+    inner = {*stored, *(declared.name for declared in inputs)}
     inner.update(name for node in nodes for name in node.outputs)
     needed = dict.fromkeys(name for node in nodes for name in node.reads)
     needed |= dict.fromkeys(output.name for output in outputs)
     captured = tuple(name for name in needed if name not in inner)
-    known = dict.fromkeys((*stored, *(given.name for given in inputs), *captured))
-    return Subgraph(sort_nodes(nodes, known), tuple(inputs), tuple(outputs), stored, captured)
+    defined = dict.fromkeys((*stored, *(declared.name for declared in inputs), *captured))
+    return Subgraph(sort_nodes(nodes, defined), tuple(inputs), tuple(outputs), stored, captured)
 
 
 _OPSET_DOMAIN, _OPSET_VERSION = 10, 16  # OperatorSetIdProto of onnx.proto: 8 · field + kind
@@ -172,25 +172,25 @@ def read_opsets(messages: Iterable[bytes]) -> list[tuple[str, int]]:
     return opsets
 
 
-def sort_nodes(nodes: list[ModelNode], known: Mapping[str, object]) -> tuple[ModelNode, ...]:
+def sort_nodes(nodes: list[ModelNode], defined: Mapping[str, object]) -> tuple[ModelNode, ...]:
     """``nodes`` so that each follows those it reads from, else as in the file.
 
     ONNX requires sorted files; runtimes accept unsorted ones, and so does this.
     Raises ModelError for a tensor written twice, one that no node writes, or a cycle.
     """
-    is_sorted, is_unique = _check_order(nodes, known)
+    is_sorted, is_unique = _check_order(nodes, defined)
     if is_sorted and is_unique:
         return tuple(nodes)
-    writers = _writers(nodes, known)
+    writers = _writers(nodes, defined)
     if is_sorted:
         return tuple(nodes)
-    _check_defined(nodes, known, writers)
+    _check_defined(nodes, defined, writers)
     return _sorted(nodes, writers)
 
 
-def _check_order(nodes: list[ModelNode], known: Mapping[str, object]) -> tuple[bool, bool]:
+def _check_order(nodes: list[ModelNode], defined: Mapping[str, object]) -> tuple[bool, bool]:
     """Whether the nodes are in order, and whether surely no tensor is written twice."""
-    seen = {"", *known}
+    seen = {"", *defined}
     n_seen = len(seen)
     for node in nodes:
         if not seen.issuperset(node.inputs):
@@ -202,11 +202,11 @@ def _check_order(nodes: list[ModelNode], known: Mapping[str, object]) -> tuple[b
     return True, len(seen) == n_seen
 
 
-def _writers(nodes: list[ModelNode], known: Mapping[str, object]) -> dict[str, ModelNode]:
+def _writers(nodes: list[ModelNode], defined: Mapping[str, object]) -> dict[str, ModelNode]:
     writers: dict[str, ModelNode] = {}
     for node in nodes:
         for name in filter(None, node.outputs):
-            if name in writers or name in known:
+            if name in writers or name in defined:
                 raise ModelError(
                     f"tensor {name!r} is written twice",
                     where=node.label,
@@ -217,11 +217,11 @@ def _writers(nodes: list[ModelNode], known: Mapping[str, object]) -> dict[str, M
 
 
 def _check_defined(
-    nodes: list[ModelNode], known: Mapping[str, object], writers: Mapping[str, ModelNode]
+    nodes: list[ModelNode], defined: Mapping[str, object], writers: Mapping[str, ModelNode]
 ) -> None:
     for node in nodes:
         for name in node.reads:
-            if name not in known and name not in writers:
+            if name not in defined and name not in writers:
                 raise ModelError(
                     f"reads tensor {name!r}, which is no input and no node writes",
                     where=node.label,
@@ -302,7 +302,7 @@ LEARNED = frozenset(
 
 
 def table_at(node_type: tuple[str, str], position: int) -> str | None:
-    """The attribute whose table is the input at ``position``; None where it is none."""
+    """The attribute whose table becomes the input at ``position``, or None."""
     tables = TABLES.get(node_type, ())
     return tables[position - 1] if 0 < position <= len(tables) else None
 

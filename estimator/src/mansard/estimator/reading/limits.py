@@ -1,4 +1,4 @@
-"""How much of a file is read at most: hostile ones end within 10 s and 1 GB.
+"""Limits on what is read of a file: hostile files are refused within 10 s and 1 GB.
 
 No bound is near to what networks have: exports of language models have up to some ten
 thousand nodes of about 300 bytes; a mixture of experts with each of 60 · 256 experts
@@ -39,7 +39,7 @@ def too_deep() -> ModelError:
 
 
 class ReadingBudget:
-    """What may still be read of one model; its methods raise ModelError when it is spent."""
+    """What may still be read of one model; methods raise ModelError when it is used up."""
 
     def __init__(self) -> None:
         self._bytes = MAX_READ_BYTES

@@ -71,15 +71,15 @@ def read_attribute(data: bytes, budget: ReadingBudget, label: str) -> tuple[str,
     ]
     code = types[-1] if types else 0
     # The type is missing in files older than version 2: the field that is there decides.
-    found = _READERS.get(code) or next((row for row in _READERS.values() if row[0] in held), None)
-    if found is None:
+    reader = _READERS.get(code) or next((row for row in _READERS.values() if row[0] in held), None)
+    if reader is None:
         return name, None
-    key, read = found
+    key, read = reader
     return name, read(held.get(key, []), budget, label)
 
 
 def _collect(data: bytes, budget: ReadingBudget) -> dict[int, list[Any]]:
-    """The contents by their keys; lists in their packed form join the others."""
+    """The contents by key; packed lists are joined with unpacked ones."""
     held: dict[int, list[Any]] = {}
     for key, content in fields(data):
         if key == _PACKED_INTS:
@@ -173,7 +173,7 @@ class Call(ModelNode, frozen=True, eq=False):
 
 
 class _Names(dict[bytes, str]):
-    """Text by its bytes; a name that is twice in the file is one string."""
+    """Strings by their bytes; a name that occurs twice is one object."""
 
     def __missing__(self, data: bytes) -> str:
         text = self[data] = data.decode()
@@ -243,8 +243,8 @@ class NodeReader:
         return taken
 
     def _usual(self, data: bytes) -> _Parts | None:  # noqa: C901, PLR0912 - one branch a field
-        """What the node holds; None if it is written in an unusual way."""
-        names, known = self._names, self._attributes
+        """The fields of a node; None if it is encoded in an unusual way."""
+        names, cached = self._names, self._attributes
         inputs: list[str] = []
         outputs: list[str] = []
         attributes: dict[str, object] = {}
@@ -266,11 +266,11 @@ class NodeReader:
                 inputs.append(names[data[position:stop]])
             elif key == _ATTRIBUTE:
                 content = data[position:stop]
-                found = known.get(content) or self._attribute(content, name, outputs)
-                if found[0] in attributes:
-                    raise _twice(found[0], name, outputs)
-                attributes[found[0]] = found[1]
-                if size > LONG_BYTES and isinstance(found[1], StoredTensor):
+                attribute = cached.get(content) or self._attribute(content, name, outputs)
+                if attribute[0] in attributes:
+                    raise _twice(attribute[0], name, outputs)
+                attributes[attribute[0]] = attribute[1]
+                if size > LONG_BYTES and isinstance(attribute[1], StoredTensor):
                     n_skipped += size
             elif key == _OUTPUT:
                 outputs.append(names[data[position:stop]])
@@ -291,11 +291,11 @@ class NodeReader:
 
     def _attribute(self, data: bytes, name: bytes, outputs: list[str]) -> tuple[str, object]:
         label = _label(name, outputs)
-        found = read_attribute(data, self._budget, label)
-        value = found[1]
+        attribute = read_attribute(data, self._budget, label)
+        value = attribute[1]
         if isinstance(value, AttributeReference) and not self.in_functions:
             raise ModelError(
-                f"attribute {found[0]!r} refers to one of a function, but stands in none",
+                f"attribute {attribute[0]!r} refers to one of a function, but stands in none",
                 where=f"node {label!r}",
                 fix="the file is broken; export the model again",
             )
@@ -304,8 +304,8 @@ class NodeReader:
         ):
             self._holds_graphs = True
         elif len(data) <= _SMALL_BYTES:
-            self._attributes[data] = found
-        return found
+            self._attributes[data] = attribute
+        return attribute
 
     def _read_unusual(self, index: int, data: bytes, opsets: Mapping[str, int]) -> ModelNode:
         """A node with unknown fields, overlong numbers or an overload."""

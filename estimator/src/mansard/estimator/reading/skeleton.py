@@ -1,4 +1,4 @@
-"""A model without its weights: what is parsed, and what is hashed.
+"""The skeleton of a model, without weights: it is what is parsed and hashed.
 
 Long contents that no count depends on are skipped without being read: stored tensors,
 notes, training graphs. The rest is copied unchanged, so that it is an ONNX file again.
@@ -59,11 +59,11 @@ class Source(Protocol):
     size: int
 
     def read(self, start: int, n_bytes: int) -> bytes:
-        """``n_bytes`` from ``start``, or as many as there are."""
+        """``n_bytes`` from ``start``, or fewer at the end."""
         ...
 
     def window(self, start: int) -> tuple[bytes, int]:
-        """Some bytes around ``start``, and where they start themselves."""
+        """Some bytes around ``start``, and their offset."""
         ...
 
 
@@ -217,7 +217,7 @@ def skeleton(source: Source) -> bytes:
 
 
 class _Copier:
-    """Walks a model once and notes which pieces of it stay."""
+    """Walks a model once and notes which pieces to copy."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -282,7 +282,7 @@ class _Copier:
 
 
 def _payload_limit(fields: Iterable[Field]) -> int:
-    """How long the values of a tensor with these fields may be to stay."""
+    """The most bytes of values that are copied for a tensor with these fields."""
     codes = [signed32(field.number) for field in fields if field.key == DATA_TYPE]
     dtype = BY_CODE.get(codes[-1]) if codes else None
     return SHORT_BYTES if dtype is None or dtype.is_float else INTEGERS_BYTES

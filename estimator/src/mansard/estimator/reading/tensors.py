@@ -1,4 +1,4 @@
-"""Tensors in the file: what is declared of inputs and outputs, and what is stored.
+"""Tensors in the file: declarations of inputs and outputs, and stored tensors.
 
 Messages ValueInfoProto, TypeProto, TensorProto and SparseTensorProto of onnx.proto
 (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto); keys are 8 · field + kind.
@@ -79,9 +79,9 @@ def read_long_list(  # noqa: C901 - one branch a form
         key, start, stop = field_at(data, position)
         run = _RUNS[key].match(data, position, position + _RUN_BYTES) if key in _RUNS else None
         if key in _PACKED:
-            key, found = _PACKED[key], list(_packed_numbers(key, data[start:stop]))
+            key, runs = _PACKED[key], list(_packed_numbers(key, data[start:stop]))
         elif run is not None:
-            stop, found = run.end(), [_numbers(key, run[0])]
+            stop, runs = run.end(), [_numbers(key, run[0])]
         elif key in _RUNS or (key & 7 == BYTES and key != _NAME):
             return None  # a text of another word, a tensor, a graph
         else:
@@ -94,7 +94,7 @@ def read_long_list(  # noqa: C901 - one branch a form
         if kind not in (0, key):
             return None
         kind, position = key, stop
-        for count, part in found:
+        for count, part in runs:
             n_numbers += count
             if part is not None:
                 budget.long_numbers(count)
@@ -112,7 +112,7 @@ def _value_of_long(dtype: ElementType, parts: list[Array]) -> Numbers | None:
 
 
 def _numbers(key: int, run: bytes) -> tuple[int, Array | None]:
-    """How many numbers a run holds, each behind its key, and these but floats."""
+    """How many numbers a run holds, each after its key, and the integers among them."""
     import numpy as np
 
     if key == _LONG_FLOATS:
@@ -146,7 +146,7 @@ def _packed_numbers(key: int, content: bytes) -> Iterator[tuple[int, Array | Non
 
 
 def _varints(held: Array, starts: Array, ends: Array) -> Array:
-    """The numbers whose bytes stand from ``starts`` to ``ends``, seven bits in each."""
+    """The numbers whose bytes are at ``starts`` to ``ends``, seven bits in each."""
     import numpy as np
 
     if len(starts) and int((ends - starts).max()) > 9:
@@ -200,12 +200,12 @@ def read_declared(data: bytes, is_given: bool = False) -> ModelInput:
             text,
             "export the model again with a named dimension there",
         )
-    kept = tuple(None if size in negative else size for size in sizes)
-    return ModelInput(text, declared.dtype, kept, declared.kind)
+    dimensions = tuple(None if size in negative else size for size in sizes)
+    return ModelInput(text, declared.dtype, dimensions, declared.kind)
 
 
 class StatedTypes:
-    """What messages ValueInfoProto say of tensors that nodes write, by their names.
+    """The types in ValueInfoProto messages of tensors that nodes write, by name.
 
     Exporters write one for each tensor, of few types; each type is read once. One that is
     damaged, no tensor, or contradicts another of the same name says nothing.
@@ -259,7 +259,7 @@ def read_type(data: bytes, name: str = "") -> ModelInput:
 
 
 def _member(data: bytes) -> tuple[int, bytes]:
-    """Which kind of type it is, and its content; of several the last one counts."""
+    """The kind of a type and its content; the last of several counts."""
     member = 0
     held: list[bytes] = []
     for key, content in fields(data):
@@ -415,14 +415,14 @@ def _typed(numbers: _Numbers, dtype: ElementType) -> bytes:
     if dtype.is_float:
         held = b"".join(content for key, content in numbers if key in (one, many))
         return held[: len(held) // width * width]
-    found: list[int] = []
+    integers: list[int] = []
     for key, content in numbers:
         if key == one:
-            found.append(content)
+            integers.append(content)
         elif key == many:
-            found.extend(packed(content))
+            integers.extend(packed(content))
     if dtype.name == "bool":
-        return bytes(map(bool, found))
+        return bytes(map(bool, integers))
     # A stored number outside the type wraps instead of raising.
-    kept = 2**dtype.n_bits - 1
-    return b"".join([(number & kept).to_bytes(width, "little") for number in found])
+    mask = 2**dtype.n_bits - 1
+    return b"".join([(number & mask).to_bytes(width, "little") for number in integers])

@@ -96,12 +96,12 @@ class Arity(NamedTuple):
 
 @cache
 def _arities() -> dict[tuple[str, str], list[Arity]]:
-    found: dict[tuple[str, str], list[Arity]] = {}
+    arities: dict[tuple[str, str], list[Arity]] = {}
     for domain, table in _TABLES.items():
         for entry in table.replace("\n", " ").split(";"):
             name, *versions = entry.split()
-            found[domain, name] = [_arity(text) for text in versions]
-    return found
+            arities[domain, name] = [_arity(text) for text in versions]
+    return arities
 
 
 def _arity(text: str) -> Arity:
@@ -253,6 +253,6 @@ def _odd(node: ModelNode) -> Iterator[str]:
         yield f"{called} has this operator from opset {first} on, and the file is of {node.opset}"
     elif not node.domain and removed is not None and node.opset >= removed:
         yield f"{called} has no such operator from opset {removed} on; the older one is counted"
-    known = ATTRIBUTES.get(node.domain)
-    for name in sorted(node.attributes.keys() - known) if known is not None else ():
+    defined = ATTRIBUTES.get(node.domain)
+    for name in sorted(node.attributes.keys() - defined) if defined is not None else ():
         yield f"no operator of {called} has an attribute {name!r}: it is not counted"

@@ -1,7 +1,7 @@
-"""What a training step adds to an inference pass: gradients, what is kept for them, updates.
+"""What a training step adds to an inference pass: gradients, saved activations, updates.
 
-Everything is counted in the precision of the weights: copies in another precision, as
-mixed-precision training keeps them, are not.
+Everything is counted in the precision of the weights; copies in another precision, as
+in mixed-precision training, are not counted.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def update_cost(weights: LayerWeights, optimizer: Optimizer, precision: Precisio
 
 
 def state_bytes(weights: LayerWeights, optimizer: Optimizer, precision: Precision | None) -> int:
-    """What ``optimizer`` keeps for a layer from step to step, beside its weights."""
+    """Bytes of the state that ``optimizer`` keeps for a layer, beside its weights."""
     return OPTIMIZERS[optimizer].n_states * _floats(weights, precision)[1]
 
 
@@ -140,7 +140,7 @@ def _factors(node: Node) -> tuple[Tensor, ...]:
 
 
 def _gradient_bytes(node: Node, precision: Precision | None) -> int:
-    """The gradients that come in: of all parts of a Split and all results of a recurrence."""
+    """Bytes of the output gradients: of all parts of a Split and all results of a recurrence."""
     if node.op_type == "Split" or node.op_type in GATES:
         return sum(output.n_bytes(precision) for output in node.outputs if output.name)
     return node.output.n_bytes(precision)
@@ -149,7 +149,7 @@ def _gradient_bytes(node: Node, precision: Precision | None) -> int:
 def _saved_bytes(
     node: Node, operator: Operator, operands: tuple[Tensor, ...], precision: Precision | None
 ) -> int:
-    """What the forward pass kept for this node, and its weights."""
+    """Bytes that the forward pass saved for this node, and of its weights."""
     held = weight_inputs(node, operator)
     read = {id(tensor): tensor for tensor in kept_tensors(node, operands, operator.is_view)}
     read.update((id(tensor), tensor) for tensor in node.distinct if tensor.name in held)
@@ -178,7 +178,7 @@ def training_step(
     optimizer: Optimizer,
     precision: Precision | None,
 ) -> TrainingStep:
-    """Backward pass and update of ``node``, and what its forward pass does more in training."""
+    """Backward pass and update of ``node``, and the extra work of its forward pass in training."""
     if node.is_constant:
         return NO_STEP
     operands = needing_gradient(node, operator, differentiable)

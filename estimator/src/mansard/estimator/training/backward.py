@@ -56,20 +56,20 @@ def _collect(nodes: Iterable[Node], find: FindOperator, names: set[str]) -> None
 
 def _collect_inside(node: Node, find: FindOperator, names: set[str]) -> None:
     for body in node.bodies:
-        given = [tensor.name if tensor is not None else "" for tensor in node.inputs]
-        _hand_on(given, body.inputs, names)
+        names_outside = [tensor.name if tensor is not None else "" for tensor in node.inputs]
+        _hand_on(names_outside, body.inputs, names)
         before = -1
         # What a pass makes differentiable is so in the next one: until nothing changes.
         while before != len(names):
             before = len(names)
-            for each in body.passes:
-                _collect(each.nodes, find, names)
+            for pass_ in body.passes:
+                _collect(pass_.nodes, find, names)
             _hand_on(*_carried(node, body), names)
         _hand_on(body.outputs, [output.name for output in node.outputs], names)
 
 
 def _carried(node: Node, body: Body) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What one iteration hands to the next: names of a body's outputs and inputs."""
+    """What one iteration passes to the next: names of a body's outputs and inputs."""
     if node.op_type == "Loop":
         inputs = body.inputs[2:]  # behind the iteration's number and the condition
         return body.outputs[1 : 1 + len(inputs)], inputs
@@ -139,7 +139,7 @@ def _division(node: Node, position: int) -> Cost:  # noqa: ARG001
 
 
 def _clip(node: Node, position: int) -> Cost:  # noqa: ARG001
-    """As forwards a comparison for each bound that is given."""
+    """One comparison for each given bound, as in the forward pass."""
     bounds = sum(node.has(i) for i in (1, 2)) + sum(k in node.attributes for k in ("min", "max"))
     return Cost(simple=bounds)
 
@@ -153,11 +153,11 @@ def _power(node: Node, position: int) -> Cost:
         return Cost(simple=2, functions=1)
     exponent = node.input(1).value
     if exponent is not None and exponent.n_elements == 1:
-        known = float(exponent.first)
-        if known == 1.0:
+        power = float(exponent.first)
+        if power == 1.0:
             return NOTHING
-        if known in (2.0, 3.0, 4.0):
-            return Cost(simple=int(known))
+        if power in (2.0, 3.0, 4.0):
+            return Cost(simple=int(power))
     return Cost(simple=2, functions=1)
 
 
@@ -274,10 +274,10 @@ def _elementwise_backward(
         return Cost(simple=sums + negations)
     names = {operand.name for operand in operands}
     used = [i for i, t in enumerate(node.inputs) if t is not None and t.name in names]
-    each = [derivative(node, position) for position in used]
-    if None in each:
+    costs = [derivative(node, position) for position in used]
+    if None in costs:
         return Cost(simple=forward.simple, functions=forward.functions) * len(operands)
     if node.op_type in PICKING:
         sums = 0
     size = max(n, operands[0].n_elements) if node.op_type.startswith("Reduce") else n
-    return sum((cost * size for cost in each if cost is not None), Cost(simple=sums))
+    return sum((cost * size for cost in costs if cost is not None), Cost(simple=sums))

@@ -1,8 +1,8 @@
-"""Activations: what the forward pass keeps because the backward pass reads it.
+"""Saved activations: what the forward pass saves because the backward pass reads it.
 
-A tensor is kept once, at the first node whose gradient reads it. Weights are there
-anyway. Derivatives written with an operator's output keep the output, which the next
-layer mostly keeps as its input already.
+A tensor is saved once, at the first node whose gradient reads it. Weights are not counted. A
+derivative in terms of an operator's output saves that output, which the next layer mostly saves as
+its input already.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ def saved_bytes(
     precision: Precision | None,
     segments: Mapping[int, int] | None = None,
 ) -> dict[int, int]:
-    """Bytes that each node makes the forward pass keep, by the node's index.
+    """Bytes that the forward pass saves for each node's gradient, by the node's index.
 
     With ``segments``, by the node's index, only what is made in the node's own segment
     counts: what comes from another one is kept there.
     """
     makers: dict[int, NodeInstance] = {}  # by the tensor's identity
     memory: dict[int, int] = {}  # a view's identity -> that of the tensor it shows
-    kept: set[int] = set()
+    counted: set[int] = set()
     saved: dict[int, int] = {}
-    for each in instances:
-        node, operator = each.node, operators[each.node.domain, each.node.op_type]
+    for instance in instances:
+        node, operator = instance.node, operators[instance.node.domain, instance.node.op_type]
         is_view = operator is not None and operator.is_view
-        makers.update((id(output), each) for output in node.outputs)
+        makers.update((id(output), instance) for output in node.outputs)
         if shows_input(node):
             source = id(node.input(0))
             memory.update((id(output), memory.get(source, source)) for output in node.outputs)
@@ -60,23 +60,23 @@ def saved_bytes(
         operands = needing_gradient(node, operator, differentiable)
         if not operands:
             continue
-        total = each.runs * extra_bytes(node, precision)
+        total = instance.runs * extra_bytes(node, precision)
         for tensor in kept_tensors(node, operands, is_view):
             held = memory.get(id(tensor), id(tensor))
-            if tensor.origin is not Origin.DATA or held in kept:
+            if tensor.origin is not Origin.DATA or held in counted:
                 continue
             maker = makers.get(held)
             if segments and maker and segments[maker.node.index] != segments[node.index]:
                 continue
-            kept.add(held)
-            total += _runs(maker, each) * tensor.n_bytes(precision)
+            counted.add(held)
+            total += _runs(maker, instance) * tensor.n_bytes(precision)
         if total:
             saved[node.index] = saved.get(node.index, 0) + total
     return saved
 
 
 def shows_input(node: Node) -> bool:
-    """Whether the outputs are the first input's memory, in training too."""
+    """Whether the outputs share the first input's memory, also in training."""
     return node.op_type in _SHOWING and not node.domain
 
 
@@ -124,7 +124,7 @@ def _needs_own(node: Node, names: set[str]) -> bool:
 
 
 def extra_bytes(node: Node, precision: Precision | None) -> int:
-    """Bytes that one run keeps beside the node's tensors: positions, a mask, gates."""
+    """Bytes that one run saves beside the node's tensors: positions, a mask, gates."""
     if node.op_type in _MASKED:
         return _INDEX_BYTES * node.output.n_elements
     if node.op_type == "Dropout":
@@ -132,9 +132,9 @@ def extra_bytes(node: Node, precision: Precision | None) -> int:
     if node.op_type in GATES:
         # Every gate, and an LSTM's cell, of every step.
         sizes = recurrent_sizes(node)
-        each = sizes.n_steps * sizes.batch * sizes.n_directions * sizes.hidden_size
+        state_elements = sizes.n_steps * sizes.batch * sizes.n_directions * sizes.hidden_size
         n_kept = GATES[node.op_type] + (node.op_type == "LSTM")
-        return node.input(0).dtype.size_bytes(n_kept * each, precision)
+        return node.input(0).dtype.size_bytes(n_kept * state_elements, precision)
     return 0
 
 
@@ -148,14 +148,16 @@ def extra_bytes(node: Node, precision: Precision | None) -> int:
 
 def segment_of(instances: Sequence[NodeInstance]) -> dict[int, int]:
     """The segment of each node by its index; a node inside another is in its segment."""
-    n_nodes = sum(1 for each in instances if each.scope == "" and not each.node.is_constant)
+    n_nodes = sum(
+        1 for instance in instances if instance.scope == "" and not instance.node.is_constant
+    )
     length = max(math.isqrt(max(n_nodes - 1, 0)) + 1, 1)
     segments: dict[int, int] = {}
     position = -1
-    for each in instances:
-        if each.scope == "" and not each.node.is_constant:
+    for instance in instances:
+        if instance.scope == "" and not instance.node.is_constant:
             position += 1
-        segments[each.node.index] = max(position, 0) // length
+        segments[instance.node.index] = max(position, 0) // length
     return segments
 
 
@@ -173,19 +175,19 @@ def checkpoint_bytes(
     segments = segment_of(instances)
     maker: dict[str, tuple[int, int]] = {}  # tensor -> index and segment of its node
     crossing: dict[str, tuple[int, int]] = {}  # tensor -> index of its node, bytes
-    for each in instances:
-        if each.scope:
+    for instance in instances:
+        if instance.scope:
             continue
-        node, segment = each.node, segments[each.node.index]
+        node, segment = instance.node, segments[instance.node.index]
         for tensor in node.distinct:
             made = maker.get(tensor.name)
             if made is not None and made[1] < segment and tensor.origin is Origin.DATA:
                 crossing[tensor.name] = (made[0], tensor.n_bytes(precision))
         maker.update((output.name, (node.index, segment)) for output in node.outputs)
-    kept: dict[int, int] = {}
+    by_node: dict[int, int] = {}
     for index, size in crossing.values():
-        kept[index] = kept.get(index, 0) + size
-    return kept
+        by_node[index] = by_node.get(index, 0) + size
+    return by_node
 
 
 # The most memory that activations and their gradients take at once in a training step.
@@ -203,63 +205,63 @@ def training_peak_bytes(
     again: Mapping[int, int],
     precision: Precision | None,
 ) -> int:
-    """Bytes, by ``saved`` bytes of each node and gradients' lives; main graph only.
+    """The peak bytes of saved activations and live gradients in the main graph.
 
-    ``again``: what each node saves when its segment is computed again, if it is. What a
-    loop saves stands at the loop's place.
+    ``saved``: of each node. ``again``: what a node saves when its segment is recomputed. What the
+    nodes inside a loop save counts at the loop.
     """
-    main = [each for each in instances if each.scope == ""]
+    main = [instance for instance in instances if instance.scope == ""]
     gradients = _live_gradients(main, differentiable, precision)
-    own, own_again = _with_inner(instances, saved), _with_inner(instances, again)
+    saved_by_node, again_by_node = _with_inner(instances, saved), _with_inner(instances, again)
     segments = segment_of(instances) if again else {}
-    peak = kept = crossing = in_segment = segment = 0
-    for each, gradient in zip(main, gradients, strict=True):
-        index = each.node.index
+    peak = held = crossing = in_segment = segment = 0
+    for instance, gradient in zip(main, gradients, strict=True):
+        index = instance.node.index
         if segments.get(index, 0) != segment:
             # What a segment gave the next one is freed with that one, and made again.
-            segment, kept, crossing, in_segment = segments[index], kept + crossing, 0, 0
+            segment, held, crossing, in_segment = segments[index], held + crossing, 0, 0
         if again:
-            crossing += own.get(index, 0)
-            in_segment += own_again.get(index, 0)
+            crossing += saved_by_node.get(index, 0)
+            in_segment += again_by_node.get(index, 0)
         else:
-            kept += own.get(index, 0)
-        peak = max(peak, kept + in_segment + gradient)
+            held += saved_by_node.get(index, 0)
+        peak = max(peak, held + in_segment + gradient)
     return peak
 
 
 def _with_inner(instances: Sequence[NodeInstance], saved: Mapping[int, int]) -> dict[int, int]:
-    """What each node of the main graph saves, with the nodes inside it, by its index."""
-    found: dict[int, int] = {}
+    """Bytes saved by each node of the main graph and the nodes inside it, by its index."""
+    totals: dict[int, int] = {}
     holder, seen = -1, set()
-    for each in instances:
-        index = each.node.index
-        if each.scope == "":
+    for instance in instances:
+        index = instance.node.index
+        if instance.scope == "":
             holder = index
         if index not in seen:
             seen.add(index)
-            found[holder] = found.get(holder, 0) + saved.get(index, 0)
-    return found
+            totals[holder] = totals.get(holder, 0) + saved.get(index, 0)
+    return totals
 
 
 def _live_gradients(
     main: Sequence[NodeInstance], differentiable: set[str], precision: Precision | None
 ) -> list[int]:
-    """Bytes of the gradients that are there while each node's backward pass runs.
+    """Bytes of the gradients that are alive while each node's backward pass runs.
 
     The gradient of a view is that of its source, seen otherwise.
     """
     source: dict[str, str] = {}
     last: dict[str, int] = {}
-    for position, each in enumerate(main):
-        node = each.node
+    for position, instance in enumerate(main):
+        node = instance.node
         if shows_input(node) and not node.is_constant:
             first = node.input(0).name
             source.update((output.name, source.get(first, first)) for output in node.outputs)
         for tensor in node.present:
             last[source.get(tensor.name, tensor.name)] = position
     starts, ends = [0] * len(main), [0] * (len(main) + 1)
-    for position, each in enumerate(main):
-        for output in each.node.outputs:
+    for position, instance in enumerate(main):
+        for output in instance.node.outputs:
             is_own = output.name not in source
             if is_own and output.name in differentiable and output.origin is Origin.DATA:
                 size = output.n_bytes(precision)

@@ -37,12 +37,12 @@ _MODELS = Path(__file__).parent / "models"
 
 def names() -> tuple[str, ...]:
     """The networks' names, in alphabetical order; without single layers."""
-    return tuple(known.name for known in CATALOG)
+    return tuple(network.name for network in CATALOG)
 
 
 def family(name: str) -> tuple[str, ...]:
     """The members of a family of the zoo, ``convolutions``; none for any other name."""
-    return tuple(known.name for known in CONVOLUTIONS) if name == CONVOLUTION_FAMILY else ()
+    return tuple(network.name for network in CONVOLUTIONS) if name == CONVOLUTION_FAMILY else ()
 
 
 def entry(name: str) -> Entry:
@@ -50,13 +50,13 @@ def entry(name: str) -> Entry:
 
     Raises UsageError for a name that is not there.
     """
-    found = _by_name().get(name)
-    if found is None:
+    network = _by_name().get(name)
+    if network is None:
         close = difflib.get_close_matches(name.lower(), _by_name(), n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}? " if close else ""
-        known = ", ".join((*names(), CONVOLUTION_FAMILY))
-        raise UsageError(f"the zoo has no network {name!r}", fix=f"{hint}it has {known}")
-    return found
+        offered = ", ".join((*names(), CONVOLUTION_FAMILY))
+        raise UsageError(f"the zoo has no network {name!r}", fix=f"{hint}it has {offered}")
+    return network
 
 
 def read(name: str) -> bytes:
@@ -65,10 +65,10 @@ def read(name: str) -> bytes:
     Raises UsageError for an unknown name, InputError where the file is missing from
     the installation.
     """
-    found = entry(name)
-    if found in CONVOLUTIONS:
+    network = entry(name)
+    if network in CONVOLUTIONS:
         return draw_convolution(name)
-    path = _MODELS / f"{found.name}.onnx"
+    path = _MODELS / f"{network.name}.onnx"
     try:
         return path.read_bytes()
     except OSError as error:
@@ -91,4 +91,4 @@ def write(name: str, folder: Path, within: Path | None = None) -> Path:
 
 @cache
 def _by_name() -> dict[str, Entry]:
-    return {known.name: known for known in (*CATALOG, *CONVOLUTIONS)}
+    return {network.name: network for network in (*CATALOG, *CONVOLUTIONS)}

@@ -1,4 +1,4 @@
-"""What is in the zoo: one entry per network, with what others publish about it.
+"""The networks of the zoo, with what others publish about them.
 
 Single convolutions, one layer each, are there to compare the traffic that a board reports with
 ours: the 25 of HaX-CoNN (PPoPP 2024, arXiv:2308.05869), whose use of the memory controller its

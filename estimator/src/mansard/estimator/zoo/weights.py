@@ -1,4 +1,4 @@
-"""Random weights in place of the constant ones, to run a network without weights for real."""
+"""Random weights in place of constant ones, so that a network without weights can run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ if TYPE_CHECKING:
     import onnx
 
 Array: TypeAlias = npt.NDArray[Any]
-Weights: TypeAlias = dict[str, Array]
 
 FLOATING = frozenset({1, 10, 11, 16})  # FLOAT, FLOAT16, DOUBLE, BFLOAT16 of onnx.TensorProto
 _POOL_SIZE = 1_048_573  # a prime, so that no two rows of a matrix come out alike
 
 
 class MissingWeights(NamedTuple):
-    """A weight that a file has no numbers for: all that they are drawn from.
+    """A weight that a file has no numbers for, and how to draw them.
 
     ``value`` is the constant in its place; ``data_type`` as in onnx.TensorProto.
     """
@@ -28,16 +27,6 @@ class MissingWeights(NamedTuple):
     shape: tuple[int, ...]
     value: float
     data_type: int
-
-
-def with_random_weights(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
-    """A copy of ``model`` whose ``ConstantOfShape`` weights are random initialisers.
-
-    ``draw`` says how they are drawn.
-    """
-    result = _copy(model)
-    fill(result.graph, take_out_weights(result.graph), seed)
-    return result
 
 
 def fill(graph: onnx.GraphProto, missing: Mapping[str, MissingWeights], seed: int) -> None:
@@ -62,17 +51,6 @@ def drawn_tensors(
         yield tensor, values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
-def separate_weights(model: onnx.ModelProto, seed: int) -> tuple[onnx.ModelProto, Weights]:
-    """A copy of ``model`` that takes its weights as inputs, and random ones to feed it."""
-    from onnx import helper
-
-    result = _copy(model)
-    missing = take_out_weights(result.graph)
-    for name, (shape, _, data_type) in missing.items():
-        result.graph.input.append(helper.make_tensor_value_info(name, data_type, shape))
-    return result, dict(draw(missing, seed))
-
-
 def draw(missing: Mapping[str, MissingWeights], seed: int) -> Iterator[tuple[str, Array]]:
     """Random numbers for each weight, one at a time; the same seed gives the same.
 
@@ -95,16 +73,8 @@ def draw(missing: Mapping[str, MissingWeights], seed: int) -> Iterator[tuple[str
         n_drawn += n_elements
 
 
-def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
-    from onnx import ModelProto
-
-    result = ModelProto()
-    result.CopyFrom(model)
-    return result
-
-
-def standing_weights(graph: onnx.GraphProto) -> dict[str, MissingWeights]:
-    """The weights that nodes stand for, by the tensors that these write."""
+def placeholder_weights(graph: onnx.GraphProto) -> dict[str, MissingWeights]:
+    """The weights that constant nodes are placeholders for, by the tensor that each writes."""
     from onnx import numpy_helper
 
     # Numbers that lie in another file (data_location EXTERNAL) are not read here.
@@ -126,15 +96,15 @@ def take_out_weights(graph: onnx.GraphProto) -> dict[str, MissingWeights]:
 
     Before version 4 of ONNX's IR the inputs name what is stored too, so the shapes go there also.
     """
-    weights = standing_weights(graph)
+    weights = placeholder_weights(graph)
     if weights:
         others = [node for node in graph.node if not weights.keys() & set(node.output)]
         read = set(_read(graph, others))
         gone = {tensor.name for tensor in graph.initializer if tensor.name not in read}
         for field in (graph.initializer, graph.input):
-            kept = [each for each in field if each.name not in gone]
+            remaining = [element for element in field if element.name not in gone]
             del field[:]
-            field.extend(kept)
+            field.extend(remaining)
         del graph.node[:]
         graph.node.extend(others)
     return weights

@@ -1,4 +1,4 @@
-"""Nsight Compute as a program: where it is, what it knows of a chip, how it is called, its errors.
+"""The program Nsight Compute: its path, the metrics it has for a chip, command line and errors.
 
 https://docs.nvidia.com/nsight-compute/NsightComputeCli/
 """
@@ -61,23 +61,23 @@ def find_ncu(wanted: Path | None = None, root: Path = Path("/")) -> Ncu:
     if wanted is not None and not wanted.is_file():
         raise UsageError("there is no such program", where=str(wanted), fix=_INSTALL)
     on_path = shutil.which("ncu")
-    found = wanted or (Path(on_path) if on_path else _newest(root))
-    if found is None:
+    program = wanted or (Path(on_path) if on_path else _newest(root))
+    if program is None:
         raise UsageError(
             "ncu is neither on PATH nor where NVIDIA installs it",
             fix=f"{_INSTALL}, or name it with --ncu",
         )
-    found = found.absolute()  # a name without a folder would be looked up on PATH
-    answer = _ask(found, "--version")
+    program = program.absolute()  # a name without a folder would be looked up on PATH
+    answer = _ask(program, "--version")
     version = _VERSION.search(answer.text)
     if version is None:
-        raise MeasurementError("does not say its version", where=str(found), fix=_INSTALL)
-    return Ncu(found, version[1])
+        raise MeasurementError("does not say its version", where=str(program), fix=_INSTALL)
+    return Ncu(program, version[1])
 
 
 def _newest(root: Path) -> Path | None:
-    found = [path for pattern in _INSTALLED for path in root.glob(pattern) if path.is_file()]
-    return max(found, key=_version_in_path, default=None)
+    programs = [path for pattern in _INSTALLED for path in root.glob(pattern) if path.is_file()]
+    return max(programs, key=_version_in_path, default=None)
 
 
 def _version_in_path(path: Path) -> tuple[int, ...]:
@@ -98,7 +98,7 @@ def listed_metrics(ncu: Ncu, chip: str) -> frozenset[str]:
             fix=f"name one with --chip: {', '.join(chips)}" if chips else "install a newer one",
         )
     raise MeasurementError(
-        f"lists no metrics of {chip}: {_said(answer)}", where=str(ncu.path), fix=_INSTALL
+        f"lists no metrics of {chip}: {_last_line(answer)}", where=str(ncu.path), fix=_INSTALL
     )
 
 
@@ -108,8 +108,8 @@ def _ask(path: Path, *question: str) -> Finished:
     )
 
 
-def _said(answer: Finished) -> str:
-    """The last line of an answer."""
+def _last_line(answer: Finished) -> str:
+    """The last line that was printed."""
     lines = (answer.output + b"\n" + answer.complaints).decode("utf-8", "replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "it says nothing")
 
@@ -174,16 +174,18 @@ _PROGRAM_FAILED = "application returned an error code"
 
 
 def refusal_of(messages: Sequence[str]) -> MansardError | None:
-    """Why ``ncu`` counts nothing here, by what it said in lines ``==ERROR== …``; None: no reason.
+    """Why ``ncu`` cannot count here, by its lines ``==ERROR== …``; None: no such line.
 
-    That the program which it ran has failed is none.
+    A failure of the profiled program is no such reason.
     """
     text = "\n".join(messages)
     for part, (error, what, fix) in _KNOWN:
         if part in text:
             return error(what, where="ncu", fix=fix)
-    found = [match for line in messages if (match := MESSAGE.match(line)) is not None]
-    said = [match[2] for match in found if match[1] == "ERROR" and _PROGRAM_FAILED not in match[2]]
+    matches = [match for line in messages if (match := MESSAGE.match(line)) is not None]
+    said = [
+        match[2] for match in matches if match[1] == "ERROR" and _PROGRAM_FAILED not in match[2]
+    ]
     if said:  # some begin with a line that ends with a colon
         what = " ".join(said[:2]) if said[0].endswith(":") else said[0]
         return MeasurementError(what, where="ncu", fix="run 'ncu' by hand to see more")
@@ -191,10 +193,10 @@ def refusal_of(messages: Sequence[str]) -> MansardError | None:
 
 
 def is_without_kernels(messages: Sequence[str]) -> bool:
-    """Whether ``ncu`` says that nothing ran on the GPU."""
+    """Whether ``ncu`` reports that no kernel ran on the GPU."""
     return any("No kernels were profiled" in line for line in messages)
 
 
 def has_failed_program(messages: Sequence[str]) -> bool:
-    """Whether ``ncu`` says that the program which it ran has failed."""
+    """Whether ``ncu`` reports that the profiled program failed."""
     return any(_PROGRAM_FAILED in line for line in messages)

@@ -25,9 +25,9 @@ from mansard.core.errors import MansardError, MeasurementError
 from mansard.core.formats.ncu import call_range
 from mansard.core.processes.line_channel import LineReader
 from mansard.core.records import Record, Schema
-from mansard.inference.counters.plan import CounterTrial
 from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs
+from mansard.inference.plan import CounterTrial
 
 _N_WARM = 3  # the first call allocates and chooses kernels; a CUDA library may do so in the second
 # NVTX 2, which CUDA 13 no longer has, and NVTX 3 export the same functions. NVIDIA's wheels keep
@@ -37,7 +37,7 @@ _NVTX_FUNCTIONS = ("nvtxRangePushA", "nvtxRangePop")
 
 
 class ProfiledJob(Record, frozen=True, kw_only=True):
-    """What is to be run: ``folder`` holds the files that the trial names."""
+    """One trial to profile; ``folder`` holds the files that it names."""
 
     schema: ClassVar[Schema] = Schema("profiled-job", 1)
 
@@ -48,7 +48,7 @@ class ProfiledJob(Record, frozen=True, kw_only=True):
 
 
 class ProfiledResult(Record, frozen=True, kw_only=True):
-    """What became of it."""
+    """The result of the job."""
 
     schema: ClassVar[Schema] = Schema("profiled-result", 1)
 
@@ -81,7 +81,7 @@ def run_job(job: ProfiledJob) -> ProfiledResult:
 
 @contextmanager
 def counted() -> Iterator[None]:
-    """Counters are read in this block: CUDA Driver API, "Profiler Control"."""
+    """A block in which counters are read: CUDA Driver API, "Profiler Control"."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -99,7 +99,7 @@ def _check(code: int, name: str) -> None:
 
 
 def _nvtx() -> Callable[[str], AbstractContextManager[Any]] | None:
-    """What puts a block into a range: the package nvtx, or CUDA's library; None without both."""
+    """A context manager for NVTX ranges, by the package nvtx or CUDA's library, or None."""
     try:
         ranged: Callable[[str], AbstractContextManager[Any]] = import_module("nvtx").annotate
     except (ImportError, AttributeError):
@@ -122,11 +122,11 @@ def _nvtx() -> Callable[[str], AbstractContextManager[Any]] | None:
 
 
 def _nvtx_library() -> ctypes.CDLL | None:
-    """CUDA's library of ranges: NVIDIA's wheel of this Python, or what the loader finds."""
+    """The NVTX library: from NVIDIA's wheel in this Python, or where the loader finds it."""
     wheels = find_spec("nvidia")
     folders = (wheels.submodule_search_locations or ()) if wheels is not None else ()
     for name in _NVTX_LIBRARIES:
-        installed = (str(path) for each in folders for path in Path(each).glob(f"*/lib/{name}"))
+        installed = (str(path) for folder in folders for path in Path(folder).glob(f"*/lib/{name}"))
         for place in (*sorted(installed), name):
             with suppress(OSError):
                 library = ctypes.CDLL(place)
@@ -136,7 +136,7 @@ def _nvtx_library() -> ctypes.CDLL | None:
 
 
 def _end_with(alive: str) -> None:
-    """End this process when the pipe has no writer any more."""
+    """End this process when the other end of the pipe is closed."""
     handle = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
 
     def watch() -> None:
@@ -147,7 +147,7 @@ def _end_with(alive: str) -> None:
 
 
 def main(job_file: str, result_file: str, alive: str) -> int:
-    """Do the job of a file; returns the exit code."""
+    """Run the job in a file; returns the exit code."""
     os.dup2(2, 1)  # standard output is the table of counters: ncu writes it there
     _end_with(alive)
     try:

@@ -1,7 +1,7 @@
 """The kind of measurement "counters": a network runs under Nsight Compute, whose table is kept.
 
-It runs on the machine itself: counters need the right to read them (root, or a driver that lets
-everybody), which no measuring container is given.
+It runs on the machine itself: reading counters needs a permission (root, or a driver that permits
+all users), which measuring containers do not have.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from mansard.inference.counters.ncu import (
     is_without_kernels,
     refusal_of,
 )
-from mansard.inference.counters.plan import CounterPlan, CounterTrial
 from mansard.inference.counters.profiled import ProfiledJob, ProfiledResult
+from mansard.inference.plan import CounterPlan, CounterTrial
 from mansard.inference.rows import head, why_no_batch
 from mansard.measuring.instruments import Instruments, Observation
 from mansard.measuring.kind import MeasurementKind, Opened
@@ -52,18 +52,18 @@ _CHILD = (
 
 
 class Counting(msgspec.Struct, frozen=True):
-    """What no plan says: the program, and the folder of runs that keeps its tables."""
+    """What is not part of the plan: the program, and the folder of runs that stores its tables."""
 
     ncu: Ncu
     runs: Path
 
 
 class _FailedError(Exception):
-    """The network cannot be run; the reason."""
+    """The network cannot be run; the message is the reason."""
 
 
 def counter_kind(counting: Counting | None = None) -> MeasurementKind[CounterPlan, CounterRun]:
-    """The kind "counters"; the next command counts again what failed."""
+    """The kind "counters"; failed trials are repeated by the next command."""
     return MeasurementKind(
         "counters",
         CounterPlan,
@@ -160,8 +160,10 @@ def _run(job: ProfiledJob, ncu: Ncu, export: IO[bytes]) -> ProfiledResult:
     if result is not None and result.failure is not None:
         raise _FailedError(result.failure)
     if result is None and has_failed_program(messages):
-        own = [line for line in messages if not MESSAGE.match(line)]
-        raise _FailedError(f"its process ended early{f': {own[-1]}' if own else ''}")
+        program_lines = [line for line in messages if not MESSAGE.match(line)]
+        raise _FailedError(
+            f"its process ended early{f': {program_lines[-1]}' if program_lines else ''}"
+        )
     if is_without_kernels(messages):
         raise MeasurementError(
             "no kernel ran on the GPU while counters were read",
@@ -228,7 +230,7 @@ def _stream(command: list[str], folder: Path, export: IO[bytes]) -> tuple[int, l
 
 def _keep(messages: deque[str], piece: bytes) -> None:
     line = piece.decode("utf-8", "replace").strip()[:_MESSAGE_CHARACTERS]
-    is_progress = (found := MESSAGE.match(line)) is not None and found[1] == "PROF"
+    is_progress = (match := MESSAGE.match(line)) is not None and match[1] == "PROF"
     if line and not is_progress:
         messages.append(line)
 

@@ -1,4 +1,4 @@
-"""What every engine is: what it needs, whether it can run a trial, a network that it has loaded."""
+"""The protocols of engines: what one can run, a loaded network, builds of engine files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mansard.inference.plan import BuildTrial, NetworkTrial
 
 
 class EngineProbe(Record, frozen=True, kw_only=True):
-    """What an engine has in the process that asks; with no provider, the reason in ``unknown``."""
+    """What an engine offers in this process; without a provider, ``unknown`` has the reason."""
 
     schema: ClassVar[Schema] = Schema("engine-probe", 1)
 
@@ -25,7 +25,7 @@ class EngineProbe(Record, frozen=True, kw_only=True):
 
 
 def absent_engine(engine: str, providers: Iterable[str], reason: str) -> EngineProbe:
-    """The probe of an engine that is not there; ``providers``: those that it has elsewhere."""
+    """The probe of a missing engine; ``providers``: the ones that it has elsewhere."""
     return EngineProbe(
         engine=engine,
         version=None,
@@ -37,7 +37,7 @@ def absent_engine(engine: str, providers: Iterable[str], reason: str) -> EngineP
 
 
 def check_provider(spec: NetworkTrial, probe: EngineProbe) -> None:
-    """Raise MeasurementError where the engine, or the trial's provider, is not there."""
+    """Raise MeasurementError where the engine or the trial's provider is missing."""
     fix = "'mansard doctor' says what is missing"
     if probe.providers is None:
         raise MeasurementError(probe.unknown["providers"], fix=fix)
@@ -47,7 +47,7 @@ def check_provider(spec: NetworkTrial, probe: EngineProbe) -> None:
 
 
 class LoadedNetwork(Protocol):
-    """A network on an engine, with its inputs bound: ready to be called.
+    """A network loaded by an engine, with its inputs bound.
 
     Whatever fails raises MeasurementError, with what the engine says of it in one line.
     """
@@ -76,17 +76,17 @@ class LoadedNetwork(Protocol):
         """``feed``, run once without the copies of a call, ``fetch``."""
 
     def start_profiling(self) -> None:
-        """From now on the engine times its layers, which makes calls slower."""
+        """Start timing layers, which makes calls slower."""
 
-    def end_profiling(self, kept: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
-        """The layers in those calls since profiling was started that are ``kept``.
+    def end_profiling(self, counted: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
+        """The layers in those calls since profiling was started that are ``counted``.
 
         Without layers, the second value says why. The network cannot be called any more
         afterwards.
         """
 
     def close(self) -> None:
-        """Free its memory and what else it holds."""
+        """Free its memory and other resources."""
 
 
 class SelfTimedNetwork(Protocol):
@@ -99,13 +99,13 @@ class SelfTimedNetwork(Protocol):
     options: Mapping[str, str]
 
     def time_calls(self, n_calls: int) -> tuple[float, ...]:
-        """Seconds of ``n_calls`` calls that followed one another, after calls to warm up."""
+        """Seconds of ``n_calls`` calls in a row, after a warm-up."""
 
     def time_layers(self, n_calls: int) -> tuple[LayerTime, ...]:
         """The layers, with their mean times over ``n_calls`` calls or more."""
 
     def close(self) -> None:
-        """Free what it holds."""
+        """Free its resources."""
 
 
 class Engine(Protocol):
@@ -115,7 +115,7 @@ class Engine(Protocol):
     package: str  # whose version in a plan's ``versions`` is the engine's
 
     def probe(self) -> EngineProbe:
-        """Its version and providers in this process, or why it cannot be used."""
+        """The engine's version and providers in this process, or why it cannot be used."""
 
     def load(
         self, trial: NetworkTrial, folder: Path, inputs: Mapping[str, Any], n_threads: int
@@ -150,7 +150,7 @@ class Built:
 
 @runtime_checkable
 class BuildingEngine(Engine, Protocol):
-    """An engine that loads files which it built before, each on the device that it is for."""
+    """An engine that first builds files, and loads them on the device that they were built for."""
 
     def build(
         self,

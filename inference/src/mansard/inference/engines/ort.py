@@ -125,24 +125,24 @@ class LoadedOrtNetwork:
             raise explained(error, self._path) from error
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
-        """Let calls read ``inputs`` from now on; those that are not there stay as they are."""
+        """Bind ``inputs`` for the next calls; other inputs stay as they are."""
         with one_line(self._path):
             self._bound.feed(inputs)
 
     def fetch(self) -> dict[str, Any]:
-        """Every output of the last call, by its name; arrays of the caller's."""
+        """Every output of the last call by its name, as arrays that the caller may keep."""
         with one_line(self._path):
             return self._bound.fetch()
 
     def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Every output of ``inputs``."""
+        """The outputs for ``inputs``, by name."""
         with one_line(self._path):
             self._bound.feed(inputs)
             self._bound.run()
             return self._bound.fetch()
 
     def start_profiling(self) -> None:
-        """Load it anew, with profiling on; the session so far is closed first, for its memory."""
+        """Reload with profiling on; the present session is closed first to free its memory."""
         self._drop_session()
         folder = self._profiled.enter_context(temporary_folder())
         try:
@@ -150,15 +150,15 @@ class LoadedOrtNetwork:
         except MeasurementError:  # it cannot save what a provider compiled, as TensorRT's does
             self._bound = self._open(folder)
 
-    def end_profiling(self, kept: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
-        """The layers in the calls that are ``kept``; none, and the reason, where it has none."""
+    def end_profiling(self, counted: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
+        """The layers in the calls that are ``counted``, or none and the reason."""
         with one_line(self._path):
             profile = Path(self._bound.session.end_profiling())
         traced = self._trace(profile.parent / _OPTIMISED)
-        return read_profile(profile.read_bytes(), kept, traced)
+        return read_profile(profile.read_bytes(), counted, traced)
 
     def close(self) -> None:
-        """Drop the session: its memory is given back with it."""
+        """Drop the session, which frees its memory."""
         self._drop_session()
         self._profiled.close()
 
@@ -166,7 +166,7 @@ class LoadedOrtNetwork:
         self.__dict__.pop("_bound", None)
 
     def _trace(self, optimised: Path) -> tuple[TracedNode, ...]:
-        """The nodes of its graph; none where it saved none."""
+        """The nodes of the optimised graph, traced to the network's; empty where none was saved."""
         if not optimised.exists():
             return ()
         try:
@@ -176,7 +176,7 @@ class LoadedOrtNetwork:
             return ()
 
     def _load_with_graph(self) -> None:
-        """With a CUDA graph, and without where ONNX Runtime cannot make one of this network."""
+        """Load with a CUDA graph, or without where ONNX Runtime cannot make one."""
         try:
             self._bound = self._open(with_graph=True)
             self.call()  # the first call captures it
@@ -206,7 +206,7 @@ class LoadedOrtNetwork:
 
 
 class _BoundSession:
-    """One session whose inputs and outputs have their places; ``call`` copies what it should."""
+    """A session with its inputs and outputs bound; ``call`` makes the copies that are asked for."""
 
     def __init__(
         self,
@@ -250,7 +250,7 @@ class _BoundSession:
         }[trial.copies]
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
-        """Let calls read ``inputs``: on a CPU where they lie, else from copies."""
+        """Bind ``inputs``: on a CPU in place, else as copies on the device."""
         for name, array in inputs.items():
             if self._is_in_place:
                 self._values[name] = self._value_of(array)
@@ -259,17 +259,17 @@ class _BoundSession:
                 self._values[name].update_inplace(array)
 
     def fetch(self) -> dict[str, Any]:
-        """The outputs in the host's memory: on a CPU as they lie, and the next call writes anew."""
+        """The outputs in host memory; on a CPU without a copy: the next call makes new ones."""
         names = [output.name for output in self.session.get_outputs()]
         values = self._binding.get_outputs()
-        if self._device != "cpu" or not all(each.is_tensor() for each in values):
+        if self._device != "cpu" or not all(value.is_tensor() for value in values):
             return dict(zip(names, self._binding.copy_outputs_to_cpu(), strict=True))
         for name in names:
             self._binding.bind_output(name, "cpu")
-        return {name: each.numpy() for name, each in zip(names, values, strict=True)}
+        return {name: value.numpy() for name, value in zip(names, values, strict=True)}
 
     def run(self) -> None:
-        """Run it on what is bound."""
+        """Run the session on the bound inputs."""
         self.session.run_with_iobinding(self._binding)
 
     def _copy_and_run(self) -> None:
@@ -287,7 +287,7 @@ class _BoundSession:
 
 
 def _of_bits(array: Any, device: str) -> Any:
-    """A value of bfloat16, whose bits ``array`` holds."""
+    """A value of bfloat16 from ``array``, which holds its bits."""
     OrtValue = import_runtime().OrtValue  # noqa: N806 - a class
     value = OrtValue.ortvalue_from_shape_and_type(list(array.shape), _BFLOAT16, device, 0)
     value.update_inplace(array)
@@ -311,7 +311,7 @@ def _options(trial: NetworkTrial, n_threads: int, profile_folder: Path | None, l
 
 
 def _save_graph(options: Any, folder: Path) -> None:
-    """Save the optimised graph, without its weights: they go where nothing is kept."""
+    """Save the optimised graph; its weights go to a file that is discarded."""
     (folder / _WEIGHTS).symlink_to(os.devnull)
     options.optimized_model_filepath = str(folder / _OPTIMISED)
     key = "session.optimized_model_external_initializers"
@@ -320,7 +320,7 @@ def _save_graph(options: Any, folder: Path) -> None:
 
 
 def _providers(trial: NetworkTrial, *, with_graph: bool) -> list[str | tuple[str, Options]]:
-    """The providers in the order in which they may take nodes, with their options."""
+    """The providers with their options, in order of preference."""
     cpu = PROVIDERS["cpu"]
     if trial.provider == "cpu":
         return [cpu]

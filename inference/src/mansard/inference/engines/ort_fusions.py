@@ -1,4 +1,4 @@
-"""Which nodes of a network each node of ONNX Runtime's own graph does the work of, and its time.
+"""Which nodes of the network each node of ONNX Runtime's optimised graph runs, and its time.
 
 ONNX Runtime optimises the graph before it runs it. What it fuses, it names in many ways: after
 one of the nodes (``@7@/MatMulScaleFusion/``), after the tensor that it writes (``conv1_nchwc``),
@@ -55,7 +55,7 @@ _ADDED = frozenset(
 
 
 class TracedNode(NamedTuple):
-    """A node of ONNX Runtime's graph, and the network's nodes that it does the work of."""
+    """A node of ONNX Runtime's graph, and the nodes of the network that it runs."""
 
     name: str  # may be empty
     op_type: str
@@ -63,7 +63,7 @@ class TracedNode(NamedTuple):
 
 
 def trace(original: Sequence[GraphNode], optimised: Sequence[GraphNode]) -> tuple[TracedNode, ...]:
-    """The nodes of the network that each node of ``optimised`` does the work of.
+    """The nodes of the network that each node of ``optimised`` runs.
 
     Both are in the order of their files, in which a tensor is written before it is read. Every
     node of the network is given to the first that does its work, and to all pieces that
@@ -73,11 +73,11 @@ def trace(original: Sequence[GraphNode], optimised: Sequence[GraphNode]) -> tupl
     names = [node.name for node in optimised]
     optimised = [_renamed(node) for node in optimised]
     anchors = network.anchors(optimised)
-    written = {tensor for found in anchors for tensor in found}
+    written = {tensor for tensors in anchors for tensor in tensors}
     taken: set[int] = set()
     parts: list[tuple[int, ...]] = []
-    for node, found in zip(optimised, anchors, strict=True):
-        nodes = network.behind([*network.labelled(node), *map(network.writer, found)], written)
+    for node, tensors in zip(optimised, anchors, strict=True):
+        nodes = network.behind([*network.labelled(node), *map(network.writer, tensors)], written)
         parts.append(tuple(sorted(nodes - taken)))
         taken |= nodes
     _give_to_pieces(optimised, parts)
@@ -88,7 +88,7 @@ def trace(original: Sequence[GraphNode], optimised: Sequence[GraphNode]) -> tupl
 
 
 def _renamed(node: GraphNode) -> GraphNode:
-    """The node with tensors named as the network has them."""
+    """The node, with its tensors renamed as in the network."""
     return node._replace(
         name=node.name.removeprefix(_IN_SINGLE) if node.name.endswith(_NCHWC) else node.name,
         inputs=tuple(name.removeprefix(_IN_SINGLE) for name in node.inputs),
@@ -97,7 +97,7 @@ def _renamed(node: GraphNode) -> GraphNode:
 
 
 class _LabelledNodes:
-    """The nodes of the network by their labels, and which of them writes a tensor."""
+    """The nodes of the network by label, and the writer of each tensor."""
 
     def __init__(self, nodes: Sequence[GraphNode]) -> None:
         labelled = [(label_of(node.name), node) for node in nodes]
@@ -119,50 +119,50 @@ class _LabelledNodes:
         }
 
     def with_folded(self, nodes: Iterable[int]) -> tuple[int, ...]:
-        """Also those that were folded into ``nodes`` before the network was written."""
-        return tuple(sorted({each for label in nodes for each in self._folded[label]}))
+        """``nodes`` with the ones that were folded into them before the network was written."""
+        return tuple(sorted({folded for label in nodes for folded in self._folded[label]}))
 
     def writer(self, tensor: str) -> int:
-        """The node that writes ``tensor``, which is one of the network's."""
+        """The node that writes ``tensor``, a tensor of the network."""
         return self._writer[tensor]
 
     def anchors(self, optimised: Sequence[GraphNode]) -> list[tuple[str, ...]]:
-        """The network's tensors that each node of ``optimised`` is the first to hold."""
+        """For each node of ``optimised``, the network's tensors that it is the first to hold."""
         named = [self._named(node) for node in optimised]
-        known = {tensor for found in named for tensor in found}
+        unchanged = {tensor for tensors in named for tensor in tensors}
         stands_for: dict[str, str] = {}
-        for node, found in zip(reversed(optimised), reversed(named), strict=True):
-            found += [stands_for[name] for name in node.outputs if name in stands_for]
+        for node, tensors in zip(reversed(optimised), reversed(named), strict=True):
+            tensors += [stands_for[name] for name in node.outputs if name in stands_for]
             if node.inputs and node.inputs[0] not in self._writer:
-                read = self._first_input(node, found, known)
+                read = self._first_input(node, tensors, unchanged)
                 if read in self._writer:
                     stands_for.setdefault(node.inputs[0], read)
         claimed: set[str] = set()
         anchors = []
-        for found in named:
-            anchors.append(tuple(dict.fromkeys(name for name in found if name not in claimed)))
-            claimed.update(found)
+        for tensors in named:
+            anchors.append(tuple(dict.fromkeys(name for name in tensors if name not in claimed)))
+            claimed.update(tensors)
         return anchors
 
     def labelled(self, node: GraphNode) -> list[int]:
-        """The nodes that the name of ``node`` holds."""
+        """The labels in the name of ``node``."""
         return [label for label in labels_of(node.name) if label in self._nodes]
 
     def behind(self, labels: Iterable[int], written: set[str]) -> set[int]:
-        """The nodes ``labels``, and those before them up to the tensors in ``written``."""
-        ahead, found = list(labels), set[int]()
+        """The nodes ``labels`` and their predecessors, up to the tensors in ``written``."""
+        ahead, reached = list(labels), set[int]()
         while ahead:
             label = ahead.pop()
-            if label in found:
+            if label in reached:
                 continue
-            found.add(label)
+            reached.add(label)
             for tensor in map(self._unconverted, self._nodes[label].inputs):
                 if tensor in self._writer and tensor not in written:
                     ahead.append(self._writer[tensor])
-        return found
+        return reached
 
     def _unconverted(self, tensor: str) -> str:
-        """The tensor that ``tensor`` was made of by what was put in before the file was written."""
+        """The tensor that ``tensor`` was converted from by nodes that preparing inserted."""
         while tensor in self._converted:
             tensor = self._converted[tensor]
         return tensor
@@ -171,11 +171,11 @@ class _LabelledNodes:
         names = [node.name.removesuffix(ending) for ending in _NCHWC if node.name.endswith(ending)]
         return [name for name in (*names, *node.outputs) if name in self._writer]
 
-    def _first_input(self, node: GraphNode, holds: list[str], known: set[str]) -> str:
-        """The network's tensor that the first input of ``node`` stands for; empty: unknown."""
+    def _first_input(self, node: GraphNode, holds: list[str], unchanged: set[str]) -> str:
+        """The network's tensor that corresponds to the first input of ``node``; empty: unknown."""
         heads = self.labelled(node) + [self._writer[tensor] for tensor in holds]
         if node.op_type not in _ADDED:
-            heads += [label for head in heads for label in self._before(head, known)]
+            heads += [label for head in heads for label in self._before(head, unchanged)]
         for head in heads:
             if self._nodes[head].op_type == node.op_type and self._nodes[head].inputs:
                 return self._nodes[head].inputs[0]
@@ -185,19 +185,19 @@ class _LabelledNodes:
             return (*self._nodes[self._writer[holds[0]]].inputs, "")[0]
         return ""
 
-    def _before(self, label: int, known: set[str]) -> list[int]:
-        """The nodes before ``label`` on its first input, up to the tensors in ``known``."""
-        found: list[int] = []
+    def _before(self, label: int, unchanged: set[str]) -> list[int]:
+        """The chain of first inputs before ``label``, up to the tensors ``unchanged``."""
+        before: list[int] = []
         while True:
             read = (*self._nodes[label].inputs, "")[0]
-            if read in known or read not in self._writer:
-                return found
+            if read in unchanged or read not in self._writer:
+                return before
             label = self._writer[read]
-            found.append(label)
+            before.append(label)
 
 
 def _give_to_pieces(optimised: Sequence[GraphNode], parts: list[tuple[int, ...]]) -> None:
-    """Give each node without parts those of its first reader: both are pieces of one layer."""
+    """Give each untraced node the nodes of its first reader: both are pieces of one layer."""
     reader = _first_readers(optimised)
     served = list(parts)
     for position in reversed(range(len(optimised))):
@@ -223,11 +223,11 @@ _Key: TypeAlias = tuple[str, str]  # name and number of a node of the engine's
 
 
 def read_profile(
-    text: bytes, kept: Sequence[bool], traced: Sequence[TracedNode]
+    text: bytes, counted: Sequence[bool], traced: Sequence[TracedNode]
 ) -> tuple[tuple[LayerTime, ...], str]:
-    """The layers in the calls that are ``kept``; none, and the reason, where it has none.
+    """The layers in the calls that are ``counted``, or none and the reason.
 
-    ``kept``: of each call in the profile, whether its times are wanted. ``traced``: the engine's
+    ``counted``: for each call in the profile, whether its times count. ``traced``: the engine's
     nodes in the order in which it runs them; where it does not say, layers are traced by their
     names alone. Raises SchemaError where the text is not a profile of ONNX Runtime.
     """
@@ -236,15 +236,15 @@ def read_profile(
     except msgspec.DecodeError as error:
         raise SchemaError(f"cannot read the profile of ONNX Runtime: {error}") from error
     calls = sorted((e.ts, e.ts + e.dur) for e in events if e.name == _CALL)
-    if len(calls) != len(kept):
-        held = f"the profile holds {len(calls)} of {len(kept)} calls"
+    if len(calls) != len(counted):
+        held = f"the profile holds {len(calls)} of {len(counted)} calls"
         return (), f"{held}: ONNX Runtime cuts it at a million events"
     nodes = node_runs(events)
     on_gpu = [node for node in nodes if node.is_on_gpu]
     if on_gpu and not any(node.kernels_us for node in on_gpu):
         return (), "this build of ONNX Runtime does not time the kernels of a GPU"
     nodes.sort(key=lambda node: (node.event.ts, -node.event.dur))
-    wanted = [call for call, is_kept in zip(calls, kept, strict=True) if is_kept]
+    wanted = [call for call, is_kept in zip(calls, counted, strict=True) if is_kept]
     return _layers(nodes, wanted, traced), ""
 
 
@@ -267,17 +267,17 @@ def _layers(
         us = sum(node.kernels_us) if node.is_on_gpu else of_cpu_us
         seconds.setdefault(key, [0.0] * len(calls))[call] += us * 1e-6
         runs[key] += 1
-    found = _match(first, traced)
+    nodes_of = _match(first, traced)
     return tuple(
         LayerTime(
             index=index,
             name=key[0],
             op_type=node.op_type,
             provider=node.provider,
-            nodes=found[key],
+            nodes=nodes_of[key],
             runs=max(1, round(runs[key] / len(calls))),
             seconds_s=tuple(seconds[key]),
-            unknown={} if found[key] is not None else {"nodes": _UNTRACED},
+            unknown={} if nodes_of[key] is not None else {"nodes": _UNTRACED},
         )
         for index, (key, node) in enumerate(first.items())
     )
@@ -301,11 +301,11 @@ def _match(
         unnamed = f"{node.op_type}_{node.number}"
         is_unnamed = node.name == unnamed and (node.name, node.op_type) not in nodes
         layers.setdefault(("" if is_unnamed else node.name, node.op_type), []).append(key)
-    found: dict[_Key, tuple[int, ...] | None] = dict.fromkeys(first)
+    matched: dict[_Key, tuple[int, ...] | None] = dict.fromkeys(first)
     for group, keys in layers.items():
         if len(nodes.get(group, ())) == len(keys):
-            found.update(zip(keys, nodes[group], strict=True))
-    return found
+            matched.update(zip(keys, nodes[group], strict=True))
+    return matched
 
 
 def _own_times(nodes: Sequence[ProfileEvent]) -> list[float]:
@@ -313,14 +313,14 @@ def _own_times(nodes: Sequence[ProfileEvent]) -> list[float]:
 
     ``nodes`` are in the order of their starts, the longer of two first.
     """
-    own = [event.dur for event in nodes]
+    durations = [event.dur for event in nodes]
     open_events: list[int] = []
     for position, event in enumerate(nodes):
         while open_events:
             outer = nodes[open_events[-1]]
             if event.ts + event.dur <= outer.ts + outer.dur:
-                own[open_events[-1]] -= event.dur
+                durations[open_events[-1]] -= event.dur
                 break
             open_events.pop()
         open_events.append(position)
-    return own
+    return durations

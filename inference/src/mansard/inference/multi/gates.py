@@ -1,7 +1,7 @@
-"""When a stage may begin, how what it made gets to the next one, and where the time goes.
+"""When a stage may begin, how its outputs reach the next stage, and how its time is spent.
 
-A stage begins on its device at once, alone there, or when a schedule has it. The next stage of its
-network runs in another thread or process. All of them count within one stretch of time.
+A stage begins at once, when its device is free, or at its turn of a schedule. The next stage of its
+network runs in another thread or process. All stages count within the same window of time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_LATENCIES = 1000  # of a network: of more runs every second, fourth, …
 
 
 class CountedWindow:
-    """The stretch in which runs count: not begun, until its ends are set.
+    """The window of time in which runs count; it has not begun until its ends are set.
 
     ``ends``: its start and end by the monotonic clock, which all processes share.
     """
@@ -34,20 +34,20 @@ class CountedWindow:
         self._ends = ends
 
     def open(self, start_s: float, seconds_s: float) -> None:
-        """Let it be from ``start_s``, which has not come yet."""
+        """Start the window at ``start_s``, a time in the future."""
         self._ends[1] = start_s + seconds_s
         self._ends[0] = start_s
 
     def abandon(self) -> None:
-        """Let everybody stop."""
+        """End the window early: all workers stop."""
         self._ends[1] = -math.inf
 
     def is_over(self) -> bool:
-        """Whether everybody is to stop."""
+        """Whether the window has ended."""
         return time.monotonic() >= self._ends[1]
 
     def overlap_s(self, from_s: float, to_s: float) -> float:
-        """How much of a stretch lies in it."""
+        """How much of a period lies in the window."""
         return max(0.0, min(to_s, self._ends[1]) - max(from_s, self._ends[0]))
 
     def holds(self, at_s: float) -> bool:
@@ -55,7 +55,7 @@ class CountedWindow:
 
 
 class StageTotals(msgspec.Struct):
-    """What one stage took in the window."""
+    """Time and runs of one stage within the window."""
 
     n_runs: int = 0
     inference_s: float = 0.0
@@ -66,7 +66,7 @@ class StageTotals(msgspec.Struct):
 
 
 class Tally:
-    """The time of one worker. Its laps follow one another without a gap."""
+    """The time of one worker, in laps without gaps."""
 
     def __init__(
         self, window: CountedWindow, n_stages: int, clock: Callable[[], float] = time.monotonic
@@ -78,7 +78,7 @@ class Tally:
         self.now_s = clock()
 
     def lap(self, stage: int, doing: Doing) -> None:
-        """What was done since the last lap, for a stage; what lies in the window counts."""
+        """Count the time since the last lap for a stage, as far as it lies in the window."""
         before_s, self.now_s = self.now_s, self._clock()
         spent_s = self._window.overlap_s(before_s, self.now_s)
         if spent_s:
@@ -87,11 +87,11 @@ class Tally:
             setattr(totals, name, getattr(totals, name) + spent_s)
 
     def end_stage(self, stage: int) -> None:
-        """A stage has run: it counts where it ended in the window."""
+        """Count a run of a stage that ended in the window."""
         self.stages[stage].n_runs += self._window.holds(self.now_s)
 
     def end_network(self, began_s: float) -> None:
-        """A run of the whole network has ended that began then."""
+        """Count a run of the whole network that began at ``began_s``."""
         if not self._window.holds(self.now_s):
             return
         if self._n_ended % self._each == 0:
@@ -106,7 +106,7 @@ POLL_S = 0.05  # between two looks at whether the window is over
 
 
 def acquired(semaphore: Any, window: CountedWindow) -> bool:
-    """Take a semaphore of threads or processes; False: the window is over."""
+    """Acquire a semaphore of threads or processes; False: the window is over."""
     while not semaphore.acquire(timeout=POLL_S):
         if window.is_over():
             return False
@@ -114,22 +114,22 @@ def acquired(semaphore: Any, window: CountedWindow) -> bool:
 
 
 class Gate(Protocol):
-    """What a stage passes before it runs, and after."""
+    """Decides when a stage may run on its device."""
 
     def enter(self, step: Step, asked_s: float) -> float | None:
-        """Wait until the stage may begin, which wants to since ``asked_s``.
+        """Wait until the stage may begin; it has been ready since ``asked_s``.
 
-        Returns when a run began whose first stage it is; None: the window is over.
+        Returns the time at which a run begins with this stage; None: the window is over.
         """
 
     def leave(self, step: Step) -> None:
-        """The stage has run."""
+        """End the stage's turn."""
 
 
 class Queue:
     """Of a device that runs one stage at a time: first come, first served.
 
-    A semaphore would let a thread that comes again at once pass those that wait. ``tickets``: how
+    With a semaphore, a thread that returns at once could overtake waiting ones. ``tickets``: how
     many were drawn, and how many are done; ``changed``: a condition of threads or processes.
     """
 
@@ -137,11 +137,11 @@ class Queue:
         self._tickets, self._changed = tickets, changed
 
     def enter(self, window: CountedWindow) -> bool:
-        """Wait until it is its turn; False: the window is over."""
+        """Wait for the stage's turn; False: the window is over."""
         with self._changed:
-            own = self._tickets[0]
+            ticket = self._tickets[0]
             self._tickets[0] += 1
-            while self._tickets[1] != own:
+            while self._tickets[1] != ticket:
                 self._changed.wait(POLL_S)
                 if window.is_over():
                     return False
@@ -154,7 +154,7 @@ class Queue:
 
 
 class OpenGate:
-    """Every stage begins at once, but for one on a device that has a queue in ``queues``."""
+    """Every stage begins at once, except on devices that have a queue in ``queues``."""
 
     def __init__(
         self, window: CountedWindow, devices: Mapping[Step, str], queues: Mapping[str, Queue]
@@ -176,7 +176,7 @@ class OpenGate:
 class Turns:
     """Each device runs its stages in the order of a schedule, round after round.
 
-    ``has_rounds``: a round begins when every stage of the last has ended. Of threads alone.
+    ``has_rounds``: a round begins when every stage of the last has ended. For threads only.
     """
 
     def __init__(
@@ -231,19 +231,19 @@ DEPTH = 2  # runs that lie between two stages at most
 
 
 class Link(Protocol):
-    """A queue of what a stage is fed. Waiting and copying are apart, so that each is timed."""
+    """A queue of a stage's inputs. Waiting and copying are separate, so that each is timed."""
 
     def reserve(self, window: CountedWindow) -> bool:
         """Wait for room; False: the window is over."""
 
     def put(self, arrays: Mapping[str, Array], began_s: float) -> None:
-        """Hand arrays over, of a run that began then."""
+        """Hand over the arrays of a run, and when it began."""
 
     def wait(self, window: CountedWindow) -> bool:
         """Wait for arrays; False: the window is over."""
 
     def get(self) -> tuple[Mapping[str, Array], float]:
-        """The arrays, and when their run began."""
+        """The arrays of a run, and when it began."""
 
 
 class ThreadLink:
@@ -264,9 +264,9 @@ class ThreadLink:
         return acquired(self._filled, window)
 
     def get(self) -> tuple[Mapping[str, Array], float]:
-        found = self._held.popleft()
+        handed = self._held.popleft()
         self._free.release()
-        return found
+        return handed
 
 
 class MemoryLink:
@@ -300,16 +300,16 @@ class MemoryLink:
     def get(self) -> tuple[Mapping[str, Array], float]:
         slot = self._n_got % DEPTH
         pairs = zip(self._specs, self._arrays[slot], strict=True)
-        found = {spec.name: self._view(spec, place).copy() for spec, place in pairs}
+        arrays = {spec.name: self._view(spec, place).copy() for spec, place in pairs}
         began_s = self._began_s[slot]
         self._n_got += 1
         self._free.release()
-        return found, began_s
+        return arrays, began_s
 
     def _view(self, spec: InputSpec, place: Any) -> Array:
         count = int(np.prod(spec.shape))
-        found: Array = np.frombuffer(place, _dtype(spec), count).reshape(spec.shape)
-        return found
+        view: Array = np.frombuffer(place, _dtype(spec), count).reshape(spec.shape)
+        return view
 
 
 def _dtype(spec: InputSpec) -> np.dtype[Any]:

@@ -33,15 +33,9 @@ from mansard.inference.multi.gates import (
     ThreadLink,
     Turns,
 )
-from mansard.inference.multi.plan import (
-    MultiPlan,
-    MultiTrial,
-    device_cpus,
-    is_cpu,
-    is_dla,
-    stage_networks,
-)
+from mansard.inference.multi.mappings import device_cpus, is_cpu, is_dla
 from mansard.inference.multi.workers import Outcome, ProcessHand, SharedState, ThreadHand, Worker
+from mansard.inference.plan import MultiPlan, MultiTrial
 from mansard.inference.rows import is_for_now, why_no_batch
 from mansard.measuring.instruments import Instruments, Observation, Unseen
 from mansard.measuring.kind import MeasurementKind, Opened
@@ -55,7 +49,7 @@ _LOADING_S = 3600.0  # at most, with the first runs
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of a trial that ran."""
+    """The result of a trial that ran."""
 
     window_s: float
     workers: tuple[tuple[Worker, Outcome], ...]
@@ -80,7 +74,7 @@ def run(
     ``is_ready`` is called when all networks have been loaded and run.
     """
     options = dict[str, str]()
-    for network in stage_networks(trial):
+    for network in trial.stage_networks:
         options |= built_options(network, plan, folder)
     has_processes = trial.way == "processes"
     context: Any = multiprocessing.get_context("spawn") if has_processes else threading
@@ -126,7 +120,7 @@ def run(
     n_ended = sum(outcome.stages[-1].n_runs for worker, outcome in pairs if worker.sink is None)
     for outcome in outcomes:
         options |= outcome.options
-    sizes = [each.memory_bytes for each in outcomes] if has_processes else [peak.bytes()]
+    sizes = [worker.memory_bytes for worker in outcomes] if has_processes else [peak.bytes()]
     for sample in sampler.samples:
         instruments.keep(sample)
     return Ran(
@@ -142,16 +136,16 @@ def run(
 
 
 def _workers(trial: MultiTrial, plan: MultiPlan, folder: Path, context: Any) -> list[Worker]:
-    """One for each network, or for each stage where they are pipelined."""
+    """One worker for each network, or for each stage where stages are pipelined."""
     workers: list[Worker] = []
     for number, network in enumerate(trial.mapped):
         source: Link | None = None
-        each = 1 if trial.order == "pipelined" else len(network.stages)
-        for first in range(0, len(network.stages), each):
-            stages = network.stages[first : first + each]
+        n_stages = 1 if trial.order == "pipelined" else len(network.stages)
+        for first in range(0, len(network.stages), n_stages):
+            stages = network.stages[first : first + n_stages]
             sink: Link | None = None
-            if first + each < len(network.stages):
-                following = network.stages[first + each].network
+            if first + n_stages < len(network.stages):
+                following = network.stages[first + n_stages].network
                 sink = (
                     ThreadLink(context)
                     if trial.way == "threads"
@@ -180,7 +174,7 @@ def _gate(trial: MultiTrial, window: CountedWindow, context: Any) -> Gate:
 
 
 def _limited(trial: MultiTrial) -> AbstractContextManager[None]:
-    """Too large an allocation fails; a GPU's driver reserves more than there is."""
+    """Limit memory, so that large allocations fail; not with a GPU: its driver reserves more."""
     devices = [stage.device for network in trial.mapped for stage in network.stages]
     return limited_to_available() if all(map(is_cpu, devices)) else nullcontext()
 
@@ -199,7 +193,7 @@ def _sleep(seconds_s: float, hands: Sequence[ThreadHand | ProcessHand]) -> None:
 
 
 def _check(hands: Sequence[ThreadHand | ProcessHand]) -> None:
-    """Raises MeasurementError where a worker has failed: the first that did, for the others."""
+    """Raise MeasurementError where a worker has failed, with the first failure."""
     failures = [failure for hand in hands if (failure := hand.failure())]
     if failures:
         raise MeasurementError(failures[0])
@@ -231,7 +225,7 @@ _OF_A_RUN = ("window_s", "energy", "memory_bytes", "other_cpu_share")
 
 
 def measure_multi(spec: MultiTrial, plan: MultiPlan, instruments: Instruments) -> MultiRun:
-    """Measure one trial; what cannot run is a row with ``failure``.
+    """Measure one trial; where it cannot run, the row has a ``failure``.
 
     Raises MeasurementError where no folder of files was given.
     """
@@ -263,7 +257,7 @@ def _row(
     ran: Ran | None,
     failure: str,
 ) -> MultiRun:
-    engines = list(dict.fromkeys(each.engine for each in stage_networks(spec)))
+    engines = list(dict.fromkeys(network.engine for network in spec.stage_networks))
     versions = [plan.versions[find_engine(name).package] for name in engines]
     others = ran.other_work if ran else None
     other_cpu_share = others.share if others else None
@@ -309,20 +303,22 @@ def _row(
 def _options(spec: MultiTrial, ran: Ran | None) -> dict[str, str]:
     first = spec.mapped[0].stages[0].network
     threads = "one for each CPU" if first.n_threads is None else str(first.n_threads)
-    found = {"waiting": first.waiting, "threads": threads}
+    options = {"waiting": first.waiting, "threads": threads}
     if spec.is_exclusive:
-        found["devices"] = "one stage at a time"
+        options["devices"] = "one stage at a time"
     if spec.order == "in step":
-        found["rounds"] = "one after the other" if spec.has_rounds else "each device its own"
-    return found | (ran.options if ran else {})
+        options["rounds"] = "one after the other" if spec.has_rounds else "each device its own"
+    return options | (ran.options if ran else {})
 
 
 def _networks(spec: MultiTrial, ran: Ran | None) -> tuple[RunNetwork, ...]:
-    found = []
+    rows = []
     for number, network in enumerate(spec.mapped):
         first = network.stages[0].network
-        own = [each for worker, each in (ran.workers if ran else ()) if worker.network == number]
-        found.append(
+        outcomes = [
+            outcome for worker, outcome in (ran.workers if ran else ()) if worker.network == number
+        ]
+        rows.append(
             RunNetwork(
                 model=network.model,
                 model_hash=network.model_hash,
@@ -330,12 +326,12 @@ def _networks(spec: MultiTrial, ran: Ran | None) -> tuple[RunNetwork, ...]:
                 batch=first.batch,
                 dimensions=first.dimensions,
                 n_stages=len(network.stages),
-                n_runs=own[-1].stages[-1].n_runs if own else 0,
-                latency_s=tuple(own[-1].latency_s) if own else (),
+                n_runs=outcomes[-1].stages[-1].n_runs if outcomes else 0,
+                latency_s=tuple(outcomes[-1].latency_s) if outcomes else (),
                 unknown=why_no_batch(first),
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
 def _stages(spec: MultiTrial, ran: Ran | None) -> tuple[StageRun, ...]:
@@ -362,10 +358,11 @@ def _stages(spec: MultiTrial, ran: Ran | None) -> tuple[StageRun, ...]:
 @contextmanager
 def _open(plan: MultiPlan) -> Iterator[Opened[MultiRun]]:
     """Raises MeasurementError where an engine of the plan cannot be used in this process."""
-    networks = [each for trial in plan.trials for each in stage_networks(trial)]
-    probes = {name: find_engine(name).probe() for name in {each.engine for each in networks}}
-    for each in networks:
-        check_provider(each, probes[each.engine])
+    networks = [network for trial in plan.trials for network in trial.stage_networks]
+    engines = {network.engine for network in networks}
+    probes = {name: find_engine(name).probe() for name in engines}
+    for network in networks:
+        check_provider(network, probes[network.engine])
 
     def measure(spec: MultiTrial, instruments: Instruments) -> MultiRun:
         return measure_multi(spec, plan, instruments)
@@ -374,7 +371,7 @@ def _open(plan: MultiPlan) -> Iterator[Opened[MultiRun]]:
 
 
 def _crashed(plan: MultiPlan, spec: MultiTrial, how: str, duration_s: float) -> MultiRun:
-    """The row of a trial that the measuring process did not survive."""
+    """The row of a trial whose measuring process died."""
     return _row(spec, plan, Unseen(how, duration_s), None, how)
 
 

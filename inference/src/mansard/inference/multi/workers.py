@@ -1,4 +1,4 @@
-"""Threads or processes that run stages of networks, each its own, until a window is over."""
+"""Threads or processes that each run stages of one network, until the window is over."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from mansard.inference.engines.engine import LoadedNetwork
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory
 from mansard.inference.multi.gates import CountedWindow, Gate, Link, StageTotals, Tally, Turns
-from mansard.inference.multi.plan import MultiStage, is_cpu
+from mansard.inference.multi.mappings import is_cpu
 from mansard.inference.npz import Array
+from mansard.inference.plan import MultiStage
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PARENT_POLL_S = 0.5
@@ -32,7 +33,7 @@ _GRACE_S = 60.0
 
 
 class Outcome(msgspec.Struct):
-    """What one worker did in the window, or why it could not."""
+    """What one worker ran in the window, or why it failed."""
 
     stages: list[StageTotals]
     latency_s: list[float]  # of runs of the network, where its last stage is here
@@ -69,7 +70,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class SharedState:
-    """What all workers of a run have in common."""
+    """State that all workers of a run share."""
 
     ends: MutableSequence[float]  # of the window
     n_runs: MutableSequence[int]  # of each worker, since it began
@@ -82,7 +83,7 @@ class SharedState:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """A stage that is ready to run. What is in the host's memory already is not copied there."""
+    """A loaded stage. Inputs that are in the host's memory already are not copied."""
 
     network: LoadedNetwork
     names: tuple[str, ...]  # of its inputs
@@ -92,15 +93,15 @@ class _Loaded:
 
 
 def work(worker: Worker, shared: SharedState, gate: Gate) -> Outcome:
-    """Run the worker's stages until the window is over; a failure ends it for all."""
+    """Run the worker's stages until the window is over; a failure ends all workers."""
     window, options = shared.window, dict[str, str]()
     tally = Tally(window, len(worker.stages))
     failure = ""
     try:
         with ExitStack() as stack:
             with shared.loading:
-                loaded, given = _load(worker, stack, options)
-            _serve(worker, shared, gate, loaded, given, tally)
+                loaded, arrays = _load(worker, stack, options)
+            _serve(worker, shared, gate, loaded, arrays, tally)
     except (MansardError, OSError) as error:
         failure = f"{worker.title}: {error}"
     except MemoryError:
@@ -115,14 +116,14 @@ def work(worker: Worker, shared: SharedState, gate: Gate) -> Outcome:
 def _load(
     worker: Worker, stack: ExitStack, options: dict[str, str]
 ) -> tuple[list[_Loaded], Mapping[str, Array]]:
-    """The stages, and what the first one is fed where nothing comes before it."""
+    """The loaded stages, and the arrays for the first one where no other worker feeds it."""
     loaded: list[_Loaded] = []
-    given: Mapping[str, Array] = {}
+    arrays: Mapping[str, Array] = {}
     for number, (stage, cpus) in enumerate(zip(worker.stages, worker.cpus, strict=True)):
         move_to(cpus)  # this thread, and those that the engine starts
         spec = stage.network
         inputs = make_inputs(spec, worker.folder, worker.seed)
-        given = given or inputs
+        arrays = arrays or inputs
         threads = spec.n_threads or len(cpus)
         network = find_engine(spec.engine).load(spec, worker.folder, inputs, threads)
         stack.callback(network.close)
@@ -132,13 +133,13 @@ def _load(
         loaded.append(
             _Loaded(
                 network,
-                tuple(each.name for each in spec.input_specs),
+                tuple(fed.name for fed in spec.input_specs),
                 cpus,
                 is_fed=not (begins and is_cpu(stage.device)),
                 is_fetched=not (ends and is_cpu(stage.device)),
             )
         )
-    return loaded, given
+    return loaded, arrays
 
 
 def _serve(
@@ -146,13 +147,13 @@ def _serve(
     shared: SharedState,
     gate: Gate,
     loaded: list[_Loaded],
-    given: Mapping[str, Array],
+    constants: Mapping[str, Array],
     tally: Tally,
 ) -> None:
-    """Run after run, until the window is over."""
+    """Run the stages repeatedly, until the window is over."""
     window, source, sink = shared.window, worker.source, worker.sink
     while True:
-        arrays, began_s = given, None
+        arrays, began_s = constants, None
         if source is not None:
             if not source.wait(window):
                 return tally.lap(0, "input_wait")
@@ -186,7 +187,7 @@ def _run_stages(
     arrays: Mapping[str, Array],
     tally: Tally,
 ) -> _RunEnded | None:
-    """The worker's stages, one after the other; None: the window is over."""
+    """Run the worker's stages once, in order; None: the window is over."""
     began_s: float | None = None
     # In step, the stage that takes this thread's CPU next is not to start before it has left:
     # else it waits there for milliseconds. So it keeps the interpreter's lock while it moves.
@@ -216,9 +217,9 @@ def _run_stages(
 
 
 def move_to(cpus: Collection[int]) -> None:
-    """Let this thread run on ``cpus`` alone; while they are busy, that takes milliseconds.
+    """Restrict this thread to ``cpus``; while they are busy, that takes milliseconds.
 
-    ``os.sched_setaffinity`` would keep the interpreter's lock, and with it all networks, so long.
+    ``os.sched_setaffinity`` would hold the interpreter's lock, and so all networks, that long.
     """
     n_bytes = max(cpus) // 64 * 8 + 8
     mask = sum(1 << cpu for cpu in cpus).to_bytes(n_bytes, sys.byteorder)
@@ -241,15 +242,15 @@ class ThreadHand:
         self._thread.start()
 
     def failure(self) -> str:
-        """Why it has ended, if it has failed."""
+        """Why the worker has failed; empty: it has not."""
         return self.outcome.failure if self.outcome else ""
 
     def end(self) -> None:
-        """Wait until it has ended."""
+        """Wait until the worker has ended."""
         self._thread.join()
 
     def stop(self) -> None:
-        """Wait until it has ended, when the window is over: no longer than for a slow call."""
+        """Wait until the worker has ended after the window, at most as long as a slow call."""
         self._thread.join(_GRACE_S)
 
 
@@ -268,19 +269,19 @@ class ProcessHand:
         sender.close()  # the child has its own: what it leaves unsaid is an end of file
 
     def failure(self) -> str:
-        """Why it has ended, if it has failed."""
+        """Why the worker has failed; empty: it has not."""
         if self.outcome is None and self._results.poll():
             self._receive()
         return self.outcome.failure if self.outcome else ""
 
     def end(self) -> None:
-        """Wait until it has ended."""
+        """Wait until the worker has ended."""
         if self.outcome is None:
             self._receive()
         self._process.join()
 
     def stop(self) -> None:
-        """End it: what it shares with this process is used again."""
+        """Kill the process: the memory that it shares with this one is reused."""
         self._process.kill()
         self._process.join()
 
@@ -298,7 +299,7 @@ class ProcessHand:
 def _work_for_pipe(
     worker: Worker, shared: SharedState, gate: Gate, sender: Any, parent: int
 ) -> None:
-    """The whole life of a worker's process; ``parent``: the id of the one that started it."""
+    """The main function of a worker's process; ``parent``: id of the process that started it."""
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     peak = PeakMemory()
     outcome = work(worker, shared, gate)
@@ -308,7 +309,7 @@ def _work_for_pipe(
 
 
 def _end_with(parent: int) -> None:
-    """End this process once its parent has: it is given to another one then."""
+    """End this process once its parent has ended: its parent id changes then."""
     pause = threading.Event()
     while os.getppid() == parent:
         pause.wait(_PARENT_POLL_S)

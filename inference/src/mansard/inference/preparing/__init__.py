@@ -3,6 +3,7 @@
 Only a host prepares: the process that measures needs neither onnx nor the estimator.
 """
 
+from mansard.inference.preparing.networks import Calibrating, PreparedNetwork, prepare
 from mansard.inference.preparing.parts import (
     CutChoice,
     PreparedPart,
@@ -14,7 +15,6 @@ from mansard.inference.preparing.parts import (
     verify,
     write,
 )
-from mansard.inference.preparing.prepare import Calibrating, PreparedNetwork, prepare
 
 __all__ = [
     "Calibrating",

@@ -1,4 +1,4 @@
-"""Values of a network's inputs: arrays that the user gives, and guesses where none is given.
+"""Values of a network's inputs: the user's arrays, and guesses for inputs without one.
 
 Arrays are checked against the network. Without them floating inputs get random numbers. An integer
 that is used unchanged as an index of a table gets a row of that table. The length of a recurrent
@@ -73,7 +73,7 @@ Readers: TypeAlias = Mapping[str, Sequence[tuple[ModelNode, int]]]
 
 
 class Uses(NamedTuple):
-    """What becomes of an input's numbers."""
+    """How a network uses an input's numbers."""
 
     limit: int | None  # of the smallest table that they index
     length: int | None  # of the sequences whose lengths they are
@@ -81,9 +81,9 @@ class Uses(NamedTuple):
 
 
 def guess(tensor: Tensor, readers: Readers, tensors: Mapping[str, Tensor]) -> InputSpec:
-    """What to feed the input ``tensor``; ``tensors`` are all of the network, by name.
+    """The spec of what to feed the input ``tensor``; ``tensors``: all of the network, by name.
 
-    Raises UsageError, which names the input, where nothing that can be made would do.
+    Raises UsageError, which names the input, where no made-up array would be valid.
     """
     name, dtype = tensor.name, tensor.dtype
     if tensor.items is not None:
@@ -110,7 +110,7 @@ def guess(tensor: Tensor, readers: Readers, tensors: Mapping[str, Tensor]) -> In
 
 
 def check_guessable(names: Iterable[str], readers: Readers) -> None:
-    """Raise UsageError for an input that shapes follow from: shapes are asked for before data."""
+    """Raise UsageError for inputs that determine shapes: shapes are asked for before data."""
     for name in names:
         shaping = uses_of(name, readers, {}).shaping
         if shaping is not None:
@@ -144,7 +144,7 @@ def find_readers(model: Model) -> Readers:
 
 
 def uses_of(name: str, readers: Readers, tensors: Mapping[str, Tensor]) -> Uses:
-    """What becomes of the numbers of the input ``name``; tables are found in ``tensors``."""
+    """How the network uses the input ``name``; ``tensors`` has the tables that it indexes."""
     limits: list[int] = []
     lengths: list[int] = []
     shaping: str | None = None
@@ -183,7 +183,7 @@ def _use(node: ModelNode, position: int, tensors: Mapping[str, Tensor]) -> _Use:
 
 
 def _index(node: ModelNode, table: int, axis: int, tensors: Mapping[str, Tensor]) -> _Use:
-    """The use as an index along ``axis`` of the input ``table``."""
+    """The use as an index into the input ``table`` along ``axis``."""
     shape = _shape(node, table, tensors)
     if shape is None or not -len(shape) <= axis < len(shape):
         return "number", 0
@@ -204,7 +204,7 @@ def _shape(node: ModelNode, position: int, tensors: Mapping[str, Tensor]) -> tup
 
 
 def _same_numbers(node: ModelNode, position: int) -> Iterator[str]:
-    """The tensors that hold the numbers of this input, as they are."""
+    """The tensors that hold the numbers of input ``position`` of ``node`` unchanged."""
     if node.op_type in ("Loop", "Scan"):
         for graph in node.subgraphs:
             if position < len(graph.inputs):
@@ -261,7 +261,7 @@ def given_by_arrays(
 
 
 def _few(array: StoredArray, name: str, path: Path) -> Array:
-    """The whole of an array whose values set shapes; raises UsageError where it is no list."""
+    """All numbers of an array that sets shapes; raises UsageError where there are too many."""
     if prod(array.shape) > _MOST_VALUES:
         raise UsageError(
             f"the array for {name!r} is {list(array.shape)}, and its values set shapes: "
@@ -308,11 +308,11 @@ def _other_shape(name: str, shape: tuple[int, ...], wanted: str, path: Path) -> 
 def _note(
     dim: InputDimension, size: int, dims: dict[str, int], batch: int | None, path: Path
 ) -> None:
-    known = dims.setdefault(dim.symbol, size if batch is None else batch)
-    if dims.get(dim.indexed_name, known) != size:
+    noted = dims.setdefault(dim.symbol, size if batch is None else batch)
+    if dims.get(dim.indexed_name, noted) != size:
         raise UsageError(
             f"dimension {dim.axis} of the array for {dim.tensor!r} is {size}, "
-            f"but {dim.symbol!r} is {known}",
+            f"but {dim.symbol!r} is {noted}",
             where=str(path),
             fix="give arrays of one size, or leave the dimension out"
             if batch is None
@@ -358,10 +358,10 @@ def spec_of_array(
 
 
 def notes_on(arrays: Mapping[str, Array]) -> tuple[str, ...]:
-    """What the user should know of arrays that are fed as they are."""
-    found = []
+    """Notes for the user on arrays that are fed unchanged."""
+    notes = []
     for name, array in arrays.items():
         n_odd = int(np.size(array) - np.isfinite(array).sum()) if array.dtype.kind == "f" else 0
         if n_odd:
-            found.append(f"{n_odd} of {array.size} numbers for input {name!r} are not finite")
-    return tuple(found)
+            notes.append(f"{n_odd} of {array.size} numbers for input {name!r} are not finite")
+    return tuple(notes)

@@ -1,8 +1,8 @@
-"""What a network of fp32 can be converted to: fp16 and bf16.
+"""Converts a network of fp32 to fp16 or bf16.
 
-Nothing runs here. The nodes keep their labels; the casts that are put in have none. The tool that
-comes with ONNX Runtime converts to fp16 alone. What it makes fp16 becomes bf16 here: types of
-tensors, targets of casts, and stored numbers, which are rounded from fp32, not from fp16.
+Nothing is executed. The nodes keep their labels; inserted casts have none. ONNX Runtime's tool
+converts to fp16 only. For bf16, everything that it made fp16 is changed to bf16: types of tensors,
+targets of casts, and stored numbers, which are rounded from fp32, not from fp16.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def to_bf16(model: ModelProto) -> ModelProto:
 
 
 def _stored(graph: GraphProto, *outer: str) -> Iterator[tuple[tuple[str, ...], TensorProto]]:
-    """The stored tensors of ``graph`` and of its bodies, each with where it is, by names."""
+    """The stored tensors of ``graph`` and its bodies, each with its place, by name."""
     for tensor in graph.initializer:
         yield (*outer, tensor.name), tensor
     for node in graph.node:
@@ -70,7 +70,7 @@ def _retype(graph: GraphProto) -> None:
 
 
 def _round(tensor: TensorProto, numbers: _Numbers | None) -> None:
-    """Make a tensor of fp16 one of bf16, of ``numbers`` where they are known in fp32."""
+    """Turn a tensor of fp16 into bf16, from its ``numbers`` in fp32 where these are known."""
     if tensor.data_type != _FP16:
         return
     if numbers is None:
@@ -83,7 +83,7 @@ def _round(tensor: TensorProto, numbers: _Numbers | None) -> None:
 
 
 def bf16_bits(numbers: _Numbers) -> npt.NDArray[np.uint16]:
-    """The upper halves of fp32, rounded to the nearest, ties to even; NaN stays NaN."""
+    """The bits of ``numbers`` in bf16: rounded to nearest, ties to even; NaN stays NaN."""
     wide = np.ascontiguousarray(numbers, np.float32)
     bits = wide.view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
@@ -93,11 +93,11 @@ def bf16_bits(numbers: _Numbers) -> npt.NDArray[np.uint16]:
 CONVERTIBLE = ("fp16", "bf16", "int8")  # to what fp32 can be converted
 
 
-def check_convertible(own: str, wanted: str) -> None:
-    """Raise UsageError unless a network of precision ``own`` can be had in ``wanted``."""
-    if own != "fp32":
+def check_convertible(precision: str, wanted: str) -> None:
+    """Raise UsageError unless a network of ``precision`` can be converted to ``wanted``."""
+    if precision != "fp32":
         raise UsageError(
-            f"it is {own}, and only networks of fp32 are converted",
+            f"it is {precision}, and only networks of fp32 are converted",
             fix=f"leave --precision out, or give a file of {wanted}",
         )
     if wanted not in CONVERTIBLE:

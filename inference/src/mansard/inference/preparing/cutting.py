@@ -1,8 +1,8 @@
-"""A prepared network cut into parts: which nodes stay together, and each part as a model.
+"""Cuts a prepared network into parts: which nodes stay together, and each part as a model.
 
-A part holds nodes of the network, the weights that they read and the constants that follow from the
-file alone or from shapes. What it reads besides is its inputs; what others read of it, its outputs.
-Cut is the file that an engine loads, so weights, labels and types are those of the whole.
+A part contains nodes of the network, the weights that they read, and constants that follow from the
+file alone or from shapes. Its other operands are its inputs; what other parts read, its outputs.
+The file that an engine loads is cut, so weights, labels and types are those of the whole network.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mansard.inference.preparing.labelling import reads
 
 
 class CutPart(NamedTuple):
-    """Nodes of a graph by their places in it, and the tensors at the cut."""
+    """A part of a graph: the places of its nodes, and the tensors at the cut."""
 
     places: tuple[int, ...]
     labels: tuple[int, ...]  # of the nodes that have some
@@ -40,7 +40,7 @@ class CutPart(NamedTuple):
 
 
 class CutGraph:
-    """A prepared network's graph: what each node reads and writes, and what is constant."""
+    """The graph of a prepared network: readers, writers and constants."""
 
     def __init__(self, model: ModelProto, estimated: Model, tensors: Mapping[str, Tensor]) -> None:
         self.model, self.estimated, self.tensors = model, estimated, tensors
@@ -55,32 +55,32 @@ class CutGraph:
             for name in names:
                 self.readers.setdefault(name, []).append(at)
         # Of the network, that are computed from what it is fed.
-        outputs = (each for each in model.graph.output if not self.is_constant(each.name))
-        self.outputs: dict[str, ValueInfoProto] = {each.name: each for each in outputs}
+        outputs = (output for output in model.graph.output if not self.is_constant(output.name))
+        self.outputs: dict[str, ValueInfoProto] = {output.name: output for output in outputs}
         # The places of the nodes that an output follows from and that write no constants alone.
         self.moving = self._moving()
 
     def _moving(self) -> tuple[int, ...]:
-        needed, found = set(self.outputs), list[int]()
+        needed, moving = set(self.outputs), list[int]()
         for at in reversed(range(len(self.nodes))):
             if any(name in needed and not self.is_constant(name) for name in self.writes[at]):
                 needed.update(self.reads[at])
-                found.append(at)
-        return tuple(reversed(found))
+                moving.append(at)
+        return tuple(reversed(moving))
 
     def is_constant(self, name: str) -> bool:
-        """Whether a tensor follows from the file, or from shapes: then it is no input of a part."""
+        """Whether a tensor follows from the file or from shapes, and so is no input of a part."""
         tensor = self.tensors.get(name)
         return name in self.stored or (tensor is not None and tensor.origin < Origin.ITERATIONS)
 
     def part(self, places: Collection[int], marked: Collection[str] = ()) -> CutPart:
-        """The part of these nodes; ``marked``: tensors inside that are outputs as well.
+        """The part of these nodes; ``marked``: inner tensors that become outputs too.
 
-        Raises ModelError where one at the cut has no known shape.
+        Raises ModelError where a tensor at the cut has no known shape.
         """
-        own = set(places)
-        others = set(self.moving) - own
-        ordered = tuple(sorted(own))
+        inside = set(places)
+        others = set(self.moving) - inside
+        ordered = tuple(sorted(inside))
         written = {name for at in ordered for name in self.writes[at]}
         inputs = dict.fromkeys(
             name
@@ -111,8 +111,8 @@ class CutGraph:
         graph = helper.make_graph(
             nodes,
             name,
-            [self._declared(each) for each in part.inputs],
-            [self._declared(each) for each in part.outputs],
+            [self._declared(read) for read in part.inputs],
+            [self._declared(written) for written in part.outputs],
             constants,
         )
         return helper.make_model(
@@ -123,35 +123,35 @@ class CutGraph:
         )
 
     def n_bytes(self, part: CutPart) -> int:
-        """About how many bytes the file of ``part`` takes."""
+        """The approximate size in bytes of the file of ``part``."""
         places, constants = self._with_constants(part.places)
         n_bytes: int = sum(self.nodes[at].ByteSize() for at in places)
-        return n_bytes + sum(int(each.ByteSize()) for each in constants)
+        return n_bytes + sum(int(constant.ByteSize()) for constant in constants)
 
     def op_types(self, part: CutPart) -> set[str]:
-        """Of its nodes, and of those that make its constants."""
+        """The operators of the part's nodes, and of nodes that compute its constants."""
         return {self.nodes[at].op_type for at in self._with_constants(part.places)[0]}
 
     def _with_constants(self, places: Iterable[int]) -> tuple[set[int], list[TensorProto]]:
-        """Also the nodes that make the constants of ``places``; and what is stored of these."""
-        found, waiting = set(places), list(places)
+        """The nodes ``places``, those that compute their constants, and the stored constants."""
+        nodes, waiting = set(places), list(places)
         stored: dict[str, TensorProto] = {}
         while waiting:
             for name in self.reads[waiting.pop()]:
                 tensor, writer = self.tensors.get(name), self.writer.get(name)
                 if name in self.stored:
                     stored[name] = self.stored[name]
-                elif writer is None or writer in found or not self.is_constant(name):
+                elif writer is None or writer in nodes or not self.is_constant(name):
                     continue
                 elif tensor is not None and tensor.value is not None:
                     stored[name] = _stored(name, tensor, tensor.value)
                 else:
-                    found.add(writer)
+                    nodes.add(writer)
                     waiting.append(writer)
-        return found, list(stored.values())
+        return nodes, list(stored.values())
 
     def has_shape(self, name: str) -> bool:
-        """Whether it is a tensor, and no sequence, whose shape is known."""
+        """Whether ``name`` is a tensor (not a sequence) of known shape."""
         tensor = self.tensors.get(name)
         return tensor is not None and tensor.items is None and tensor.unknown is None
 
@@ -183,8 +183,8 @@ def read_graph(path: Path) -> CutGraph:
 def layer_parts(graph: CutGraph, layers: Iterable[LayerScore]) -> list[tuple[int, ...]]:
     """The places of each layer's nodes, in the order in which the layers run.
 
-    Nodes that the estimator takes for one kernel stay together (``fused_group``), and so do groups
-    that could only run in turns. Groups that neither work nor move anything are left out.
+    Nodes that the estimator fuses into one kernel stay together (``fused_group``), and so do groups
+    that depend on each other. Groups that neither compute nor move anything are left out.
     """
     heads, functional = _groups(graph, layers)
     members: dict[int, list[int]] = {}
@@ -195,7 +195,7 @@ def layer_parts(graph: CutGraph, layers: Iterable[LayerScore]) -> list[tuple[int
 
 
 def stage_parts(graph: CutGraph, layers: Iterable[LayerScore]) -> list[tuple[int, ...]]:
-    """The places between cuts where one tensor alone lives and that no fused group straddles."""
+    """The places between cuts where only one tensor is alive and no fused group is split."""
     heads, functional = _groups(graph, tuple(layers))
     last: dict[int, int] = {}
     for at in graph.moving:
@@ -207,27 +207,27 @@ def stage_parts(graph: CutGraph, layers: Iterable[LayerScore]) -> list[tuple[int
         if at in cuts and reach <= at and works:
             whole.append(at)
             works = False
-    found = parts_between(graph, whole)
-    if len(found) > 1 and functional.isdisjoint(found[-1]):
-        found[-2:] = [found[-2] + found[-1]]
-    return found
+    stages = parts_between(graph, whole)
+    if len(stages) > 1 and functional.isdisjoint(stages[-1]):
+        stages[-2:] = [stages[-2] + stages[-1]]
+    return stages
 
 
 def parts_between(graph: CutGraph, cuts: Collection[int]) -> list[tuple[int, ...]]:
-    """The places of all nodes that move something, divided after each of ``cuts``."""
-    found: list[list[int]] = [[]]
+    """The places of all nodes that move something, split after each of ``cuts``."""
+    parts: list[list[int]] = [[]]
     for at in graph.moving:
-        found[-1].append(at)
+        parts[-1].append(at)
         if at in cuts:
-            found.append([])
-    return [tuple(part) for part in found if part]
+            parts.append([])
+    return [tuple(part) for part in parts if part]
 
 
 def cut_points(graph: CutGraph) -> dict[int, str]:
-    """The places after which exactly one tensor lives that is no constant, and that tensor.
+    """The places after which exactly one non-constant tensor is alive, and that tensor.
 
-    Not after the last node, and not where its shape is unknown. A tensor lives from the node that
-    writes it, or from the start, to the last that reads it; what the network gives out lives to its
+    Not after the last node, and not where the shape is unknown. A tensor is alive from the node
+    that writes it, or from the start, to its last reader; outputs of the network stay alive to the
     end.
     """
     moving = graph.moving
@@ -239,17 +239,17 @@ def cut_points(graph: CutGraph) -> dict[int, str]:
                 until[name] = at
     until.update(dict.fromkeys(graph.outputs, end))
     living = {name for name in until if name not in graph.writer}
-    found = {}
+    points = {}
     for at in moving[:-1]:
         living |= {name for name in graph.writes[at] if until.get(name, -1) > at}
         living = {name for name in living if until[name] > at}
         if len(living) == 1 and graph.has_shape(*living):
-            (found[at],) = living
-    return found
+            (points[at],) = living
+    return points
 
 
 def _groups(graph: CutGraph, layers: Iterable[LayerScore]) -> tuple[dict[int, int], set[int]]:
-    """The group of each place, and the places that work or move something.
+    """The group of each place, and the places of nodes that work or move something.
 
     A node without a label, such as a cast that a conversion put in, goes with what reads it first,
     else with what it reads.
@@ -277,7 +277,7 @@ def _groups(graph: CutGraph, layers: Iterable[LayerScore]) -> tuple[dict[int, in
 def _without_circles(
     graph: CutGraph, members: Mapping[int, Sequence[int]], heads: Mapping[int, int]
 ) -> list[tuple[int, ...]]:
-    """The groups in an order in which they can run; those in a circle become one."""
+    """The groups in an order in which they can run; groups in a circle are merged."""
     of = {head: head for head in members}  # the group that each is part of now
     order: list[int] | None = None
     while order is None:
@@ -293,31 +293,31 @@ def _without_circles(
         except CycleError as error:
             circle = error.args[1]
             of = {head: circle[0] if group in circle else group for head, group in of.items()}
-    found: dict[int, list[int]] = {group: [] for group in order}
+    merged: dict[int, list[int]] = {group: [] for group in order}
     for head, places in members.items():
-        found[of[head]] += places
-    return [tuple(sorted(places)) for places in found.values()]
+        merged[of[head]] += places
+    return [tuple(sorted(places)) for places in merged.values()]
 
 
 def _sorted(before: Mapping[int, Collection[int]], place: Mapping[int, int]) -> list[int]:
-    """The keys, each after those that ``before`` has of it, else by their ``place``.
+    """The keys in topological order by ``before``; ties by ``place``.
 
     Raises CycleError.
     """
     sorter = TopologicalSorter(before)
     sorter.prepare()
     ready: list[tuple[int, int]] = []
-    found: list[int] = []
+    order: list[int] = []
     while sorter.is_active():
         for key in sorter.get_ready():
             heappush(ready, (place[key], key))
-        found.append(heappop(ready)[1])
-        sorter.done(found[-1])
-    return found
+        order.append(heappop(ready)[1])
+        sorter.done(order[-1])
+    return order
 
 
 def _in_order(nodes: Sequence[NodeProto]) -> list[NodeProto]:
-    """The nodes in the file's order, but each after those before it: a conversion appends some."""
+    """The nodes in a valid order, near the file's: a conversion appends nodes at its end."""
     writer = {name: at for at, node in enumerate(nodes) for name in node.output if name}
     before = {
         at: {writer[name] for name in reads(node) if name in writer}
@@ -327,6 +327,6 @@ def _in_order(nodes: Sequence[NodeProto]) -> list[NodeProto]:
 
 
 def _stored(name: str, tensor: Tensor, value: Numbers) -> TensorProto:
-    """A constant whose numbers the estimator has found."""
+    """A constant whose numbers the estimator computed."""
     element = helper.tensor_dtype_to_np_dtype(tensor.dtype.code)
     return onnx.numpy_helper.from_array(value.array.astype(element).reshape(tensor.shape), name)

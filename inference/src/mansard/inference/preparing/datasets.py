@@ -16,9 +16,9 @@ import numpy as np
 from mansard.core.errors import InputError, UsageError
 from mansard.core.hashing import content_hash, stream_hash
 from mansard.core.storage.files import open_file, read_whole, storage_errors
-from mansard.inference.accuracy.batches import read_labels
-from mansard.inference.accuracy.plan import LABELS
+from mansard.inference.accuracy import read_labels
 from mansard.inference.npz import npz_fault, stored_arrays
+from mansard.inference.plan import LABELS
 
 _IMAGES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 _LABEL_FILES = ("labels.csv", "labels.txt")
@@ -34,12 +34,12 @@ class StoredArrays(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DataSet(msgspec.Struct, frozen=True, kw_only=True):
-    """Samples that were found, before it is known which network they are for.
+    """Labelled samples, not yet fitted to a network.
 
-    ``images``: paths below ``path``, in their order; empty where it is an .npz, of which ``arrays``
-    are. ``labels``: the class of each sample. ``n_folders``: that the classes were numbered by,
-    None where they are numbers themselves. ``digests``: of each image, or of the .npz; ``content``:
-    a hash of all.
+    ``images``: paths below ``path``, in order; empty for an .npz, which has ``arrays``.
+    ``labels``: the class of each sample. ``n_folders``: how many folders number the classes, or
+    None where labels are numbers. ``digests``: of each image, or of the .npz; ``content``: a hash
+    of all.
     """
 
     path: Path
@@ -52,7 +52,7 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     content: str
 
     def check_unchanged(self, at: int = 0) -> None:
-        """Raise InputError where the image at ``at``, or the .npz, is not what was found."""
+        """Raise InputError where the image at ``at``, or the .npz, has changed since."""
         name = self.images[at] if self.images else ""
         if _digest(self.path, name) != self.digests[at]:
             raise InputError(
@@ -63,15 +63,15 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the data set."""
         name = self.path.stem if self.arrays is not None else self.path.resolve().name
         return os.fsencode(name).decode("utf-8", "replace")
 
 
 def find_dataset(path: Path, labels: Path | None = None) -> DataSet:
-    """What lies at ``path``; raises UsageError, InputError or StorageError in one line.
+    """The data set at ``path``; raises UsageError, InputError or StorageError in one line.
 
-    ``labels``: a file of them; None: those in the .npz, or as the folder has them.
+    ``labels``: a file of labels; None: those in the .npz or of the folders.
     """
     if path.is_dir():
         return _images(path, labels)
@@ -82,18 +82,18 @@ def find_dataset(path: Path, labels: Path | None = None) -> DataSet:
 
 def _arrays(path: Path, labels_file: Path | None) -> DataSet:
     with stored_arrays(path) as arrays:
-        found = {name: array for name, array in arrays.items() if name != LABELS}
+        inputs = {name: array for name, array in arrays.items() if name != LABELS}
         is_labelled = LABELS in arrays
-        shapes = {name: tuple(array.shape) for name, array in found.items()}
-        by_column = [name for name, array in found.items() if array.is_by_column]
-        types = {name: array.dtype.name for name, array in found.items()}
+        shapes = {name: tuple(array.shape) for name, array in inputs.items()}
+        by_column = [name for name, array in inputs.items() if array.is_by_column]
+        types = {name: array.dtype.name for name, array in inputs.items()}
     if by_column:
         raise InputError(
             f"array {by_column[0]!r} is stored by columns",
             where=str(path),
             fix="write numpy.ascontiguousarray(ARRAY)",
         )
-    if not found:
+    if not inputs:
         raise npz_fault("it has no array of inputs", path)
     sizes = {shape[0] if shape else None for shape in shapes.values()}
     if len(sizes) > 1 or None in sizes:
@@ -123,15 +123,15 @@ def _arrays(path: Path, labels_file: Path | None) -> DataSet:
 def _images(path: Path, labels_file: Path | None) -> DataSet:
     with storage_errors(path):
         images = sorted(
-            found.relative_to(path).as_posix()
-            for found in path.rglob("*")
-            if found.suffix.lower() in _IMAGES and found.is_file()
+            file.relative_to(path).as_posix()
+            for file in path.rglob("*")
+            if file.suffix.lower() in _IMAGES and file.is_file()
         )
     if not images:
         raise InputError("there are no images", where=str(path), fix=_LAYOUT)
     if labels_file is None:
         beside = (path / name for name in _LABEL_FILES)
-        labels_file = next((each for each in beside if each.is_file()), None)
+        labels_file = next((candidate for candidate in beside if candidate.is_file()), None)
     labels: tuple[int, ...] | None
     n_folders = None
     if labels_file is not None:
@@ -152,7 +152,7 @@ def _images(path: Path, labels_file: Path | None) -> DataSet:
 
 
 def _digest(path: Path, name: str = "") -> str:
-    """Of the file at ``path``, or of the image called ``name`` below it."""
+    """The digest of the file at ``path``, or of its image ``name``."""
     with storage_errors(path / name), open_file(path / name) as stream:
         return stream_hash(stream, os.fsencode(name))
 
@@ -176,12 +176,12 @@ def _by_folder(images: Sequence[str], path: Path) -> tuple[tuple[int, ...] | Non
 
 
 def _read_lines(path: Path) -> list[tuple[str, int]]:
-    """A name, empty where there is none, and a class from each line; raises InputError."""
+    """Name (may be empty) and class from each line; raises InputError."""
     try:
         text = read_whole(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError("it is no text", where=str(path), fix="write IMAGE,CLASS lines") from error
-    found = []
+    labels = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -189,17 +189,17 @@ def _read_lines(path: Path) -> list[tuple[str, int]]:
         name, label = ("", parts[0]) if len(parts) == 1 else (parts[0], parts[1])
         label = label.strip()
         if not (label.isdecimal() and len(label) <= _MOST_DIGITS):
-            if number == 1 and not any(each.isdecimal() for each in label):  # names of columns
+            if number == 1 and not any(field.isdecimal() for field in label):  # names of columns
                 continue
             raise InputError(
                 f"line {number} has no class: {line.strip()[:40]!r}",
                 where=str(path),
                 fix="write IMAGE,CLASS, or CLASS, where a class is a number from 0 on",
             )
-        found.append((name.strip().strip('"'), int(label)))
-    if not found:
+        labels.append((name.strip().strip('"'), int(label)))
+    if not labels:
         raise InputError("it has no labels", where=str(path), fix="write IMAGE,CLASS lines")
-    return found
+    return labels
 
 
 def _in_order(lines: Sequence[tuple[str, int]], n_samples: int, path: Path) -> tuple[int, ...]:
@@ -221,15 +221,15 @@ def _by_name(
 ) -> tuple[int, ...]:
     if not any(name for name, _ in lines):
         return _in_order(lines, len(images), path)
-    known: dict[str, str] = {}
+    by_alias: dict[str, str] = {}
     for image in images:
         inside = Path(image)
         for alias in {inside.stem, inside.name}:
-            known[alias] = "" if alias in known else image  # of two images it names neither
-    known |= {image: image for image in images}
+            by_alias[alias] = "" if alias in by_alias else image  # of two images it names neither
+    by_alias |= {image: image for image in images}
     labels: dict[str, int] = {}
     for name, label in lines:
-        image = known.get(name.removeprefix("./"), "")
+        image = by_alias.get(name.removeprefix("./"), "")
         if not image:
             raise InputError(
                 f"{name!r} is none of the images, or several of them",

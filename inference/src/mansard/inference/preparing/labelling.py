@@ -22,14 +22,14 @@ class Labelled:
 
 
 def label_copy(model: ModelProto) -> Labelled:
-    """As ``label_nodes``, of a copy."""
+    """As ``label_nodes``, but changes a copy."""
     copy = ModelProto()
     copy.CopyFrom(model)
     return label_nodes(copy)
 
 
 def label_nodes(model: ModelProto) -> Labelled:
-    """The model without functions (they are inlined), its nodes labelled in its place.
+    """The model with functions inlined and its nodes labelled in place.
 
     The label of a node is the index that the estimator gives it, ``LayerScore.index``. A model with
     functions is copied.
@@ -43,10 +43,12 @@ def label_nodes(model: ModelProto) -> Labelled:
 
 
 def check_numbers(labelled: Labelled, model: Model) -> None:
-    """Raise ModelError where the estimator, which read ``model``, numbers the nodes otherwise."""
+    """Raise ModelError where the estimator, which read ``model``, numbers the nodes differently."""
     expected = {node.index: (node.domain, node.op_type) for node in nodes_of_model(model.nodes)}
-    found = {i: (normal_domain(node.domain), node.op_type) for i, node in enumerate(labelled.nodes)}
-    if expected != found:
+    numbered = {
+        i: (normal_domain(node.domain), node.op_type) for i, node in enumerate(labelled.nodes)
+    }
+    if expected != numbered:
         raise ModelError(
             "its functions cannot be written out",
             fix="export it with the functions inlined (onnx.inliner.inline_local_functions)",
@@ -56,7 +58,7 @@ def check_numbers(labelled: Labelled, model: Model) -> None:
 def numbered_nodes(graph: GraphProto) -> Iterator[NodeProto]:
     """Every node in the order of the estimator's indexes.
 
-    Those of a graph follow one another; after them come those of the graphs inside it.
+    The nodes of a graph come first, then those of the graphs inside it.
     """
     yield from graph.node
     for node in graph.node:
@@ -65,7 +67,7 @@ def numbered_nodes(graph: GraphProto) -> Iterator[NodeProto]:
 
 
 def bodies(node: NodeProto) -> Iterator[GraphProto]:
-    """The graphs that ``node`` holds."""
+    """The graphs inside ``node``."""
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
             yield attribute.g
@@ -73,10 +75,12 @@ def bodies(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def reads(node: NodeProto) -> Iterator[str]:
-    """The tensors of its graph that ``node`` reads, in its bodies too."""
+    """The tensors of its graph that ``node`` reads, also inside its bodies."""
     yield from filter(None, node.input)
     for body in bodies(node):
-        own = {each.name for each in (*body.input, *body.initializer)}
-        own |= {name for inner in body.node for name in inner.output}
-        found = [name for inner in body.node for name in reads(inner)]
-        yield from (name for name in (*found, *(o.name for o in body.output)) if name not in own)
+        written = {value.name for value in (*body.input, *body.initializer)}
+        written |= {name for inner in body.node for name in inner.output}
+        inner_reads = [name for inner in body.node for name in reads(inner)]
+        yield from (
+            name for name in (*inner_reads, *(o.name for o in body.output)) if name not in written
+        )

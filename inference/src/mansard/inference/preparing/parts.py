@@ -1,7 +1,7 @@
 """Parts of a prepared network, each prepared as a network of its own.
 
-Layers and stages are cut out of it; a prefix is all stages up to one; a marked network is whole and
-has what lives after a stage as one output more.
+Layers and stages are cut out of it; a prefix is all stages up to one; a marked network is the whole
+network with the tensor after a stage as an additional output.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from mansard.inference.preparing.cutting import (
     read_graph,
     stage_parts,
 )
-from mansard.inference.preparing.prepare import PreparedNetwork, in_words
-from mansard.inference.preparing.prepare import write as write_network
+from mansard.inference.preparing.networks import PreparedNetwork, in_words
+from mansard.inference.preparing.networks import write as write_network
 
 if TYPE_CHECKING:
     from mansard.inference.npz import Array
@@ -41,7 +41,7 @@ _SCALING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
 class PreparedPart(PreparedNetwork, frozen=True, kw_only=True):
-    """A part of ``whole``, whose file holds what it is cut out of."""
+    """A part of ``whole``, which it is cut out of."""
 
     whole: PreparedNetwork
     types: str  # the precision of its file: that of the whole, but for int8 without scales
@@ -51,12 +51,12 @@ class PreparedPart(PreparedNetwork, frozen=True, kw_only=True):
 
     @property
     def outputs(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of its outputs, in their order."""
+        """The shapes of the part's outputs, in order."""
         return self.gives
 
 
 class CutChoice(NamedTuple):
-    """A place between two of the finest stages, where one tensor alone lives."""
+    """A place between two of the finest stages, where only one tensor is alive."""
 
     number: int  # of the stage before it
     node: int  # the last of that stage with a label, by LayerScore.index
@@ -65,49 +65,49 @@ class CutChoice(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The parts of a network, and what of it is in none and why, a line each."""
+    """The parts of a network, and notes on nodes that are in no part, a line each."""
 
     parts: tuple[PreparedPart, ...]
     left_out: tuple[str, ...]
 
 
 def cut(whole: PreparedNetwork, folder: Path, kind: Literal["layer", "stage"]) -> Cut:
-    """The layers or stages of ``whole``, which is written into ``folder`` where it lacks it.
+    """The layers or stages of ``whole``, which is written into ``folder`` if it is missing.
 
     Layers are the groups of nodes that the estimator takes for one kernel, where they work or move
     something; stages lie between the places where one tensor alone lives. A part that cannot be
     run alone, as its inputs cannot be made, is left out. Raises ModelError and StorageError.
     """
     graph = _read(whole, folder)
-    found = (layer_parts if kind == "layer" else stage_parts)(graph, whole.score.layers)
+    groups = (layer_parts if kind == "layer" else stage_parts)(graph, whole.score.layers)
     parts: list[PreparedPart] = []
     left_out: list[str] = []
-    for number, places in enumerate(found):
+    for number, places in enumerate(groups):
         try:
-            parts.append(_prepared(whole, graph, places, kind, number, len(found)))
+            parts.append(_prepared(whole, graph, places, kind, number, len(groups)))
         except MansardError as error:
             left_out.append(f"{whole.model} {kind} {number} is not run alone: {error}")
     return Cut(tuple(parts), tuple(left_out))
 
 
 def cut_choices(whole: PreparedNetwork, folder: Path) -> tuple[CutChoice, ...]:
-    """The places between the finest stages of ``whole``; as ``cut``."""
+    """The places between the finest stages of ``whole``; raises as ``cut``."""
     graph = _read(whole, folder)
     living = cut_points(graph)
-    found = []
+    choices = []
     for number, places in enumerate(stage_parts(graph, whole.score.layers)[:-1]):
         name = living[places[-1]]
         node = next(label for at in reversed(places) for label in reversed(graph.labels[at]))
-        found.append(CutChoice(number, node, name, graph.tensors[name].n_bytes(None)))
-    return tuple(found)
+        choices.append(CutChoice(number, node, name, graph.tensors[name].n_bytes(None)))
+    return tuple(choices)
 
 
 def group_cuts(whole: PreparedNetwork, folder: Path, n_groups: int) -> tuple[int, ...]:
-    """The cuts of ``whole`` into groups of stages that follow one another and take alike.
+    """The cuts of ``whole`` into groups of consecutive stages of about the same cost.
 
-    What a stage takes is the larger of its shares of the network's work and of its fused traffic
-    (max(W, Q) without a machine); the sum of the groups' squares is the least. Fewer groups where
-    it has fewer stages. Raises ModelError where it has no cut; as ``cut``.
+    A stage costs the larger of its shares of the network's work and of its fused traffic (max(W, Q)
+    without a machine); the sum of the groups' squared costs is minimal. Fewer groups where there
+    are fewer stages. Raises ModelError where there is no cut, and as ``cut``.
     """
     graph = _read(whole, folder)
     stages = stage_parts(graph, whole.score.layers)
@@ -118,14 +118,14 @@ def group_cuts(whole: PreparedNetwork, folder: Path, n_groups: int) -> tuple[int
             fix="run it whole",
         )
     rows = [_rows(whole, graph, places) for places in stages]
-    works = [sum(row.work_flop or 0 for row in own) for own in rows]
-    bytes_ = [sum(row.fused_traffic_bytes or 0 for row in own) for own in rows]
+    works = [sum(row.work_flop or 0 for row in layers) for layers in rows]
+    bytes_ = [sum(row.fused_traffic_bytes or 0 for row in layers) for layers in rows]
     totals = sum(works) or 1, sum(bytes_) or 1
     until = [0.0]  # what the stages before each take
     for work, n_bytes in zip(works, bytes_, strict=True):
         until.append(until[-1] + max(work / totals[0], n_bytes / totals[1]))
     # Of the best division of the first stages: the sum of squares, and its cuts.
-    best: list[tuple[float, tuple[int, ...]]] = [(each**2, ()) for each in until]
+    best: list[tuple[float, tuple[int, ...]]] = [(total**2, ()) for total in until]
     for n_before in range(1, n_groups):
         best = [
             min(
@@ -159,12 +159,12 @@ def split(
         ends = list(living)
     else:
         stages = stage_parts(graph, whole.score.layers)
-        if wrong := [each for each in cuts if not 0 <= each < len(stages) - 1]:
+        if wrong := [cut for cut in cuts if not 0 <= cut < len(stages) - 1]:
             raise UsageError(
                 f"{whole.model} has no cut {wrong[0]}",
                 fix=f"use 0 to {len(stages) - 2}" if len(stages) > 1 else "run it whole",
             )
-        ends = [stages[each][-1] for each in sorted(set(cuts))]
+        ends = [stages[cut][-1] for cut in sorted(set(cuts))]
     groups = parts_between(graph, ends)
     if kind == "marked":
         return tuple(
@@ -172,7 +172,9 @@ def split(
             for number, end in enumerate(ends)
         )
     if kind == "prefix":
-        groups = [tuple(at for each in groups[: n + 1] for at in each) for n in range(len(groups))]
+        groups = [
+            tuple(at for group in groups[: n + 1] for at in group) for n in range(len(groups))
+        ]
     return tuple(
         _prepared(whole, graph, places, kind, number, len(groups))
         for number, places in enumerate(groups)
@@ -198,35 +200,35 @@ def verify(
     from mansard.inference.engines import find_engine
     from mansard.inference.inputs import make_inputs
 
-    def run(network: PreparedNetwork, given: dict[str, Array]) -> dict[str, Array]:
+    def run(network: PreparedNetwork, arrays: dict[str, Array]) -> dict[str, Array]:
         write(network, folder)
         trial = network.trial(engine="ort", provider="cpu")
-        fed = {spec.name: given[spec.name] for spec in trial.input_specs}
+        fed = {spec.name: arrays[spec.name] for spec in trial.input_specs}
         loaded = ort.load(trial, folder, fed, 0, is_optimised=is_optimised)
         try:
-            found: dict[str, Array] = loaded.outputs(fed)
+            outputs: dict[str, Array] = loaded.outputs(fed)
         finally:
             loaded.close()
-        return found
+        return outputs
 
     ort: Any = find_engine("ort")
     graph, seed = _read(whole, folder), whole.recipe.seed
-    known = make_inputs(whole.trial(engine="ort", provider="cpu"), folder, seed)
+    arrays = make_inputs(whole.trial(engine="ort", provider="cpu"), folder, seed)
     parts = tuple(parts)
     inside = {name for part in parts for name in part.outputs} - graph.outputs.keys()
     marked = _prepared(whole, graph, graph.moving, "marked", 0, 1, marked=tuple(sorted(inside)))
-    expected = {**run(marked, known), **run(whole, known)}
+    expected = {**run(marked, arrays), **run(whole, arrays)}
     for part in parts:
-        known |= run(part, known)
-    return max(_error(known[name], expected[name]) for name in (*inside, *graph.outputs))
+        arrays |= run(part, arrays)
+    return max(_error(arrays[name], expected[name]) for name in (*inside, *graph.outputs))
 
 
 def check_stages(whole: PreparedNetwork, folder: Path) -> str:
-    """Raise ModelError where the finest stages of ``whole`` compute something else than it does.
+    """Raise ModelError where the finest stages of ``whole`` compute something different.
 
-    Returns why that is not known: a stage or ONNX Runtime cannot be run. Empty: they do the same.
+    Returns why this cannot be checked (a stage or ONNX Runtime cannot run), or an empty string.
     """
-    cuts = [each.number for each in cut_choices(whole, folder)]
+    cuts = [choice.number for choice in cut_choices(whole, folder)]
     there = set(folder.iterdir())
     try:
         stages = split(whole, folder, cuts)
@@ -245,11 +247,11 @@ def check_stages(whole: PreparedNetwork, folder: Path) -> str:
     return ""
 
 
-def _error(found: Array, expected: Array) -> float:
-    """The largest difference, relative to the largest number that is expected."""
+def _error(actual: Array, expected: Array) -> float:
+    """The largest difference, relative to the largest expected number."""
     import numpy as np
 
-    ours, theirs = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    ours, theirs = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
     differs = (ours != theirs) & ~(np.isnan(ours) & np.isnan(theirs))
     if not differs.any():
         return 0.0
@@ -259,10 +261,9 @@ def _error(found: Array, expected: Array) -> float:
 
 
 def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
-    """Write what ``folder`` lacks of the files of a network or a part; the names of all it needs.
+    """Write the missing files of a network or part into ``folder``; returns the names of all.
 
-    Raises ModelError, StorageError, and InputError for a file that has changed since it was looked
-    at.
+    Raises ModelError, StorageError, and InputError for a file that has changed since it was read.
     """
     if not isinstance(network, PreparedPart):
         return write_network(network, folder)
@@ -310,11 +311,11 @@ def _prepared(
         nodes=tuple(row.index for row in working),
         op_types=tuple(row.op_type for row in working),
     )
-    given = {spec.name: spec for spec in whole.input_specs}
+    whole_specs = {spec.name: spec for spec in whole.input_specs}
     readers = find_readers(graph.estimated)
     specs = tuple(
-        given.get(each) or guess(graph.tensors[each], readers, graph.tensors)
-        for each in part.inputs
+        whole_specs.get(read) or guess(graph.tensors[read], readers, graph.tensors)
+        for read in part.inputs
     )
     mark = (marked,) if marked else ()
     digest = content_hash([whole.file_hash, part.places, _CUT_VERSION, *mark])
@@ -347,7 +348,7 @@ def _prepared(
 
 
 def _types(whole: PreparedNetwork, graph: CutGraph, part: CutPart) -> str:
-    """The precision of a part's own numbers: of an int8 network, only some parts have scales."""
+    """The types in a part's file: in an int8 network, only some parts have scales."""
     if whole.precision not in _QUANTISED or graph.op_types(part) & _SCALING:
         return whole.precision
     names = {graph.tensors[name].dtype.name for name in (*part.inputs, *part.outputs)}

@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import InputError, UsageError
-from mansard.inference.accuracy.plan import Normalisation
-from mansard.inference.plan import InputSpec
+from mansard.inference.plan import InputSpec, Normalisation
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -89,7 +88,7 @@ class FittedPreprocessing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one sample, as the network takes it."""
+        """The shape of one sample as the network takes it."""
         n_channels = 1 if self.channels == "grey" else _COLOURS
         size = (self.height, self.width)
         return (n_channels, *size) if self.is_channels_first else (*size, n_channels)
@@ -108,8 +107,8 @@ class FittedPreprocessing(msgspec.Struct, frozen=True, kw_only=True):
         if how is not None:
             parts += [
                 f"/{how.scale:g}",
-                f"mean {' '.join(f'{each:g}' for each in how.mean)}",
-                f"deviation {' '.join(f'{each:g}' for each in how.deviation)}",
+                f"mean {' '.join(f'{number:g}' for number in how.mean)}",
+                f"deviation {' '.join(f'{number:g}' for number in how.deviation)}",
             ]
         return ", ".join(parts)
 
@@ -120,8 +119,8 @@ def parse_preprocessing(text: str | None) -> Preprocessing:
     None is "imagenet". Raises UsageError.
     """
     first, *rest = (part.strip() for part in (text or "imagenet").split(","))
-    found = PRESETS.get(first)
-    if found is None:
+    preset = PRESETS.get(first)
+    if preset is None:
         raise UsageError(
             f"no preprocessing is called {first!r}",
             fix=f"begin with {', '.join(PRESETS)}; then resize=256,mean=…,deviation=…",
@@ -132,7 +131,7 @@ def parse_preprocessing(text: str | None) -> Preprocessing:
         changes[key] = _setting(key, value)
     if changes:
         changes["name"] = ",".join([first, *rest])
-    return msgspec.structs.replace(found, **changes)
+    return msgspec.structs.replace(preset, **changes)
 
 
 def _setting(key: str, value: str) -> Any:
@@ -144,10 +143,10 @@ def _setting(key: str, value: str) -> Any:
         if key == "scale":
             return _positive(float(value))
         if key in {"mean", "deviation"}:
-            numbers = tuple(float(each) for each in value.split("/"))
+            numbers = tuple(float(number) for number in value.split("/"))
             if key == "deviation":
                 return tuple(map(_positive, numbers))
-            if all(abs(each) <= _LARGEST for each in numbers):
+            if all(abs(number) <= _LARGEST for number in numbers):
                 return numbers
     except ValueError:
         pass
@@ -159,7 +158,7 @@ def _setting(key: str, value: str) -> Any:
 
 
 def _positive(number: Any) -> Any:
-    """``number``, of which float32 can hold the inverse."""
+    """``number``, whose inverse fits float32."""
     if not 1 / _LARGEST <= number <= _LARGEST:
         raise ValueError
     return number

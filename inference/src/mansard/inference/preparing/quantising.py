@@ -32,9 +32,8 @@ from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 from mansard.core.errors import MansardError, ModelError
 from mansard.core.onnx_runtime import import_runtime
 from mansard.core.storage.leftovers import temporary_folder
-from mansard.inference.accuracy.batches import batches
-from mansard.inference.accuracy.plan import PreparedSamples
-from mansard.inference.plan import InputSpec
+from mansard.inference.accuracy import batches
+from mansard.inference.plan import InputSpec, PreparedSamples
 from mansard.inference.preparing.labelling import reads
 
 # For whom the graph is. "operators": every operator that ONNX Runtime has in int8, ranges that need
@@ -51,14 +50,14 @@ _LEAST_OPSET = 13  # scales for each channel: DequantizeLinear 13
 
 
 class Int8(msgspec.Struct, frozen=True, kw_only=True):
-    """How a network becomes int8: for whom, and by which samples."""
+    """How a network becomes int8: for which engines, and by which samples."""
 
     form: Form
     calibration: PreparedSamples
 
     @property
     def words(self) -> str:
-        """Where its ranges come from."""
+        """Where the ranges come from, in words."""
         samples = self.calibration.in_words
         return (
             f"{PERCENTILE} % of the values, or all where one activation has no histogram, in "
@@ -73,7 +72,9 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
     ModelError for what cannot be quantised.
     """
     tools = import_runtime("quantization")
-    opset = max((each.version for each in model.opset_import if not each.domain), default=0)
+    opset = max(
+        (imported.version for imported in model.opset_import if not imported.domain), default=0
+    )
     if opset < _LEAST_OPSET:
         raise ModelError(
             f"it is of opset {opset}, and int8 needs {_LEAST_OPSET}",
@@ -132,7 +133,7 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
 
 
 class _Reader:
-    """Hands calibration samples over, a batch at a time, as ``CalibrationDataReader`` does."""
+    """Hands over calibration samples a batch at a time, as ``CalibrationDataReader`` does."""
 
     def __init__(self, samples: PreparedSamples, specs: Sequence[InputSpec], folder: Path) -> None:
         self._n_batches = -(-samples.n_samples // specs[0].shape[0])
@@ -143,21 +144,21 @@ class _Reader:
         return self._n_batches
 
     def set_range(self, start_index: int, end_index: int) -> None:
-        """From now on hand over so many; they follow those before."""
+        """Set the range of batches to hand over next."""
         self._left = end_index - start_index
 
     def get_next(self) -> dict[str, Any] | None:
-        """The next batch; None: it is enough for now."""
+        """The next batch; None at the end of the range."""
         if not self._left:
             return None
         self._left -= 1
-        found = next(self._batches, None)
-        return None if found is None else dict(found[1])
+        batch = next(self._batches, None)
+        return None if batch is None else dict(batch[1])
 
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Without what the tool prints, and warns of, for each tensor."""
+    """Silence what the tool prints and warns of for each tensor."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -184,7 +185,7 @@ def fold_batch_norms(model: ModelProto) -> int:
     graph = model.graph
     stored = {tensor.name: tensor for tensor in graph.initializer}
     n_readers = Counter(name for node in graph.node for name in reads(node))
-    n_readers.update(each.name for each in graph.output)
+    n_readers.update(value.name for value in graph.output)
     writers = {name: node for node in graph.node for name in node.output}
     folded = []
     for node in graph.node:
@@ -199,11 +200,11 @@ def fold_batch_norms(model: ModelProto) -> int:
     for node in folded:
         graph.node.remove(node)
     used = {name for node in graph.node for name in reads(node)}
-    used |= {each.name for each in graph.output}
+    used |= {value.name for value in graph.output}
     folded_away = {name for name in stored if name not in used} if folded else set()
     for values in (graph.initializer, graph.input):  # older files name initialisers as inputs too
-        for each in [each for each in values if each.name in folded_away]:
-            values.remove(each)
+        for value in [value for value in values if value.name in folded_away]:
+            values.remove(value)
     return len(folded)
 
 
@@ -215,7 +216,9 @@ def _fold(
     )
     kernel = numpy_helper.to_array(stored[conv.input[1]])
     bias = numpy_helper.to_array(stored[conv.input[2]]) if len(conv.input) > 2 else 0.0
-    epsilon = next((each.f for each in norm.attribute if each.name == "epsilon"), _EPSILON)
+    epsilon = next(
+        (attribute.f for attribute in norm.attribute if attribute.name == "epsilon"), _EPSILON
+    )
     factor = gamma / np.sqrt(variance + epsilon)
     wide = factor.reshape(-1, *[1] * (kernel.ndim - 1))
     arrays = {

@@ -1,7 +1,7 @@
 """A data set for one network: checked against its inputs, and written for the engine's process.
 
-Samples go one after the other into an .npz that is not compressed, so that the memory of a few is
-enough for a set of any size. Images are stored as pixels, a quarter of the bytes of their numbers.
+Samples are written one by one into an uncompressed .npz, so a set of any size needs the memory of a
+few. Images are stored as pixels, which take a quarter of the bytes of floats.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ import numpy.typing as npt
 from mansard.core.errors import UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.storage.files import replacing, storage_errors
-from mansard.inference.accuracy.batches import normalised
-from mansard.inference.accuracy.plan import LABELS, PreparedSamples
+from mansard.inference.accuracy import normalised
 from mansard.inference.inputs import numpy_name, spec_arrays
 from mansard.inference.npz import Array, stored_arrays
-from mansard.inference.plan import InputSpec
+from mansard.inference.plan import LABELS, InputSpec, PreparedSamples
 from mansard.inference.preparing.datasets import DataSet, StoredArrays, spread_indexes
 from mansard.inference.preparing.preprocessing import (
     FittedPreprocessing,
@@ -165,10 +164,10 @@ def _check_arrays(arrays: StoredArrays, dataset: DataSet, specs: Sequence[InputS
                 fix=f"it has {', '.join(sorted(arrays.shapes))}; call the arrays as the inputs "
                 "of the network",
             )
-        given = (arrays.types[spec.name], shape[1:])
-        if given != (numpy_name(spec.type_name), spec.shape[1:]):
+        stored = (arrays.types[spec.name], shape[1:])
+        if stored != (numpy_name(spec.type_name), spec.shape[1:]):
             raise UsageError(
-                f"samples of {spec.name!r} are {given[0]} {list(given[1])}, the network wants "
+                f"samples of {spec.name!r} are {stored[0]} {list(stored[1])}, the network wants "
                 f"{spec.type_name} {list(spec.shape[1:])}",
                 where=str(dataset.path),
             )
@@ -194,10 +193,10 @@ def _check_labels(dataset: DataSet, n_classes: int) -> None:
 
 
 def write_samples(samples: SampleChoice, folder: Path) -> str:
-    """Write the file of ``samples`` into ``folder`` unless it is there; its name.
+    """Write the file of ``samples`` into ``folder`` unless it exists; returns its name.
 
-    Raises InputError for an image that cannot be read, or that was changed since the data set was
-    found, StorageError also where it takes more than is free.
+    Raises InputError for an image that cannot be read or has changed since the data set was read,
+    StorageError also where there is too little space.
     """
     path = folder / samples.file.file
     if path.exists():
@@ -215,7 +214,7 @@ _Rows = tuple[tuple[int, ...], Any, Iterable[Array]]  # shape, type, and the row
 
 def _arrays(samples: SampleChoice) -> Mapping[str, _Rows]:
     dataset, chosen, how = samples.dataset, samples.indexes, samples.how
-    found: dict[str, _Rows] = {}
+    arrays: dict[str, _Rows] = {}
     for spec in samples.specs:
         shape = (samples.file.n_samples, *spec.shape[1:])
         kind: np.dtype[Any] = np.dtype(numpy_name(spec.type_name))
@@ -229,13 +228,13 @@ def _arrays(samples: SampleChoice) -> Mapping[str, _Rows]:
             shape = (len(chosen), *how.shape)
             kind = np.dtype(np.float32 if is_numbers else np.uint8)
             rows = _read_images(dataset, samples, how)
-        found[spec.name] = (shape, kind, rows)
+        arrays[spec.name] = (shape, kind, rows)
     if dataset is None:
-        return found
+        return arrays
     if samples.file.is_labelled and dataset.labels is not None:
         labels = np.array([dataset.labels[at] for at in chosen], np.int64)
-        found[LABELS] = (labels.shape, labels.dtype, [labels])
-    return found
+        arrays[LABELS] = (labels.shape, labels.dtype, [labels])
+    return arrays
 
 
 def _read_images(
@@ -266,8 +265,8 @@ def _write_npz(stream: IO[bytes], arrays: Mapping[str, _Rows]) -> None:
                 header = {"descr": kind.str, "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(member, header)
                 n_bytes = 0
-                for each in rows:
-                    data: npt.NDArray[Any] = np.ascontiguousarray(each, kind)
+                for row in rows:
+                    data: npt.NDArray[Any] = np.ascontiguousarray(row, kind)
                     member.write(data.tobytes())
                     n_bytes += data.nbytes
                 if n_bytes != prod(shape) * kind.itemsize:

@@ -1,4 +1,4 @@
-"""Weights that a model has in other files, or nowhere; files that are put into a folder."""
+"""External weight files of a model, weights that it lacks, and links to files in a folder."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _SPARE_BYTES = 256 << 20  # that stay free on the disk
 
 
 def files_of_weights(graph: GraphProto, source: Path) -> dict[str, Path]:
-    """The files beside ``source`` that ``graph`` has its weights in, by the places it names.
+    """The files beside ``source`` with weights of ``graph``, by the location that it names.
 
     Weights whose file is missing lose their place: see ``without_numbers``. Raises ModelError for
     a place that leads out of the model's folder or beyond the end of its file.
     """
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     sizes: dict[str, int] = {}
     for tensor in all_tensors(graph):
         if tensor.data_location != TensorProto.EXTERNAL:
@@ -36,7 +36,7 @@ def files_of_weights(graph: GraphProto, source: Path) -> dict[str, Path]:
         place = {entry.key: entry.value for entry in tensor.external_data}
         location = place.get("location", "")
         path = _inside(source.parent, location, tensor.name)
-        if location not in found:
+        if location not in paths:
             with storage_errors(path):
                 if not path.is_symlink() and not path.exists():
                     del tensor.external_data[:]
@@ -44,13 +44,13 @@ def files_of_weights(graph: GraphProto, source: Path) -> dict[str, Path]:
                     continue
                 with open_file(path) as stream:
                     sizes[location] = os.fstat(stream.fileno()).st_size
-            found[location] = path
+            paths[location] = path
         _check_place(tensor, place, sizes[location])
-    return found
+    return paths
 
 
 def rename(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Write the ``names`` of files of weights over the places that ``graph`` names."""
+    """Replace the locations of external weights in ``graph`` by ``names``."""
     for tensor in all_tensors(graph):
         for entry in tensor.external_data:
             if entry.key == "location":
@@ -58,7 +58,7 @@ def rename(graph: GraphProto, names: Mapping[str, str]) -> None:
 
 
 def _inside(parent: Path, location: str, name: str) -> Path:
-    """The file of weights; links to other folders are followed, as stores of models have them."""
+    """The path of a weight file; links to other folders are allowed, as model stores use them."""
     parts = (*PurePosixPath(location).parts, *PureWindowsPath(location).parts)
     is_rooted = PurePosixPath(location).is_absolute() or PureWindowsPath(location).drive
     if not location or "\0" in location or is_rooted or ".." in parts:
@@ -99,9 +99,9 @@ def _size_bytes(tensor: TensorProto) -> int:
 
 
 def name_by_content(path: Path, stem: str, suffix: str) -> str:
-    """``path`` as it is called in the folder: by the hash of its content.
+    """The name of ``path`` in the folder of files: the hash of its content.
 
-    Raises StorageError, also where it is no regular file.
+    Raises StorageError, also where it is not a regular file.
     """
     with storage_errors(path), open_file(path) as stream:
         return f"{stem}-{stream_hash(stream)[:ID_CHARACTERS]}.{suffix}"
@@ -144,11 +144,11 @@ def check_free(n_bytes: int, folder: Path, what: str) -> None:
 
 
 def without_numbers(graph: GraphProto) -> dict[str, MissingWeights]:
-    """The stored tensors that have no numbers, as the export without weights would put them.
+    """The stored tensors without numbers, in the form of an export without weights.
 
     Raises ModelError for integers, which cannot be drawn.
     """
-    found: dict[str, MissingWeights] = {}
+    missing: dict[str, MissingWeights] = {}
     for tensor in graph.initializer:
         if not prod(tensor.dims) or tensor.data_location == TensorProto.EXTERNAL:
             continue
@@ -162,8 +162,8 @@ def without_numbers(graph: GraphProto) -> dict[str, MissingWeights]:
             )
         dims = tuple(tensor.dims)
         value = 1 / prod(dims[1:]) if len(dims) > 1 else 1.0
-        found[tensor.name] = MissingWeights(dims, value, tensor.data_type)
-    return found
+        missing[tensor.name] = MissingWeights(dims, value, tensor.data_type)
+    return missing
 
 
 def all_tensors(graph: GraphProto) -> Iterator[TensorProto]:

@@ -1,8 +1,12 @@
-"""A model becomes files: its graph, and beside it the weights that it lacks, where they are many.
+"""Writes prepared networks: the graph, and in a file beside it weights that the model lacks.
 
-Files are called by the hash of what they are made of, so it is known before they are written how
-they will be called, and a file that is there is never another one. Numbers of weights are drawn and
-written one tensor at a time; those that the model holds stay in its file.
+File names are hashes of what the files are made of: they are known before anything is written, and
+a file that exists has the right content. Random weights are drawn and written one tensor at a
+time; weights that the model holds stay in its file.
+
+Chains of tiny nodes are written here too. Each node handles one element and waits for the one
+before it, so the times of two lengths separate the cost of a node from that of a call:
+t(n) = call + n · node. Neg and Abs alternate, because no engine here fuses them or drops one.
 """
 
 from __future__ import annotations
@@ -20,13 +24,14 @@ from onnx import ModelProto, TensorProto, helper
 
 from mansard.core.errors import ModelError
 from mansard.core.hashing import content_hash
+from mansard.core.records import CHAIN_LENGTHS, chain_name
 from mansard.core.storage.files import storage_errors, write_atomic
 from mansard.core.storage.leftovers import temporary_folder
 from mansard.estimator.zoo.weights import (
     MissingWeights,
     drawn_tensors,
     fill,
-    standing_weights,
+    placeholder_weights,
     take_out_weights,
 )
 from mansard.inference.plan import InputSpec
@@ -41,6 +46,32 @@ from mansard.inference.preparing.sources import (
     without_numbers,
 )
 
+_IR_VERSION, _OPSET = 8, 17  # that every version of ONNX Runtime since 1.14 reads
+
+
+def write_chains(folder: Path) -> tuple[Path, ...]:
+    """Write the chains into ``folder``; returns their files, the shorter first. Raises OSError."""
+    from onnx import TensorProto, helper, save
+
+    paths = []
+    for length in CHAIN_LENGTHS:
+        names = ["input", *(f"value{at}" for at in range(1, length)), "output"]
+        nodes = [
+            helper.make_node("Abs" if at % 2 else "Neg", [names[at]], [names[at + 1]])
+            for at in range(length)
+        ]
+        ends = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, [1])
+            for name in ("input", "output")
+        ]
+        graph = helper.make_graph(nodes, chain_name(length), ends[:1], ends[1:])
+        opset = helper.make_opsetid("", _OPSET)
+        model = helper.make_model(graph, opset_imports=[opset], ir_version=_IR_VERSION)
+        paths.append(folder / f"{chain_name(length)}.onnx")
+        save(model, paths[-1])
+    return tuple(paths)
+
+
 # Where the weights that are drawn take more than this they lie beside the file: it holds 2 GB at
 # most, and those of several batches of one network share their file.
 BESIDE_BYTES = 64 << 20
@@ -49,14 +80,14 @@ _PAGE_BYTES = 4096  # where each begins, so that a runtime can map it
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
-    """To which precision a network of fp32 is converted; ``int8`` says how, where it is int8."""
+    """The precision that a network of fp32 is converted to; ``int8``: how, where it is int8."""
 
     precision: str
     int8: Int8 | None = None
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
-    """The files of a network, by their names in the folder that they are written into."""
+    """The names of a network's files in the folder of files."""
 
     file: str
     file_hash: str  # of all that it and the weights beside it are made of
@@ -70,7 +101,7 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class ModelDraft:
-    """A model that is read and whose files are known, before it is written."""
+    """A model that was read and whose file names are known, but that is not written yet."""
 
     model: ModelProto  # without what stands for the weights that it lacks
     files: Files
@@ -91,9 +122,9 @@ def draft(
     conversion: Conversion | None = None,
     specs: Sequence[InputSpec] = (),
 ) -> ModelDraft:
-    """What ``model`` is written as, which it is changed to in place.
+    """The draft of ``model``, which is changed in place to what will be written.
 
-    ``source``: the file that it was read from, beside which more of its weights may lie.
+    ``source``: the file that it was read from, which may have weights in files beside it.
     ``source_hash``: of its content. ``made_for``: what else the graph depends on, as a value that
     can be hashed. ``specs``: of its inputs, where it is converted to int8. Raises ModelError for a
     weight of an impossible size, StorageError.
@@ -130,31 +161,31 @@ def draft(
 
 
 def check_space(networks: Iterable[Files], folder: Path) -> None:
-    """Raise StorageError where what ``folder`` lacks of ``networks`` takes more than is free."""
-    made = {name: n_bytes for each in networks for name, n_bytes in each.made.items()}
+    """Raise StorageError where the missing files of ``networks`` do not fit ``folder``."""
+    made = {name: n_bytes for network in networks for name, n_bytes in network.made.items()}
     n_bytes = sum(size for name, size in made.items() if not (folder / name).exists())
     check_free(n_bytes, folder, "the files of the networks need")
 
 
-def write(found: ModelDraft, folder: Path) -> None:
-    """Write what ``folder`` lacks of the files of ``found``; raises ModelError, StorageError.
+def write(draft: ModelDraft, folder: Path) -> None:
+    """Write the files of ``draft`` that ``folder`` lacks; raises ModelError, StorageError.
 
-    The model of ``found`` cannot be used any more afterwards.
+    The model of ``draft`` cannot be used afterwards.
     """
-    files, model, missing = found.files, found.model, found.missing
+    files, model, missing = draft.files, draft.model, draft.missing
     check_space([files], folder)
     for name, path in files.linked.items():
         if not (folder / name).exists():
             link(path, folder, name)
     if (folder / files.file).exists():
         return
-    if found.conversion is not None:
-        model, missing = _converted(found, found.conversion, folder), {}
+    if draft.conversion is not None:
+        model, missing = _converted(draft, draft.conversion, folder), {}
     if files.weights:
-        stored = list(model.graph.initializer) if found.conversion is not None else []
-        _write_beside(model, stored, missing, found.seed, folder / files.weights)
+        stored = list(model.graph.initializer) if draft.conversion is not None else []
+        _write_beside(model, stored, missing, draft.seed, folder / files.weights)
     else:
-        fill(model.graph, missing, found.seed)
+        fill(model.graph, missing, draft.seed)
     try:
         content = model.SerializeToString(deterministic=True)
     except (EncodeError, ValueError) as error:
@@ -165,26 +196,28 @@ def write(found: ModelDraft, folder: Path) -> None:
     write_atomic(folder / files.file, content)
 
 
-def _converted(found: ModelDraft, wanted: Conversion, folder: Path) -> ModelProto:
-    check_weights(found.model, wanted.precision)
-    fill(found.model.graph, found.missing, found.seed)
+def _converted(draft: ModelDraft, wanted: Conversion, folder: Path) -> ModelProto:
+    check_weights(draft.model, wanted.precision)
+    fill(draft.model.graph, draft.missing, draft.seed)
     if wanted.int8 is not None:
-        return quantise(found.model, wanted.int8, found.specs, folder)
-    return to_bf16(found.model) if wanted.precision == "bf16" else to_fp16(found.model)
+        return quantise(draft.model, wanted.int8, draft.specs, folder)
+    return to_bf16(draft.model) if wanted.precision == "bf16" else to_fp16(draft.model)
 
 
 def _missing(model: ModelProto) -> dict[str, MissingWeights]:
-    """The weights that the file has no numbers for; nodes in their place are taken out."""
+    """The weights that the file has no numbers for; their placeholder nodes are removed."""
     missing = without_numbers(model.graph)
     return missing | take_out_weights(model.graph) if _has_no_weights(model) else missing
 
 
 def _has_no_weights(model: ModelProto) -> bool:
-    """Whether constants stand for the weights: in the zoo, or where less is stored."""
+    """Whether constants are placeholders for the weights: in the zoo, or where less is stored."""
     if model.producer_name == "mansard":
         return True
     n_stored: int = sum(math.prod(tensor.dims) for tensor in model.graph.initializer)
-    return n_stored < sum(math.prod(each.shape) for each in standing_weights(model.graph).values())
+    return n_stored < sum(
+        math.prod(weight.shape) for weight in placeholder_weights(model.graph).values()
+    )
 
 
 def _size_bytes(missing: MissingWeights) -> int:
@@ -201,9 +234,9 @@ def _write_beside(
     seed: int,
     path: Path,
 ) -> None:
-    """Write the large ones of ``stored`` and ``missing`` tensors into ``path``, unless it is there.
+    """Write the large tensors of ``stored`` and ``missing`` into ``path``, unless it exists.
 
-    Where each lies follows from their sizes, so the graph of another batch finds them there too.
+    Offsets follow from the sizes alone, so graphs of other batches find the same tensors there.
     """
     placed: list[tuple[TensorProto, int, int]] = []
     with temporary_folder(path.parent, path.name) as scratch, storage_errors(path.parent):
@@ -230,13 +263,13 @@ def _write_beside(
 
 
 class _Writer:
-    """Appends tensors to a stream, each at a page's start; None: only says where they would be."""
+    """Appends tensors to a stream, page-aligned; stream None: only computes their offsets."""
 
     def __init__(self, stream: IO[bytes] | None) -> None:
         self._stream, self._at = stream, 0
 
     def put(self, data: bytes) -> int:
-        """Where ``data`` begins."""
+        """Append ``data``; returns its offset."""
         start = self._at + -self._at % _PAGE_BYTES
         if self._stream is not None:
             self._stream.write(bytes(start - self._at))

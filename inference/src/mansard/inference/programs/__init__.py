@@ -1,1 +1,1 @@
-"""Programs of the user's, measured as they are: time, memory, energy, and windows they name."""
+"""Programs of the user, measured as a whole: time, memory, energy, and windows that they name."""

@@ -1,8 +1,8 @@
-"""One run of a program, from its start until it and all that it started have ended.
+"""One run of a program, from its start until it and all its descendants have ended.
 
 A process between Mansard and the program (``supervisor.py``) starts it, waits for its descendants,
 and reports when they ended and what they used. The program's three streams are those of Mansard;
-where a metric is read, its output goes through a pipe and is passed on byte by byte, as it comes.
+where a metric is read, its output goes through a pipe and is forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BY_SIGNAL = 128  # and the signal's number: as shells have it
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run of a program was, without what the meters read."""
+    """One run of a program, without the meters' readings."""
 
     start_s: float  # monotonic
     end_s: float
@@ -54,7 +54,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProgramFailed(MeasurementError):  # noqa: N818 - it says what happened
-    """The program did not succeed; the exit code is its own."""
+    """The program failed; its exit code becomes that of the command."""
 
     def __init__(self, what: str, exit_code: int, *, where: str, fix: str) -> None:
         super().__init__(what, where=where, fix=fix)
@@ -74,7 +74,7 @@ def cannot_run(name: str, number: int) -> ProgramFailed:
 
 
 def find_input() -> int | None:
-    """Where standard input stands, if it is a file: every run then reads it from there."""
+    """The position of standard input, if it is a file: every run reads from there."""
     try:
         return os.lseek(0, 0, os.SEEK_CUR)
     except OSError:  # a terminal, a pipe, or closed
@@ -82,7 +82,7 @@ def find_input() -> int | None:
 
 
 def is_read_once() -> bool:
-    """Whether standard input is a pipe or a socket: what one run takes of it no other gets."""
+    """Whether standard input is a pipe or a socket, which only one run can read."""
     try:
         mode = os.fstat(0).st_mode
     except OSError:  # closed
@@ -102,9 +102,9 @@ def execute(
     """Run ``command`` once in ``folder``; its windows go to the file ``windows``.
 
     ``stdout``: the descriptor that its standard output goes to. ``input_at``: see ``find_input``.
-    Raises ProgramFailed where it cannot be started, MeasurementError where it succeeded but the
-    metric is not in its output. An interrupt is raised when the program has ended, which is
-    asked to, and killed where it does not.
+    Raises ProgramFailed where it cannot be started, MeasurementError where it succeeded but its
+    output lacks the metric. An interrupt is raised after the program has ended; it is asked to
+    end, and killed if it does not.
     """
     if input_at is not None:
         os.lseek(0, input_at, os.SEEK_SET)
@@ -144,7 +144,7 @@ def execute(
 def _wait(
     supervisor: subprocess.Popen[bytes], mask: set[int | signal.Signals], report: int
 ) -> None:
-    """Wait until it reports that it has ended; an interrupt ends it, and is raised after that."""
+    """Wait for the supervisor's report; an interrupt ends the program, then is raised."""
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         is_readable_within(report)
@@ -161,7 +161,7 @@ def _wait(
 def _passing(
     supervisor: subprocess.Popen[bytes], stdout: int, reader: MetricReader | None
 ) -> Iterator[None]:
-    """Pass on what comes through the pipes, until all that writes to them has ended."""
+    """Forward the pipes until every process that writes to them has ended."""
     if reader is None or supervisor.stdout is None or supervisor.stderr is None:
         yield
         return
@@ -185,7 +185,7 @@ def _passing(
 def _pass_on(
     pipes: Sequence[tuple[IO[bytes], int]], reader: MetricReader, ending: threading.Event
 ) -> None:
-    """Copy each pipe to its descriptor as it comes, and let the metric's reader see it."""
+    """Copy each pipe to its descriptor as data arrives, and feed the metric's reader."""
     with selectors.DefaultSelector() as selector:
         for pipe, target in pipes:
             selector.register(pipe, selectors.EVENT_READ, (pipe, target))

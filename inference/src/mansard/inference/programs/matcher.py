@@ -19,7 +19,7 @@ _BESIDE = 8  # characters on each side of the group
 
 
 def main(pattern: str, limit_s: float) -> None:
-    """Search each piece; tell the last match at the end."""
+    """Search each piece, and print the last match at the end."""
     signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
     compiled = re.compile(pattern, re.MULTILINE)
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer

@@ -72,9 +72,9 @@ def parse_number(text: str) -> float:
 
 
 class MetricReader:
-    """Reads output piece by piece, in whole lines; keeps the last match, and less than a line.
+    """Reads output piece by piece, in whole lines; keeps the last match and an unfinished line.
 
-    Another process searches (``matcher.py``), so that no expression holds this one.
+    Another process searches (``matcher.py``), so that no expression can block this one.
     """
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
@@ -90,7 +90,7 @@ class MetricReader:
             self._matcher.stdout.read(1)  # so that it does not start beside the program
 
     def feed(self, stream: int, data: bytes) -> None:
-        """Take what came from a stream."""
+        """Feed a piece of the program's output."""
         text = self._rest.get(stream, b"") + data
         end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
         if len(text) - end > _LONGEST_LINE:
@@ -126,7 +126,7 @@ class MetricReader:
         return self._number(*last)
 
     def close(self) -> None:
-        """End the process; nothing is searched any more."""
+        """End the search process."""
         if self._matcher.poll() is None:
             self._matcher.kill()
             self._matcher.wait()
@@ -136,7 +136,7 @@ class MetricReader:
                     pipe.close()
 
     def _number(self, before: str, text: str, after: str) -> float:
-        """What the group holds, unless it is a part of a longer number."""
+        """The text of the group, unless it is part of a longer number."""
         # A comma that the expression itself writes beside the group separates two values.
         goes_on = _GOES_ON.match(after) and not (after[0] == "," and ")," in self._pattern)
         began = _BEGAN_BEFORE.search(before) and not (before[-1] == "," and ",(" in self._pattern)

@@ -1,21 +1,72 @@
-"""The plan of a run of a program, as a record: which command, and how often."""
+"""The plan of a run of a program: from a command to a trial, its name and the hash of its files.
+
+Environment variables that are known to change a program's speed are part of its identity: without
+them, a run with one thread would answer for a run with four. Sources: the documents of OpenMP,
+OpenBLAS, oneMKL, Numba, CUDA, NCCL, cuDNN, TensorRT, ONNX Runtime, PyTorch, TensorFlow, XLA, JAX,
+Python, glibc and the dynamic linker.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
 
+from mansard.core.errors import UsageError
+from mansard.core.hashing import ID_CHARACTERS, content_hash, file_hash, stream_hash
 from mansard.core.records import Schema
+from mansard.core.text import MASK, is_secret_name, is_utf8, masked, masked_words, printable
+from mansard.inference.programs.execution import cannot_run
 from mansard.measuring.plan import PlannedTrial, RunPlan
 from mansard.measuring.protocol import PROTOCOLS, Profile, Protocol
+
+_LONGEST_NAME = 60
+_WHOLE_FILE_BYTES = 64 << 20  # of a larger file: its size, first and last part
+_PART_BYTES = 1 << 20
+_MOST_HASHED_BYTES = 1 << 30  # of all files that are read whole, together
+_SHOWN_SUFFIXES = ("_THREADS", "_VISIBLE_DEVICES")  # of variables that are part of a program's name
+_MOST_WORDS = 1000  # of a shell's line, and of a list
+MOST_VALUE_BYTES = 4096  # a longer value is hashed
+_KNOWN = frozenset(
+    {
+        *("VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS", "TBB_NUM_THREADS", "ARMPL_NUM_THREADS"),
+        *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_BIND_NOW", "GLIBC_TUNABLES"),
+        *("PYTHONPATH", "PYTHONHOME", "PYTHONOPTIMIZE", "PYTHONMALLOC", "PYTHONHASHSEED"),
+        *("PYTHON_GIL", "PYTHON_JIT", "VIRTUAL_ENV", "CONDA_PREFIX", "TOKENIZERS_PARALLELISM"),
+        *("JAVA_TOOL_OPTIONS", "NODE_OPTIONS", "GOMAXPROCS", "GOGC", "GOMEMLIMIT"),
+        "JULIA_NUM_THREADS",
+    }
+)
+_PREFIXES = (
+    *("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "DNNL_", "ONEDNN_"),
+    *("NUMBA_", "NUMEXPR_", "CUDA_", "CUBLAS_", "CUDNN_", "CUPY_", "NCCL_", "NVIDIA_"),
+    *("TRT_", "TENSORRT_", "ORT_", "OV_", "OPENVINO_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_"),
+    *("TF_ENABLE_", "TF_DISABLE_", "TF_NUM_", "TF_XLA_", "TF_GPU_", "TF_CUDNN_", "TF_FORCE_"),
+    *("XLA_", "JAX_", "TVM_", "GGML_", "LLAMA_", "VLLM_", "MALLOC_", "KINETO_"),
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+_ROUNDS = 100_000  # of PBKDF2: to guess a short password from its hash takes long
+_CAPS: MappingProxyType[Profile, tuple[int, float]] = MappingProxyType(
+    {"brief": (1, 10.0), "quick": (1, 60.0), "full": (3, 600.0)}
+)
+_N_FOR_INTERVAL = 6  # below six values there is no 95 % interval: ``sampling.interval_rank``
 
 
 class ProgramTrial(PlannedTrial, frozen=True, kw_only=True):
     """One program to be run; the fields are those of ``ProgramRun``.
 
-    ``command`` is masked: what is run comes beside the plan, which could be kept.
+    ``command`` is masked, because plans are stored; what is run is passed beside the plan.
     """
 
     workload: str
@@ -34,21 +85,15 @@ class ProgramTrial(PlannedTrial, frozen=True, kw_only=True):
 class ProgramPlan(RunPlan, frozen=True, kw_only=True):
     """The plan of a run of a program.
 
-    Of its protocol ``n_blocks_min`` is the least number of times that the program runs;
-    ``n_accepted_min`` that from which its wall times can be known well enough; ``time_cap_s`` the
-    time after which it is not started again; ``stream_interval`` how well they are to be known.
+    In its protocol, ``n_blocks_min`` is the least number of runs; ``n_accepted_min`` the number
+    from which an interval of the wall time exists; ``stream_interval`` how narrow this is to be;
+    ``time_cap_s`` the time after which the program is not started again.
     """
 
     schema: ClassVar[Schema] = Schema("program-plan", 2)
     kind: ClassVar[str] = "mansard.inference.programs.trial:PROGRAMS"
 
     trials: tuple[ProgramTrial, ...]
-
-
-_CAPS: MappingProxyType[Profile, tuple[int, float]] = MappingProxyType(
-    {"brief": (1, 10.0), "quick": (1, 60.0), "full": (3, 600.0)}
-)
-_N_FOR_INTERVAL = 6  # below six values there is no 95 % interval: ``sampling.interval_rank``
 
 
 def program_protocol(profile: Profile, n_runs: int | None = None) -> Protocol:
@@ -60,3 +105,182 @@ def program_protocol(profile: Profile, n_runs: int | None = None) -> Protocol:
         n_accepted_min=_N_FOR_INTERVAL,
         time_cap_s=time_cap_s,
     )
+
+
+def make_program_trial(
+    command: Sequence[str],
+    name: str | None = None,
+    metric: str | None = None,
+    variables: Sequence[str] = (),
+) -> ProgramTrial:
+    """The trial of a command in the working directory; its default name is the command.
+
+    Raises ProgramFailed where there is no such program, UsageError.
+    """
+    if not command or not command[0]:
+        raise UsageError("no command is given", fix="mansard measure -- python3 my_program.py")
+    folder = _working_directory()
+    for word in (*command, folder):
+        if "\0" in word or not is_utf8(word):
+            raise UsageError(
+                f"{word!r} is no text in UTF-8, and could not be kept",
+                fix="rename it, or call it from a script",
+            )
+    _check_program(command[0])
+    environment, shown = read_environment(variables), masked_words(command)
+    return ProgramTrial(
+        workload=printable(name or _short_name(shown, environment, variables)),
+        command=shown,
+        folder=folder,
+        program_hash=hash_program(command, environment),
+        metric_pattern=metric,
+        environment=environment,
+        unknown={} if metric is not None else {"metric_pattern": "none was asked for"},
+    )
+
+
+def hash_program(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """A hash of the program's file, and of the files that arguments and standard input name.
+
+    Also of its environment, and of secrets among its words, which no plan or row contains.
+    """
+    digest = hashlib.sha256(content_hash(environment).encode() if environment else b"")
+    program = shutil.which(command[0])
+    named = [path for word in command[1:] for path in _named_files(word)]
+    modules = [path for flag, name in pairwise(command) if flag == "-m" for path in _module(name)]
+    n_bytes = 0
+    standard_input = "/proc/self/fd/0"
+    paths = (program, _virtual_environment(program), *named, *modules, standard_input)
+    for path in dict.fromkeys(paths):
+        if path is not None and os.path.isfile(path):  # noqa: PTH113 - a long word is no error
+            with contextlib.suppress(OSError):
+                n_bytes += Path(path).stat().st_size
+            digest.update(_digest(Path(path), is_whole=n_bytes <= _MOST_HASHED_BYTES).encode())
+    for word, shown in zip(command, masked_words(command), strict=True):
+        if word != shown:
+            digest.update(secret_hash(word).encode())
+    return digest.hexdigest()[:ID_CHARACTERS]
+
+
+def _named_files(word: str) -> Iterator[str]:
+    """The parts of a word that may name a file: ``FILE``, ``--config=FILE``, ``-cFILE``, ``@FILE``,
+    a list of them, and the words of a shell's line.
+    """
+    if any(character.isspace() for character in word):
+        try:
+            words = shlex.split(word)[:_MOST_WORDS]
+        except ValueError:  # a quote without its end
+            words = word.split()[:_MOST_WORDS]
+        yield word
+        for inner in words:
+            if inner != word:
+                yield from _named_files(inner)
+        return
+    parts = [word, word.partition("=")[2], word.rpartition("=")[2]]
+    if word.startswith("-") and not word.startswith("--"):
+        parts.append(word[2:])
+    for part in filter(None, parts):
+        for piece in (part, *part.split(",")[:_MOST_WORDS]):
+            plain = piece.removeprefix("@").removeprefix("<").removeprefix("file://")
+            yield plain
+            yield plain.rstrip(";&|")
+
+
+def _module(name: str) -> Iterator[str]:
+    """Where ``python -m NAME`` looks for a module of the working directory."""
+    path = name.replace(".", "/")
+    yield f"{path}.py"
+    yield f"{path}/__main__.py"
+
+
+def _virtual_environment(program: str | None) -> str | None:
+    """The file that identifies a virtual environment: the program is the same in all of them."""
+    return None if program is None else str(Path(program).parent.parent / "pyvenv.cfg")
+
+
+def _check_program(name: str) -> None:
+    """Raises ProgramFailed, with a shell's exit code, where ``name`` cannot be run."""
+    if shutil.which(name) is not None:
+        return
+    is_there = os.path.lexists(name) and "/" in name
+    raise cannot_run(name, errno.EACCES if is_there else errno.ENOENT)
+
+
+def _short_name(
+    words: Sequence[str], environment: Mapping[str, str], variables: Sequence[str]
+) -> str:
+    """The name of a command: its words and the variables that matter most.
+
+    A long name is cut and ends in a hash.
+    """
+    name = shlex.join([Path(words[0]).name, *words[1:]])
+    shown = [
+        f"{variable}={value}"
+        for variable, value in environment.items()
+        if variable in variables or variable.endswith(_SHOWN_SUFFIXES)
+    ]
+    name += f" [{', '.join(shown)}]" if shown else ""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    mark = hashlib.sha256(name.encode()).hexdigest()[:6]
+    return f"{name[: _LONGEST_NAME - 8]}… {mark}"
+
+
+def _working_directory() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError as error:
+        raise UsageError("the present folder is gone", fix="change to another folder") from error
+
+
+def _digest(path: Path, *, is_whole: bool) -> str:
+    """A hash of a file's content.
+
+    Of a large file, or after many bytes of others: of its size, start and end. Of a file that may
+    not be read: of its size.
+    """
+    start = b""
+    with contextlib.suppress(OSError):
+        size = path.stat().st_size
+        start = str(size).encode()
+        with path.open("rb") as file:
+            if size > _WHOLE_FILE_BYTES or (size > 2 * _PART_BYTES and not is_whole):
+                start += file.read(_PART_BYTES)
+                file.seek(-_PART_BYTES, os.SEEK_END)
+            return stream_hash(file, start)
+    return file_hash(start)
+
+
+def is_known(name: str) -> bool:
+    """Whether a variable is part of every program's identity."""
+    return name in _KNOWN or name.startswith(_PREFIXES)
+
+
+def read_environment(
+    names: Sequence[str], environment: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """The variables that are set, of those that are always read and of ``names``.
+
+    The value of a secret is replaced by a hash that is slow to guess. Raises UsageError.
+    """
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"--env {name!r} is no name of a variable", fix="write --env NAME")
+    wanted = sorted(name for name in environment if is_known(name) or name in names)
+    return {name: _shown(name, environment[name]) for name in wanted}
+
+
+def _shown(name: str, value: str) -> str:
+    safe = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if is_secret_name(name) or masked(f"{name}={safe}") != f"{name}={safe}":
+        return f"{MASK} {secret_hash(value)}"
+    if len(safe) > MOST_VALUE_BYTES:
+        digest = hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return f"{len(safe)} characters, {digest}"
+    return safe
+
+
+def secret_hash(value: str) -> str:
+    """A short hash of a secret."""
+    data = value.encode("utf-8", "surrogateescape")
+    return hashlib.pbkdf2_hmac("sha256", data, b"mansard program", _ROUNDS).hex()[:16]

@@ -37,7 +37,7 @@ _SENT_TWICE_S = 1.0  # a Ctrl-C reaches Mansard and the program at once
 
 
 class Children:
-    """All that the program has started, and what was used by those that have ended."""
+    """All descendants of the program, and the resources used by those that have ended."""
 
     def __init__(self, program: int) -> None:
         self._program = program
@@ -47,7 +47,7 @@ class Children:
         self.peak_kib = 0
 
     def reap(self) -> bool:
-        """Take note of those that have ended; whether any is left."""
+        """Collect children that have ended; returns whether any is left."""
         while True:
             try:
                 child, status, usage = os.wait4(-1, os.WNOHANG)
@@ -64,7 +64,7 @@ class Children:
 
 
 def processes_below(top: int) -> dict[int, tuple[str, int]]:
-    """Name and CPU ticks of every process that ``top`` or one below it has started.
+    """Name and CPU ticks of every descendant of ``top``.
 
     The ticks include those of its children that have ended.
     """
@@ -81,19 +81,19 @@ def processes_below(top: int) -> dict[int, tuple[str, int]]:
             if words[0] != "Z":
                 ticks = sum(map(int, words[11:15]))
                 parents[int(entry)] = (int(words[1]), name, ticks)
-    found: dict[int, tuple[str, int]] = {}
+    below: dict[int, tuple[str, int]] = {}
     is_new = True
     while is_new:
         is_new = False
         for process, (parent, name, ticks) in parents.items():
-            if process not in found and (parent == top or parent in found):
-                found[process] = (name, ticks)
+            if process not in below and (parent == top or parent in below):
+                below[process] = (name, ticks)
                 is_new = True
-    return found
+    return below
 
 
 def is_busy(before: dict[int, int], now: dict[int, int]) -> bool:
-    """Whether any of the processes of ``now`` has used a CPU since ``before``; in ticks."""
+    """Whether any process of ``now`` has used CPU time since ``before``; both in ticks."""
     return any(ticks > before.get(process, 0) for process, ticks in now.items())
 
 
@@ -108,7 +108,7 @@ def most_memory_kib() -> int:
 
 
 def signal_all(number: int) -> None:
-    """Send a signal to everything that the program has started and that still runs."""
+    """Send a signal to every descendant of the program that still runs."""
     for process in processes_below(os.getpid()):
         try:
             os.kill(process, number)
@@ -117,7 +117,7 @@ def signal_all(number: int) -> None:
 
 
 class Supervision:
-    """Waits for the program and all that it leaves; hands on signals, and ends what stays."""
+    """Waits for the program and its descendants, forwards signals, and ends what remains."""
 
     def __init__(self, children: Children) -> None:
         self._children = children
@@ -128,7 +128,7 @@ class Supervision:
         self.left: list[str] = []  # names of what had to be ended
 
     def wait(self) -> None:
-        """Until nothing is left that can be ended."""
+        """Wait until no process is left that can be ended."""
         while self._children.reap():
             if self._deadline_s is not None:
                 wait_s = max(0.0, self._deadline_s - time.monotonic())
@@ -160,7 +160,7 @@ class Supervision:
             self._deadline_s = now_s + _PATIENCE_S[0]
 
     def _insist(self) -> bool:
-        """Act after a time without a signal; whether there is still something to wait for."""
+        """Escalate after a time without a signal; returns whether to keep waiting."""
         if self._deadline_s is None:
             left = processes_below(os.getpid())
             before, self._ticks = (
@@ -178,7 +178,7 @@ class Supervision:
         return True
 
     def _end_rest(self, left: dict[int, tuple[str, int]]) -> None:
-        """End what the program left behind; the run ended with what ended by itself."""
+        """End processes that the program left behind; they do not count as part of the run."""
         end_ns = self._children.end_ns
         for number in (signal.SIGTERM, signal.SIGKILL):
             signal_all(number)
@@ -192,7 +192,7 @@ class Supervision:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the program and report."""
+    """Run the program, and report how it ended."""
     report, mask, command = int(arguments[0]), arguments[1], arguments[2:]
     os.set_inheritable(report, False)
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)

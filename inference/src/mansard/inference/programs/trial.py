@@ -38,7 +38,7 @@ EnergyOf: TypeAlias = Callable[[float, float], tuple[EnergyWindow | None, str]]
 
 
 class Passing(msgspec.Struct, frozen=True):
-    """Where input, output and remarks of a program go, which no plan says."""
+    """Where a program's input, output and remarks go; not part of the plan."""
 
     say: Callable[[str], object] = lambda _line: None  # called with each remark
     stdout: int = 1  # the descriptor that the program's standard output goes to
@@ -68,9 +68,9 @@ def measure_program(
     instruments: Instruments,
     passing: Passing = Passing(),  # noqa: B008
 ) -> ProgramRun:
-    """Run a program as often as the plan's protocol wants; raises ProgramFailed, MeasurementError.
+    """Run a program as often as the protocol requires; raises ProgramFailed, MeasurementError.
 
-    A run that fails ends it: nothing is kept of a program that does not do its work.
+    A run that fails ends the trial, and nothing of it is stored.
     """
     pattern = None if spec.metric_pattern is None else compile_metric(spec.metric_pattern)
     repetitions: list[ProgramRepetition] = []
@@ -146,7 +146,7 @@ def _check_success(ran: Execution, spec: ProgramTrial, n_before: int) -> None:
 
 
 def _missing(walls_s: Sequence[float], interval: float | None, protocol: Protocol) -> str:
-    """What the protocol still asks for; empty when it is satisfied."""
+    """What the protocol still requires; empty when it is satisfied."""
     if len(walls_s) < protocol.n_blocks_min:
         return f"only {len(walls_s)} runs of {protocol.n_blocks_min}"
     if len(walls_s) < protocol.n_accepted_min or interval is None:
@@ -168,17 +168,19 @@ def _reasons(spec: ProgramTrial, interval: float | None, problem: str) -> dict[s
 def _read_windows(
     lines: Path, ran: Execution, say: Callable[[str], object]
 ) -> Sequence[WindowLine]:
-    """The windows of one run that lie within it."""
+    """The windows that a run of the program wrote and that lie within it."""
     try:
-        found = read_windows(lines)
+        windows = read_windows(lines)
     except (OSError, StorageError) as error:
         why = str(error) if lines.is_file() else "the program removed the file of its windows"
         say(f"{why}: no window is known")
         return ()
     within = [
-        one for one in found if ran.start_s <= one.start_ns / 1e9 and one.end_ns / 1e9 <= ran.end_s
+        window
+        for window in windows
+        if ran.start_s <= window.start_ns / 1e9 and window.end_ns / 1e9 <= ran.end_s
     ]
-    if len(within) < len(found):
+    if len(within) < len(windows):
         say("windows outside this run were left out; start and end must be CLOCK_MONOTONIC times")
     if len(within) > MOST_WINDOWS:
         say(f"{len(within)} windows in one run: the first {MOST_WINDOWS} are kept")
@@ -235,7 +237,7 @@ def _named(line: WindowLine, energy_of: EnergyOf) -> NamedWindow:
 def _energy(
     sampler: Sampler, meters: Meters, n_changed_min: int, start_s: float, end_s: float
 ) -> tuple[EnergyWindow | None, str]:
-    """The energy of a stretch, or why there is none."""
+    """The energy of a period, or why it is not known."""
     if not meters.found:
         return None, NO_METER
     try:
@@ -247,7 +249,7 @@ def _energy(
 def _peak(sampler: Sampler, meters: Meters, energy: EnergyWindow) -> tuple[float | None, str]:
     """The highest power of the total at any reading of a run, or why it is not known.
 
-    Readings that give no ``energy`` of the run give no peak: the highest one may be the fault.
+    Readings that give no ``energy`` for the run give no peak: the highest may be the faulty one.
     """
     if energy.total_j is None or meters.total is None:
         return None, energy.unknown.get("total_j", meters.why_no_total)

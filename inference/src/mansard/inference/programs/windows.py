@@ -1,9 +1,9 @@
-"""Windows that a program names itself: how a line of them crosses to the process that measures.
+"""Windows that a program names itself: how their lines reach the measuring process.
 
 The environment variable MANSARD_WINDOWS names a file. At the end of each window the program appends
-one line to it, in one write: start and end on CLOCK_MONOTONIC in ns, and the name. A program in any
-language can; ``mansard.api.window`` does. Standard library alone: every program that uses it
-imports this.
+one line to it, in one write: start and end on CLOCK_MONOTONIC in ns, and the name. Any language
+can do that; ``mansard.api.window`` does. Standard library only: every program that uses it
+imports this module.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ class WindowLine(NamedTuple):
 
 
 def encode_window(name: str, start_ns: int, end_ns: int) -> bytes:
-    """The line of a window, its end included; short enough to be written in one piece."""
+    """The line of a window with its newline, short enough for one atomic write."""
     text = name.translate(_BLANKS)[:_LONGEST_NAME]
     return f"{start_ns} {end_ns} {text}\n".encode("utf-8", "replace")
 
 
 def read_windows(path: Path) -> list[WindowLine]:
-    """The windows in a file, in the order of their starts; junk is passed over.
+    """The windows in a file, by start; lines that are no windows are skipped.
 
-    Raises OSError, and StorageError where the program left something else in its place.
+    Raises OSError, and StorageError where the program replaced the file by something else.
     """
     from mansard.core.storage.files import open_file
 
     with open_file(path) as file:
         data = file.read(MOST_BYTES)
     # What follows the last end of a line is half a line.
-    found = [line for text in data.split(b"\n")[:-1] if (line := _decode(text)) is not None]
-    return sorted(found, key=lambda line: (line.start_ns, -line.end_ns))
+    windows = [line for text in data.split(b"\n")[:-1] if (line := _decode(text)) is not None]
+    return sorted(windows, key=lambda line: (line.start_ns, -line.end_ns))
 
 
 def _decode(line: bytes) -> WindowLine | None:
@@ -59,8 +59,8 @@ def _decode(line: bytes) -> WindowLine | None:
 def append_window(path: str, name: str, start_ns: int, end_ns: int) -> None:
     """Append a window to the file; raises OSError.
 
-    The file is opened anew each time: a program may close all descriptors that it does not know,
-    and the number of one that was kept would then be another file's.
+    The file is opened each time: a program may close all descriptors that it does not know, and
+    the number of an open one could then belong to another file.
     """
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     try:

@@ -4,7 +4,7 @@ One mode of a device is one set of rows. Of several runs in one mode the newest 
 those that came to their end, of them those of the most trials, of them the one begun last.
 
 What an engine needs on a CPU to call a network and to start each of its nodes is measured by two
-chains of tiny nodes beside the networks (inference/preparing/chains.py): t(n) = call + n · node,
+chains of tiny nodes beside the networks (inference/preparing/writing.py): t(n) = call + n · node,
 with the medians of both. The ends of a node's interval are those of both chains at once, which is
 more than 95 %.
 """

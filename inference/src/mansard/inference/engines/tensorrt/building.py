@@ -27,8 +27,8 @@ from mansard.inference.engines.tensorrt.calibration import (
 from mansard.inference.engines.tensorrt.messages import (
     BuildProgress,
     Messages,
+    collect_messages,
     explained,
-    kept_messages,
     monitor,
     not_parsed,
     remarks,
@@ -52,28 +52,28 @@ _REFUSED = re.compile(r"timing cache.* not (?:be )?used|Failed to deserialize ti
 
 
 class TimingCache:
-    """The cache of one build; ``state``: whether the builder took what was in the file."""
+    """The timing cache of one build; ``state``: whether the builder accepted the file's content."""
 
     def __init__(self, config: Any, path: Path, version: Version, messages: Messages) -> None:
         self.state: State = "none"
         self._config, self._path = config, path
         if version.has("timing_cache"):
             self.state = "new"
-            known = _read(path)
-            if known and self._is_taken(known, messages):
+            content = _read(path)
+            if content and self._is_taken(content, messages):
                 self.state = "used"
             elif not config.set_timing_cache(config.create_timing_cache(b""), False):
                 self.state = "none"
 
     def write(self) -> None:
-        """Write what is known after the build; raises StorageError."""
+        """Write the cache after the build; raises StorageError."""
         if self.state != "none" and (cache := self._config.get_timing_cache()) is not None:
             write_atomic(self._path, bytes(cache.serialize()))
 
-    def _is_taken(self, known: bytes, messages: Messages) -> bool:
-        """Whether the builder takes it: not from another version or another device."""
+    def _is_taken(self, content: bytes, messages: Messages) -> bool:
+        """Whether the builder accepts the cache: it rejects that of another version or device."""
         n_errors = len(messages.errors)
-        cache = self._config.create_timing_cache(known)
+        cache = self._config.create_timing_cache(content)
         taken = cache is not None and self._config.set_timing_cache(cache, False)
         refused = is_refused(messages)
         del messages.errors[n_errors:]  # it is built without
@@ -81,12 +81,12 @@ class TimingCache:
 
 
 def is_refused(messages: Messages) -> bool:
-    """Whether the builder said that it does not take the timing cache that it was given."""
+    """Whether the builder reported that it rejects the timing cache."""
     return any(map(_REFUSED.search, (*messages.warnings, *messages.errors)))
 
 
 def _read(path: Path) -> bytes:
-    """What the file holds; nothing where it is missing or cannot be read: it is made anew."""
+    """The file's content; empty where it is missing or cannot be read: it is written anew."""
     try:
         return read_whole(path, most_bytes=_MOST_BYTES) if path.exists() else b""
     except StorageError:
@@ -99,7 +99,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Placement:
-    """The layers that a DLA core can run, and how many there are; constants are none."""
+    """The layers that a DLA core cannot run, of how many; constants do not count."""
 
     n_layers: int
     lacking: tuple[str, ...]  # names of those that it cannot run
@@ -111,7 +111,7 @@ class Placement:
 
 
 def check_dla(settings: BuildSettings, precision: str, version: Version, n_cores: int) -> None:
-    """Raise MeasurementError where no DLA core can be used in this way."""
+    """Raise MeasurementError where no DLA core can run a build with these settings."""
     if not version.has("dla"):
         raise MeasurementError(
             f"{version.name} cannot build for a DLA",
@@ -132,7 +132,7 @@ def check_dla(settings: BuildSettings, precision: str, version: Version, n_cores
 def place_on_dla(
     bindings: Any, config: Any, network: Any, settings: BuildSettings, where: str
 ) -> Placement:
-    """Have all layers that a DLA core can run run there.
+    """Place all layers on a DLA core that it can run.
 
     Raises MeasurementError where it cannot run all and the GPU is not allowed for the rest.
     """
@@ -156,14 +156,14 @@ _NO_DLA = "it is built for the GPU"
 
 
 class Device(DeviceMemory, Protocol):
-    """The device that an engine is built on, and for."""
+    """The device that an engine is built on and for."""
 
     def compute_capability(self) -> Capability: ...
 
 
 @dataclass(frozen=True)
 class _Job:
-    """What the steps of one build share; ``capability`` of the device that it is for."""
+    """What the steps of one build share; ``capability``: of the device that it is for."""
 
     bindings: Any
     version: Version
@@ -197,15 +197,15 @@ def build(
     named = trial.settings.compute_capability
     capability = device.compute_capability() if named is None else _parsed(named)
     check_precision(typing, version, capability)
-    with kept_messages(bindings) as (logger, messages):
+    with collect_messages(bindings) as (logger, messages):
         job = _Job(bindings, version, messages, trial, typing, capability, folder, into)
         return _build(job, logger, device, BuildProgress(trial.title, announce, clock))
 
 
 def count_dla_cores() -> int:
-    """The DLA cores of this device; raises MeasurementError where TensorRT cannot say."""
+    """The number of DLA cores; raises MeasurementError where TensorRT cannot tell."""
     bindings = load_bindings()
-    with kept_messages(bindings) as (logger, messages):
+    with collect_messages(bindings) as (logger, messages):
         return int(_builder(bindings, logger, messages, "the DLA").num_DLA_cores)
 
 
@@ -259,7 +259,7 @@ def _run(
     samples: SampleFeed | None,
     progress: BuildProgress,
 ) -> Any:
-    """The engine's bytes; raises MeasurementError where there is none.
+    """Build; returns the engine's bytes, raises MeasurementError.
 
     The builder calls back while it works: what it calls is held here until it has ended.
     """
@@ -292,7 +292,7 @@ def _parsed(named: str) -> Capability:
 
 
 def _builder(bindings: Any, logger: Any, messages: Messages, where: str) -> Any:
-    """A builder; raises MeasurementError where there is no device to build on."""
+    """A new builder; raises MeasurementError where there is no device to build on."""
     try:
         return bindings.Builder(logger)
     except (TypeError, RuntimeError) as error:  # what pybind11 makes of no builder
@@ -300,7 +300,7 @@ def _builder(bindings: Any, logger: Any, messages: Messages, where: str) -> Any:
 
 
 def _configure(job: _Job, config: Any) -> None:
-    """Set what the settings ask for; raises MeasurementError for what this version lacks."""
+    """Apply the settings; raises MeasurementError for one that this version lacks."""
     bindings, settings = job.bindings, job.trial.settings
     config.profiling_verbosity = bindings.ProfilingVerbosity.DETAILED  # names in the layers' times
     if settings.workspace_bytes is not None:
@@ -318,8 +318,8 @@ def _configure(job: _Job, config: Any) -> None:
 
 def _set_target(job: _Job, config: Any) -> None:
     bindings = job.bindings
-    known = bindings.ComputeCapability.__members__ if job.version.has("named_targets") else {}
-    offered = [name for name in known if name.startswith("SM")]
+    targets = bindings.ComputeCapability.__members__ if job.version.has("named_targets") else {}
+    offered = [name for name in targets if name.startswith("SM")]
     name = "SM" + "".join(map(str, job.capability))
     if name not in offered:
         can = f"for {', '.join(offered)}" if offered else "for the device that it runs on alone"
@@ -330,7 +330,7 @@ def _set_target(job: _Job, config: Any) -> None:
             fix="build where the network is to run",
         )
     config.num_compute_capabilities = 1
-    config.set_compute_capability(known[name], 0)
+    config.set_compute_capability(targets[name], 0)
 
 
 def _add_profile(job: _Job, builder: Any, config: Any, network: Any) -> Any | None:
@@ -340,7 +340,7 @@ def _add_profile(job: _Job, builder: Any, config: Any, network: Any) -> Any | No
     """
     ranges = job.trial.settings.ranges
     inputs = [network.get_input(index) for index in range(network.num_inputs)]
-    shapes = {each.name: tuple(each.shape) for each in inputs}
+    shapes = {tensor.name: tuple(tensor.shape) for tensor in inputs}
     is_open = {name: shape for name, shape in shapes.items() if -1 in shape}
     lacking = [name for name in is_open if name not in ranges]
     if lacking:
@@ -353,26 +353,26 @@ def _add_profile(job: _Job, builder: Any, config: Any, network: Any) -> Any | No
         return None
     profile = builder.create_optimization_profile()
     for name, shape in is_open.items():
-        given = ranges[name]
-        _check_range(name, shape, (given.least, given.usual, given.most), job.trial.model)
-        profile.set_shape(name, given.least, given.usual, given.most)
+        sizes = ranges[name]
+        _check_range(name, shape, (sizes.least, sizes.usual, sizes.most), job.trial.model)
+        profile.set_shape(name, sizes.least, sizes.usual, sizes.most)
     if config.add_optimization_profile(profile) < 0:
         raise explained(job.messages, job.trial.model)
     return profile
 
 
 def _check_range(
-    name: str, shape: tuple[int, ...], given: tuple[tuple[int, ...], ...], where: str
+    name: str, shape: tuple[int, ...], bounds: tuple[tuple[int, ...], ...], where: str
 ) -> None:
     is_of_shape = all(
-        len(each) == len(shape)
-        and all(size in (-1, own) for own, size in zip(each, shape, strict=True))
-        for each in given
+        len(bound) == len(shape)
+        and all(size in (-1, fixed) for fixed, size in zip(bound, shape, strict=True))
+        for bound in bounds
     )
     if not is_of_shape or any(
-        not least <= usual <= most for least, usual, most in zip(*given, strict=True)
+        not least <= usual <= most for least, usual, most in zip(*bounds, strict=True)
     ):
-        least, usual, most = map(list, given)
+        least, usual, most = map(list, bounds)
         raise MeasurementError(
             f"{name!r} of shape {list(shape)} (-1: open) cannot be {least} to {most}, "
             f"usually {usual}",

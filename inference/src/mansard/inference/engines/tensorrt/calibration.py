@@ -24,7 +24,7 @@ _FIX = "give an .npz with an array for each input, whose first dimension is the 
 
 
 class DeviceMemory(Protocol):
-    """Memory of the device, by addresses."""
+    """Device memory, by address."""
 
     def allocate(self, n_bytes: int) -> int: ...
 
@@ -69,29 +69,29 @@ class SampleFeed:
             return None
 
     def read_cache(self) -> bytes | None:
-        """What an earlier calibration found; None where there was none."""
+        """The cache of an earlier calibration, or None."""
         try:
-            found = read_whole(self._cache) if self._cache.exists() else None
+            cached = read_whole(self._cache) if self._cache.exists() else None
         except StorageError:  # it is calibrated anew
             return None
-        self._was_cached = found is not None
-        return found
+        self._was_cached = cached is not None
+        return cached
 
-    def write_cache(self, found: bytes) -> None:
-        """Keep what was found."""
+    def write_cache(self, ranges: bytes) -> None:
+        """Store the ranges that the calibration computed."""
         try:
-            write_atomic(self._cache, found)
+            write_atomic(self._cache, ranges)
         except MansardError as error:
             self.stopped = error
 
     @property
     def in_words(self) -> str:
-        """What calibrated the network."""
+        """The calibration in words."""
         how = ", from the cache" if self._was_cached else ""
         return f"entropy, {self._n_batches} batches of {self.batch_size}{how}"
 
     def close(self) -> None:
-        """Free the memory on the device."""
+        """Free the device memory."""
         for address in self._addresses.values():
             self._memory.free(address)
         self._addresses.clear()

@@ -1,4 +1,4 @@
-"""The calls of the CUDA runtime that running an engine takes; what fails is an error in one line.
+"""The calls of the CUDA runtime that engines need; a failure becomes an error in one line.
 
 https://nvidia.github.io/cuda-python/cuda-bindings/latest/module/runtime.html
 """
@@ -37,13 +37,13 @@ class Cuda:
         raise MeasurementError("cuda.bindings is not installed", fix=_REMEDY)
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """The result of one call: nothing, a value, or a tuple; raises MeasurementError."""
+        """The result of one call: None, a value or a tuple; raises MeasurementError."""
         error, *results = getattr(self.runtime, name)(*arguments)
         self._check(name, error)
         return results[0] if len(results) == 1 else tuple(results) or None
 
     def prepared(self, name: str, *arguments: Any) -> Callable[[], None]:
-        """A call without a result, made ready: for those that belong to every call of a network."""
+        """A bound call without a result, for work that every call of a network repeats."""
         function = getattr(self.runtime, name)
 
         def call() -> None:
@@ -76,10 +76,10 @@ class Cuda:
         return bool(self._attribute("cudaDevAttrIntegrated"))
 
     def versions(self) -> dict[str, str]:
-        """Of the runtime and of the driver, that can change a timing."""
+        """The versions of the runtime and the driver, which can change a timing."""
         calls = {"cuda": "cudaRuntimeGetVersion", "cuda driver": "cudaDriverGetVersion"}
-        found = {name: int(self.call(call)) for name, call in calls.items()}
-        return {name: f"{each // 1000}.{each % 1000 // 10}" for name, each in found.items()}
+        numbers = {name: int(self.call(call)) for name, call in calls.items()}
+        return {name: f"{number // 1000}.{number % 1000 // 10}" for name, number in numbers.items()}
 
     def wait_by(self, waiting: str) -> bool:
         """Let threads that wait for the GPU from now on ``spin``, or be blocked.
@@ -96,28 +96,28 @@ class Cuda:
         return True
 
     def allocate(self, n_bytes: int) -> int:
-        """The address of so many bytes on the device."""
+        """Allocate device memory; returns its address."""
         return int(self.call("cudaMalloc", max(1, n_bytes)))
 
     def allocate_managed(self, n_bytes: int) -> int:
-        """The address of bytes that both the host and the device use."""
+        """Allocate managed memory, which host and device share; returns its address."""
         flag = self.runtime.cudaMemAttachGlobal
         return int(self.call("cudaMallocManaged", max(1, n_bytes), flag))
 
     def allocate_pinned(self, n_bytes: int) -> int:
-        """The address of bytes of the host's that the device can copy from by itself."""
+        """Allocate pinned host memory, which the device copies by DMA; returns its address."""
         flag = self.runtime.cudaHostAllocDefault
         return int(self.call("cudaHostAlloc", max(1, n_bytes), flag))
 
     def free(self, address: int) -> None:
-        """Give back what ``allocate`` or ``allocate_managed`` returned."""
+        """Free memory of ``allocate`` or ``allocate_managed``."""
         self.call("cudaFree", address)
 
     def free_pinned(self, address: int) -> None:
         self.call("cudaFreeHost", address)
 
     def copy_in(self, address: int, array: Any) -> None:
-        """Copy an array of NumPy's to the device, and wait until it is there."""
+        """Copy a NumPy array to the device, and wait for it."""
         import numpy as np
 
         whole = np.ascontiguousarray(array)
@@ -125,7 +125,7 @@ class Cuda:
         self.call("cudaMemcpy", address, whole.ctypes.data, whole.nbytes, kind)
 
     def copy_out(self, array: Any, address: int) -> None:
-        """Fill a contiguous array of NumPy's from the device."""
+        """Copy from the device into a contiguous NumPy array."""
         kind = self.runtime.cudaMemcpyKind.cudaMemcpyDeviceToHost
         self.call("cudaMemcpy", array.ctypes.data, address, array.nbytes, kind)
 
@@ -136,7 +136,7 @@ class Cuda:
 
 
 class Stream:
-    """A queue of work on the device; its calls return before the work is done, but for ``wait``."""
+    """A CUDA stream: calls return before the work is done, except ``wait``."""
 
     def __init__(self, cuda: Cuda, waiting: str) -> None:
         runtime = cuda.runtime
@@ -165,18 +165,18 @@ class Stream:
         self._cuda.call("cudaStreamAttachMemAsync", self._stream, address, 0, flag)
 
     def wait(self) -> None:
-        """Return when all is done, waiting as the stream was made to."""
+        """Wait until all work is done."""
         self._record()
         self._synchronise()
 
     def begin_capture(self) -> None:
-        """From now on work is recorded instead of done; other threads may call what they want."""
+        """Record work from now on instead of running it; other threads are not affected."""
         modes = self._cuda.runtime.cudaStreamCaptureMode
         mode = modes.cudaStreamCaptureModeThreadLocal
         self._cuda.call("cudaStreamBeginCapture", self._stream, mode)
 
     def end_capture(self) -> Graph:
-        """What was recorded; raises MeasurementError where it cannot be a graph."""
+        """The recorded graph; raises MeasurementError where the work cannot be a graph."""
         graph = self._cuda.call("cudaStreamEndCapture", self._stream)
         try:
             made = self._cuda.call("cudaGraphInstantiateWithFlags", graph, 0)
@@ -190,7 +190,7 @@ class Stream:
 
 
 class Graph:
-    """Recorded work, which is started by one call."""
+    """A CUDA graph: recorded work that one call launches."""
 
     def __init__(self, cuda: Cuda, made: Any, stream: Any) -> None:
         self.launch = cuda.prepared("cudaGraphLaunch", made, stream)

@@ -15,7 +15,7 @@ from mansard.inference.engines.tensorrt.building import build
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
 from mansard.inference.engines.tensorrt.execution import ExecutionContext
 from mansard.inference.engines.tensorrt.layers import LayerTimes, inspect, layer_times, profiler
-from mansard.inference.engines.tensorrt.messages import explained, kept_messages
+from mansard.inference.engines.tensorrt.messages import collect_messages, explained
 from mansard.inference.engines.tensorrt.versions import load_bindings, read_version
 from mansard.inference.plan import BuildTrial, NetworkTrial
 
@@ -53,21 +53,21 @@ class LoadedTensorrtNetwork:
             self._times.end_call()
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
-        """Let calls read ``inputs`` from now on; those that are not there stay as they are."""
+        """Bind ``inputs`` for the next calls; other inputs stay as they are."""
         self._execution.feed(inputs)
 
     def fetch(self) -> dict[str, Any]:
-        """Every output of the last call, by its name in the ONNX file; arrays of the caller's."""
+        """Every output of the last call by its ONNX name, as arrays that the caller may keep."""
         return self._execution.fetch()
 
     def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Every output of ``inputs``."""
+        """The outputs for ``inputs``, by name."""
         self.feed(inputs)
         self._execution.run()
         return self.fetch()
 
     def start_profiling(self) -> None:
-        """A context of its own, whose layers are timed; as a graph where calls launch one."""
+        """Create a second context whose layers are timed, as a graph where calls launch one."""
         self._execution.close()
         times = LayerTimes()
         self._execution, refused = self._open(with_graph=self.launching == "graph", times=times)
@@ -77,25 +77,25 @@ class LoadedTensorrtNetwork:
         times.calls.clear()
         self._times = times
 
-    def end_profiling(self, kept: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
-        """The layers in the calls that are ``kept``; none, and the reason, where it has none."""
+    def end_profiling(self, counted: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
+        """The layers in the calls that are ``counted``, or none and the reason."""
         times = self._times
-        if times is None or len(times.calls) != len(kept):
+        if times is None or len(times.calls) != len(counted):
             return (), "TensorRT timed the layers of other calls"
-        wanted = [call for call, is_kept in zip(times.calls, kept, strict=True) if is_kept]
+        wanted = [call for call, is_kept in zip(times.calls, counted, strict=True) if is_kept]
         if not any(wanted):
             return (), "TensorRT reported the time of no layer"
         return layer_times(wanted, self._layers), ""
 
     def close(self) -> None:
-        """Free its memory, and the engine's."""
+        """Free the memory of the context and of the engine."""
         self._execution.close()
         self._engine = self._runtime = None
 
     def _open(
         self, *, with_graph: bool, times: LayerTimes | None = None
     ) -> tuple[ExecutionContext, str]:
-        """A context, as a CUDA graph where that is wanted; and why it is none where it fails."""
+        """A context, as a CUDA graph where one is wanted; else the reason why it is not a graph."""
         made = self._new(times)
         if not with_graph:
             return made, ""
@@ -107,20 +107,20 @@ class LoadedTensorrtNetwork:
         return made, ""
 
     def _new(self, times: LayerTimes | None) -> ExecutionContext:
-        kept = None if times is None else profiler(self._bindings, times)
+        profile = None if times is None else profiler(self._bindings, times)
         return ExecutionContext(
-            self._bindings, self._engine, self._cuda, self._inputs, self._trial.waiting, kept
+            self._bindings, self._engine, self._cuda, self._inputs, self._trial.waiting, profile
         )
 
     def _described(self) -> tuple[Any, ...]:
-        """The engine's layers; none where the inspector says nothing that can be read."""
+        """The engine's layers; empty where the inspector's output cannot be read."""
         try:
             return inspect(self._bindings, self._engine)
         except SchemaError:
             return ()
 
     def _placement(self, where: str) -> str:
-        """How many layers a DLA runs; raises MeasurementError where it is known that none does."""
+        """How many layers a DLA core runs; raises MeasurementError where it certainly runs none."""
         if not any(layer.layer_type for layer in self._layers):
             return "not said"
         n_there = sum(layer.is_on_dla for layer in self._layers)
@@ -130,10 +130,10 @@ class LoadedTensorrtNetwork:
 
 
 def _load(bindings: Any, path: Path, dla_core: str | None) -> tuple[Any, Any]:
-    """A runtime and the engine in the file; raises MeasurementError where it is refused."""
+    """A runtime and the engine in the file; raises MeasurementError where it cannot be loaded."""
     with storage_errors(path), open_file(path) as stream:
         content = stream.read()
-    with kept_messages(bindings) as (logger, messages):
+    with collect_messages(bindings) as (logger, messages):
         runtime = bindings.Runtime(logger)
         if dla_core is not None:
             n_cores = runtime.num_DLA_cores
@@ -162,7 +162,7 @@ class TensorRt:
     package = "tensorrt"
 
     def probe(self) -> EngineProbe:
-        """Its version wherever it can be imported; a provider where there is a GPU as well."""
+        """The version where it can be imported; a provider where there is also a GPU."""
         try:
             version = read_version(load_bindings()).text
         except MeasurementError as error:

@@ -14,7 +14,7 @@ from typing import Any
 from mansard.core.errors import MeasurementError
 from mansard.core.records import Copies, Waiting
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda, Graph, Stream
-from mansard.inference.engines.tensorrt.messages import kept_messages, without_places
+from mansard.inference.engines.tensorrt.messages import collect_messages, without_places
 
 # The types of TensorRT's tensors as NumPy's; bfloat16, which NumPy lacks, as its bits.
 _TYPES = {
@@ -39,7 +39,7 @@ def numpy_type(type_name: str, tensor: str) -> Any:
 
 
 class Buffer:
-    """The bytes of one tensor, by their addresses; ``host`` is an array on those of the host."""
+    """The memory of one tensor; ``host`` is a NumPy array on the host's side."""
 
     def __init__(self, cuda: Cuda, shape: tuple[int, ...], dtype: Any, *, is_managed: bool) -> None:
         import numpy as np
@@ -63,39 +63,39 @@ class Buffer:
         self.host = np.frombuffer(block, dtype, n_bytes // dtype.itemsize).reshape(shape)
 
     def to_device(self, stream: Stream) -> None:
-        """Let the device use what is in ``host``."""
+        """Make ``host`` available to the device."""
         if self._is_managed:
             stream.attach(self.device, to_host=False)
         else:
             stream.copy(self.device, self.host_address, self._n_bytes, to_device=True)
 
     def to_host(self, stream: Stream) -> None:
-        """Let ``host`` be used once the stream is done: it holds what the device wrote."""
+        """Make the device's result available in ``host`` once the stream is done."""
         if self._is_managed:
             stream.attach(self.device, to_host=True)
         else:
             stream.copy(self.host_address, self.device, self._n_bytes, to_device=False)
 
     def lend(self, stream: Stream, *, to_host: bool) -> None:
-        """Say who uses it next, where both use the same bytes; nothing is copied elsewhere."""
+        """Announce which side uses managed memory next; does nothing for separate memory."""
         if self._is_managed:
             stream.attach(self.device, to_host=to_host)
 
     def close(self) -> None:
-        """Give the memory back; ``host`` must not be used any more."""
+        """Free the memory; ``host`` must not be used afterwards."""
         while self._frees:
             self._frees.pop()()
 
 
 class GrowingBuffer:
-    """The bytes of an output whose shape depends on data: TensorRT asks for them in each call."""
+    """The memory of an output whose shape depends on data: TensorRT allocates it in each call."""
 
     def __init__(self, cuda: Cuda, dtype: Any) -> None:
         self.shape: tuple[int, ...] = ()
         self._cuda, self._dtype, self._address, self._n_bytes = cuda, dtype, 0, 0
 
     def place(self, n_bytes: int) -> int:
-        """An address with room for so many bytes; 0 where there is too little memory."""
+        """The address of at least ``n_bytes`` bytes; 0 where there is too little memory."""
         if n_bytes > self._n_bytes or not self._address:
             self.close()
             try:
@@ -106,7 +106,7 @@ class GrowingBuffer:
         return self._address
 
     def array(self) -> Any:
-        """What the device wrote, copied to the host."""
+        """The result, copied to the host."""
         import numpy as np
 
         made = np.empty(self.shape, self._dtype)
@@ -121,7 +121,7 @@ class GrowingBuffer:
 
 
 def allocator(bindings: Any, buffer: GrowingBuffer) -> Any:
-    """``buffer`` as TensorRT asks for it; the caller keeps the result while the engine runs."""
+    """An output allocator for ``buffer``; the caller keeps a reference while the engine runs."""
 
     class Allocator(bindings.IOutputAllocator):  # type: ignore[misc]
         """Places the output in ``buffer``."""
@@ -176,12 +176,12 @@ class ExecutionContext:
             self._inputs = self._place_inputs(inputs)
             self._outputs = self._place_outputs()
             every = self._outputs.values()
-            self._fixed = [each for each in every if isinstance(each, Buffer)]
-            self._growing = [each for each in every if isinstance(each, GrowingBuffer)]
+            self._fixed = [buffer for buffer in every if isinstance(buffer, Buffer)]
+            self._growing = [buffer for buffer in every if isinstance(buffer, GrowingBuffer)]
             made.pop_all()
 
     def capture(self) -> None:
-        """Record a call as a graph, which the next calls launch."""
+        """Record a call as a graph that later calls launch."""
         self.run()  # what TensorRT puts off until the first call cannot be recorded
         self._stream.begin_capture()
         failed: MeasurementError | None = None
@@ -199,7 +199,7 @@ class ExecutionContext:
         self.run()
 
     def run(self, copies: Copies = "none") -> None:
-        """Run it once, with the copies that belong to a call, until all is done."""
+        """Run once with the copies that belong to a call, and wait."""
         self._begin(copies)
         if self._graph is not None:
             self._graph.launch()
@@ -214,7 +214,7 @@ class ExecutionContext:
                 growing.array()
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
-        """Let the next runs read ``inputs``, arrays of the host's by name."""
+        """Set the inputs of the next runs, host arrays by name."""
         buffers = [self._inputs[name] for name in inputs]
         for buffer in buffers:
             buffer.lend(self._stream, to_host=True)
@@ -226,20 +226,20 @@ class ExecutionContext:
         self._stream.wait()
 
     def fetch(self) -> dict[str, Any]:
-        """Every output of the last run, by name, as arrays of the caller's."""
+        """Every output of the last run by name, as arrays that the caller may keep."""
         for buffer in self._fixed:
             buffer.to_host(self._stream)
         self._stream.wait()
-        found = {
+        arrays = {
             name: buffer.host.copy() if isinstance(buffer, Buffer) else buffer.array()
             for name, buffer in self._outputs.items()
         }
         for buffer in self._fixed:
             buffer.lend(self._stream, to_host=False)
-        return found
+        return arrays
 
     def close(self) -> None:
-        """Give its memory back."""
+        """Free its memory."""
         self._graph = None
         self._held.close()
 
@@ -295,7 +295,7 @@ class ExecutionContext:
         return placed
 
     def _address(self, name: str, buffer: Buffer) -> int:
-        """Where TensorRT has the tensor: what sets a shape is read by the host."""
+        """The memory of a tensor: on the host where its values set a shape, else on the device."""
         location = self._engine.get_tensor_location(name)
         is_hosts = location == self._bindings.TensorLocation.HOST
         return buffer.host_address if is_hosts else buffer.device
@@ -333,7 +333,7 @@ class ExecutionContext:
         result = call()
         if result is not None and result is not False:
             return result
-        with kept_messages(self._bindings) as (_, messages):
+        with collect_messages(self._bindings) as (_, messages):
             call()
         said = without_places(messages.errors[0]) if messages.errors else _NO_REASON
         raise MeasurementError(f"TensorRT cannot {what}: {said}")

@@ -1,4 +1,4 @@
-"""The layers of an engine: their times, what they are, and the network's nodes in them."""
+"""The layers of an engine: their times, types, and the network's nodes in them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _NO_KIND = "unknown"
 
 @dataclass
 class LayerTimes:
-    """Seconds of layers by name, for each call since it was made."""
+    """The seconds of layers by name, for each call."""
 
     calls: list[dict[str, list[float]]] = field(default_factory=list)
     current: dict[str, list[float]] = field(default_factory=dict)
 
     def take(self, name: str, ms: float) -> None:
-        """The time of one run of one layer."""
+        """Record the time of one run of one layer."""
         self.current.setdefault(name, []).append(ms * 1e-3)
 
     def end_call(self) -> None:
-        """The next times are of another call."""
+        """Start the next call."""
         self.calls.append(self.current)
         self.current = {}
 
 
 def profiler(bindings: Any, times: LayerTimes) -> Any:
-    """``times`` as a profiler of TensorRT's; the caller keeps it while the context lives."""
+    """A TensorRT profiler that fills ``times``; the caller keeps a reference while it is in use."""
 
     class Profiler(bindings.IProfiler):  # type: ignore[misc]
         """Passes each time to ``times``."""

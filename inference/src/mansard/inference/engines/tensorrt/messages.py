@@ -1,4 +1,4 @@
-"""What TensorRT says while it works: messages, kept instead of printed, and how far a build is.
+"""TensorRT's messages, collected instead of printed, and the progress of a build.
 
 A process has one logger: TensorRT keeps the first that it is given, and ignores all others. So
 builders, parsers and runtimes take this one. Where TensorRT fails it returns None instead of
@@ -59,7 +59,7 @@ class BuildProgress:
             self._phases[name] = _Phase(parent, max(n_steps, 1))
 
     def step(self, name: str) -> bool:
-        """A step of it is done; False asks to cancel the build."""
+        """One step of a phase is done; False cancels the build."""
         with self._lock:
             if (phase := self._phases.get(name)) is not None:
                 phase.n_done += 1
@@ -76,7 +76,7 @@ class BuildProgress:
 
     @property
     def fraction(self) -> float:
-        """From 0 to 1: steps of the outermost phase, and the part of the step that it is in."""
+        """From 0 to 1: finished steps of the outermost phase, plus the current step's share."""
         within: dict[str, float] = {}
         for name, phase in reversed(self._phases.items()):
             done = min((phase.n_done + within.get(name, 0.0)) / phase.n_steps, 1.0)
@@ -94,7 +94,7 @@ class BuildProgress:
 
 
 def monitor(bindings: Any, progress: BuildProgress) -> Any:
-    """``progress`` as a monitor of TensorRT's; the caller keeps it until the build has ended."""
+    """A progress monitor for ``progress``; the caller keeps a reference during the build."""
 
     class Monitor(bindings.IProgressMonitor):  # type: ignore[misc]
         """Passes each phase and step to ``progress``."""
@@ -126,16 +126,16 @@ class Messages:
     warnings: list[str] = field(default_factory=list)
 
     def keep(self, severity: int, text: str) -> None:
-        """Keep one message, unless it only informs or there are very many."""
+        """Store one message, unless it is informational or too many are stored."""
         if severity <= _WARNING:
-            kept = self.errors if severity <= _ERROR else self.warnings
-            if text not in kept and len(kept) < _MOST_KEPT:
-                kept.append(text)
+            messages = self.errors if severity <= _ERROR else self.warnings
+            if text not in messages and len(messages) < _MOST_KEPT:
+                messages.append(text)
 
 
 @contextlib.contextmanager
-def kept_messages(bindings: Any) -> Iterator[tuple[Any, Messages]]:
-    """The process's logger, and the messages that come while the block runs.
+def collect_messages(bindings: Any) -> Iterator[tuple[Any, Messages]]:
+    """Collect the messages that TensorRT logs while the block runs.
 
     Python's warnings of deprecated calls are silent meanwhile: the table of versions says which
     calls a version has.
@@ -153,7 +153,7 @@ def kept_messages(bindings: Any) -> Iterator[tuple[Any, Messages]]:
 @functools.cache
 def _logger(bindings: Any) -> Any:
     class Logger(bindings.ILogger):  # type: ignore[misc]
-        """Keeps messages in the ``Messages`` of the block that runs."""
+        """Stores messages in the ``Messages`` of the current block."""
 
         def __init__(self) -> None:
             bindings.ILogger.__init__(self)
@@ -225,7 +225,7 @@ _NO_PLUGIN = re.compile(r"Plugin not found|could not find plugin:? ?(?P<op>\w*)"
 
 
 def explained(messages: Messages, where: str) -> MeasurementError:
-    """Why TensorRT built or loaded nothing, as an error in one line about ``where``.
+    """The error, in one line about ``where``, of a build or load that failed.
 
     It is a TransientError where the same network may be built another time on the same device.
     """
@@ -239,13 +239,13 @@ def explained(messages: Messages, where: str) -> MeasurementError:
     said = "\n".join(errors)
     kind = MeasurementError if _IS_LASTING.search(said) else TransientError
     for pattern, what, fix in _RULES:
-        if (found := pattern.search(said)) is not None:
-            return kind(what.format(**found.groupdict()), where=where, fix=fix)
+        if (match := pattern.search(said)) is not None:
+            return kind(what.format(**match.groupdict()), where=where, fix=fix)
     return kind(without_places(errors[0]) if errors else _NO_ANSWER, where=where)
 
 
 def not_parsed(parser: Any, messages: Messages, version: Version, where: str) -> MeasurementError:
-    """Why the parser does not take a file."""
+    """The error of a file that the parser rejects."""
     errors = [parser.get_error(index) for index in range(parser.num_errors)]
     lacking = dict.fromkeys(filter(None, (_lacking(error, version) for error in errors)))
     if lacking:
@@ -263,24 +263,24 @@ def not_parsed(parser: Any, messages: Messages, version: Version, where: str) ->
 
 
 def without_places(text: str) -> str:
-    """What a message says, without the places in TensorRT's sources, on one line."""
+    """A message on one line, without locations in TensorRT's sources."""
     said = _PLACE.sub("", " ".join(text.split()))
-    if (found := _CODE.match(said)) is not None:
-        said = found["what"] or found["kind"]
-    said = _IN_FUNCTION.sub(lambda found: found["rest"].strip(" )"), said)
+    if (match := _CODE.match(said)) is not None:
+        said = match["what"] or match["kind"]
+    said = _IN_FUNCTION.sub(lambda match: match["rest"].strip(" )"), said)
     return said.strip() or text.strip()
 
 
 def remarks(messages: Messages, most: int = 5) -> tuple[str, ...]:
-    """The builder's first warnings, those that say nothing of this network left out."""
+    """The builder's first warnings, without those that do not concern this network."""
     said = dict.fromkeys(map(without_places, messages.warnings))
-    kept = [text for text in said if "CUDA lazy loading" not in text]
-    more = [f"{len(kept) - most} more warnings"] if len(kept) > most else []
-    return (*kept[:most], *more)
+    warnings = [text for text in said if "CUDA lazy loading" not in text]
+    more = [f"{len(warnings) - most} more warnings"] if len(warnings) > most else []
+    return (*warnings[:most], *more)
 
 
 def _lacking(error: Any, version: Version) -> str | None:
-    """The operator that an error of the parser says is missing, and where it stands."""
+    """The operator that the parser reports as missing, and its node."""
     said, code = str(error.desc()), str(error.code()).rpartition(".")[2]
     plugin = _NO_PLUGIN.search(said)
     if plugin is None and code not in _UNSUPPORTED:

@@ -40,19 +40,19 @@ class Typing:
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether the builder needs samples, to find the scales of int8."""
+        """Whether the builder needs samples to calibrate int8."""
         return self.precision == "int8" and not self.has_scales
 
     @property
     def options(self) -> dict[str, str]:
-        """What the row of a build says of it."""
+        """The typing as options in the row of a build."""
         flags = () if self.is_strong else _FLAGS.get(self.precision, ())
         words = ["strongly" if self.is_strong else "weakly", "typed", *map(str.lower, flags)]
         return {"types": " ".join(words), "tf32": "allowed" if self.allows_tf32 else "off"}
 
     @property
     def allows_tf32(self) -> bool:
-        """Whether products of fp32 may be of TF32: not where fp32 is what is asked for."""
+        """Whether products of fp32 may use TF32: not where fp32 is requested."""
         return self.precision != "fp32"
 
 
@@ -94,7 +94,7 @@ def check_precision(typing: Typing, version: Version, capability: Capability | N
 
 
 def creation_flags(bindings: Any, typing: Typing, version: Version) -> int:
-    """What ``create_network`` is given."""
+    """The flags for ``create_network``."""
     flags = bindings.NetworkDefinitionCreationFlag
     if version.has("explicit_batch"):
         return 1 << int(flags.EXPLICIT_BATCH)
@@ -102,7 +102,7 @@ def creation_flags(bindings: Any, typing: Typing, version: Version) -> int:
 
 
 def set_flags(bindings: Any, builder: Any, config: Any, typing: Typing, version: Version) -> None:
-    """Allow the types of a weakly typed network; raises MeasurementError for what is lacking."""
+    """Set the builder's flags for a weakly typed network; raises MeasurementError."""
     if not typing.allows_tf32:
         config.clear_flag(bindings.BuilderFlag.TF32)
     if typing.is_strong:
@@ -126,7 +126,7 @@ def check_types(bindings: Any, network: Any, typing: Typing) -> None:
     data_type = getattr(bindings.DataType, wanted)
     for index in range(network.num_layers):
         layer = network.get_layer(index)
-        outputs = (layer.get_output(each) for each in range(layer.num_outputs))
+        outputs = (layer.get_output(number) for number in range(layer.num_outputs))
         if any(tensor is not None and tensor.dtype == data_type for tensor in outputs):
             return
     raise MeasurementError(

@@ -111,11 +111,11 @@ class Version:
 
     @property
     def name(self) -> str:
-        """As it is called in a sentence."""
+        """The name with its version, for sentences."""
         return f"TensorRT for RTX {self.text[4:]}" if self.is_rtx else f"TensorRT {self.text}"
 
     def has(self, ability: Ability) -> bool:
-        """Whether the table gives it."""
+        """Whether this version has ``ability``."""
         if self.is_rtx and ability in _OF_RTX_ALONE | _NOT_IN_RTX:
             return ability in _OF_RTX_ALONE
         return any(
@@ -125,7 +125,7 @@ class Version:
 
     @property
     def precisions(self) -> tuple[str, ...]:
-        """Those that an engine of this version can be built in, on some device."""
+        """The precisions that this version can build on some device."""
         newer = [name for name in ("bf16", "fp8") if self.has(name)]
         return ("fp32", "fp16", "int8", *newer)
 
@@ -148,10 +148,10 @@ def parse_version(text: str, *, is_rtx: bool = False) -> Version:
     The fourth number counts builds of one version: it is left out, but for TensorRT for RTX. What
     follows a plus sign stays: it is no release of NVIDIA's.
     """
-    found = re.match(r"(\d+(?:\.\d+)+)[^+]*(\+[\w.-]+)?", text)
-    if found is None:
+    match = re.match(r"(\d+(?:\.\d+)+)[^+]*(\+[\w.-]+)?", text)
+    if match is None:
         raise MeasurementError(f"TensorRT says that its version is {text!r}", fix="report this")
-    numbers, local = found[1], found[2] or ""
+    numbers, local = match[1], match[2] or ""
     if is_rtx:
         return Version(_RTX_LIKE, f"rtx-{numbers}{local}", is_rtx=True)
     number = tuple(map(int, numbers.split(".")))[:3]
@@ -159,6 +159,6 @@ def parse_version(text: str, *, is_rtx: bool = False) -> Version:
 
 
 def has(text: str, ability: Ability) -> bool:
-    """Whether the version of this text, as a probe gives it, has it in the table."""
+    """Whether the version in a probe's text has ``ability``."""
     is_rtx = text.startswith("rtx")
     return (Version(_RTX_LIKE, text, is_rtx=True) if is_rtx else parse_version(text)).has(ability)

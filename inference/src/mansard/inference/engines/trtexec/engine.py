@@ -113,7 +113,7 @@ class TrtexecNetwork:
         return self._program.run([*self._arguments, *arguments], timeout_s, self._path.name)
 
     def _fed(self, inputs: Mapping[str, Any], is_open: set[str]) -> list[str]:
-        """Options that feed the arrays, from files; and the shapes of those that are open."""
+        """Options that load the inputs from files, and the shapes of open inputs."""
         import numpy as np
 
         files, shapes = [], []
@@ -128,7 +128,7 @@ class TrtexecNetwork:
         return flags + ([f"--shapes={','.join(shapes)}"] if shapes else [])
 
     def _switched(self) -> list[str]:
-        """Options for what a call includes and how it waits, where they are not the default."""
+        """Options for copies and waiting, where they are not the default."""
         flags = []
         if self._trial.copies == "none":
             flags += self._program.optional(TRANSFERS.flag)
@@ -286,7 +286,7 @@ def _setting_flags(program: Program, settings: BuildSettings) -> list[str]:
     for flag, which in (("minShapes", "least"), ("optShapes", "usual"), ("maxShapes", "most")):
         if settings.ranges:
             named = settings.ranges.items()
-            shapes = ",".join(shape_option(name, getattr(each, which)) for name, each in named)
+            shapes = ",".join(shape_option(name, getattr(sizes, which)) for name, sizes in named)
             flags.append(f"--{flag}={shapes}")
     for argument in needed:
         if not program.optional(argument):
@@ -309,7 +309,7 @@ _PROVIDER = "tensorrt"
 
 
 class Trtexec:
-    """The engine "trtexec". Only a build or a run tells whether there is a GPU."""
+    """The engine "trtexec". Only a build or a run shows whether there is a GPU."""
 
     name = "trtexec"
     package = "trtexec"
@@ -351,7 +351,7 @@ class Trtexec:
         )
 
     def open(self, trial: NetworkTrial, folder: Path, inputs: Mapping[str, Any]) -> TrtexecNetwork:
-        """What runs of trtexec need; the engine file is read by each of them."""
+        """The network for runs of trtexec, each of which loads the engine file."""
         built = read_document(folder / f"{trial.engine_file}.json", EngineBuild)
         return TrtexecNetwork(find_program(), trial, folder / trial.engine_file, built, inputs)
 

@@ -35,15 +35,15 @@ class Program:
     flags: frozenset[str]
 
     def has(self, flag: str) -> bool:
-        """Whether it knows ``--flag``."""
+        """Whether trtexec has the option ``--flag``."""
         return flag in self.flags
 
     def optional(self, argument: str) -> list[str]:
-        """The argument, as ``--flag=value``, where it knows the flag."""
+        """``--flag=value``, where trtexec has the option."""
         return [argument] if self.has(argument.removeprefix("--").partition("=")[0]) else []
 
     def run(self, arguments: Sequence[str], timeout_s: float, where: str) -> Printed:
-        """What it prints about ``where``; raises MeasurementError in one line where it fails."""
+        """Run trtexec on ``where``; returns its output, raises MeasurementError in one line."""
         done = run_program(
             [self.path, *arguments],
             timeout_s=timeout_s,
@@ -67,19 +67,19 @@ class Program:
 
 @dataclass(frozen=True)
 class Printed:
-    """What one run printed: errors and warnings, and options by what it calls them."""
+    """The output of one run: errors, warnings, and options by trtexec's names."""
 
     messages: Messages
     options: dict[str, str]
 
     def is_on(self, option: str) -> bool | None:
-        """Whether it said that an option is enabled; None where it did not say."""
+        """Whether the output says that an option is enabled; None where it does not say."""
         value = self.options.get(option)
         return None if value is None else is_enabled(value)
 
 
 def find_program() -> Program:
-    """The one on PATH, or in the folder of JetPack; raises MeasurementError without one."""
+    """trtexec on PATH or in JetPack's folder; raises MeasurementError where there is none."""
     path = shutil.which(_NAME) or shutil.which(_NAME, path=str(_FOLDER))
     if path is None:
         raise MeasurementError("there is no trtexec", fix=_REMEDY)
@@ -108,7 +108,7 @@ def read_printed(output: str) -> Printed:
 
 
 def quoted(name: str) -> str:
-    """A tensor's name as an option has it: in quotes where it holds what separates names."""
+    """A tensor's name for an option, quoted where it contains a separator."""
     return f"'{name}'" if set(name) & set(":,") else name
 
 

@@ -1,97 +1,27 @@
-"""The plan of runs of several networks at once: mappings, what runs where, and in which order.
-
-A person names a mapping; the plan holds what it becomes on a board.
-"""
+"""Mappings of several networks: what a person writes, which device runs which stage."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import msgspec
 
 from mansard.core.errors import InputError, UsageError
-from mansard.core.records import Record, Schema
 from mansard.core.storage.documents import read_json
-from mansard.inference.plan import NetworkTrial
-from mansard.measuring.plan import PlannedTrial, RunPlan
 
-Way = Literal["threads", "processes"]
-Order = Literal["pipelined", "in turn", "in step"]
 MOST_LOADABLES = 16  # of a DLA core; NVIDIA, TensorRT Developer Guide, "DLA Limitations"
 _CPU = "cpu"
-_LONGEST = 60  # of a mapping's name in a line of progress
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
-class MultiStage(Record, frozen=True, kw_only=True):
-    """One stage of a network, and the device that runs it."""
-
-    network: NetworkTrial  # the stage as a network of its own, or a whole network
-    device: str  # "gpu", "dla0", "dla1", "cpu", "cpu:0-3"
-
-
-class MultiNetwork(Record, frozen=True, kw_only=True):
-    """One network: its stages in the order in which they run. Their precision is one."""
-
-    stages: tuple[MultiStage, ...]
-
-    @property
-    def model(self) -> str:
-        """The name of the whole network."""
-        first = self.stages[0].network
-        return first.part.whole or first.model
-
-    @property
-    def model_hash(self) -> str:
-        first = self.stages[0].network
-        return first.part.whole_hash or first.model_hash
-
-
-class MultiTrial(PlannedTrial, frozen=True, kw_only=True):
-    """Networks that run at once for a while, again and again."""
-
-    mapping: str  # what it is called
-    mapped: tuple[MultiNetwork, ...]
-    seconds_s: float  # of the window in which runs count, after warming up
-    way: Way = "threads"
-    order: Order = "in turn"
-    is_exclusive: bool = False  # a device runs one stage at a time
-    # In step: (network, stage) in the order in which they begin, each once; a device runs its own
-    # in this order.
-    turns: tuple[tuple[int, int], ...] = ()
-    # In step: a round begins when all of the last has ended. Else a device begins its next round
-    # at once.
-    has_rounds: bool = True
-
-    @property
-    def title(self) -> str:
-        """What is shown while the trial runs."""
-        names = self.mapping if len(self.mapping) < _LONGEST else f"{len(self.mapped)} networks"
-        return f"{names}, {self.order}"
-
-
-class MultiPlan(RunPlan, frozen=True, kw_only=True):
-    """The plan of runs of several networks."""
-
-    schema: ClassVar[Schema] = Schema("multi-plan", 1)
-    kind: ClassVar[str] = "mansard.inference.multi.trial:MULTI"
-
-    trials: tuple[MultiTrial, ...]
-
-
-def stage_networks(trial: MultiTrial) -> list[NetworkTrial]:
-    """The networks of all stages, one after the other."""
-    return [stage.network for network in trial.mapped for stage in network.stages]
-
-
 def device_cpus(device: str, cpus: tuple[int, ...]) -> tuple[int, ...]:
-    """The CPUs that a device is, or that feed it; ``cpus``: those of the mode.
+    """The CPUs of a device, or that feed it; ``cpus``: all CPUs of the mode.
 
-    ``cpu:0-3`` and ``cpu:0,2`` name CPUs by their numbers. Raises UsageError for a name of no
-    device, and for CPUs that the mode leaves off.
+    ``cpu:0-3`` and ``cpu:0,2`` name CPUs by their numbers. Raises UsageError for an unknown
+    device, and for CPUs that are offline in the mode.
     """
     kind, _, numbers = device.partition(":")
     if not numbers:
@@ -100,23 +30,23 @@ def device_cpus(device: str, cpus: tuple[int, ...]) -> tuple[int, ...]:
                 f"unknown device {device!r}", fix="use gpu, dla0, dla1, cpu or cpu:0-3"
             )
         return cpus
-    found: list[int] = []
+    chosen: list[int] = []
     for part in numbers.split(",") if kind == _CPU else [""]:
         ends = _RANGE.fullmatch(part)
         if ends is None:
             raise UsageError(f"device {device!r} names no CPUs", fix="write cpu:0-3")
-        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
-    lacking = sorted(set(found) - set(cpus))
-    if lacking or not found:
+        chosen += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+    lacking = sorted(set(chosen) - set(cpus))
+    if lacking or not chosen:
         raise UsageError(
             f"device {device!r}: there is no CPU {lacking[0] if lacking else numbers} in this mode",
             fix=f"the mode has CPUs {', '.join(map(str, cpus))}",
         )
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(chosen)))
 
 
 def is_cpu(device: str) -> bool:
-    """Whether a device is CPUs: what runs there is in the host's memory."""
+    """Whether a device is CPUs, which run in the host's memory."""
     return device.partition(":")[0] == _CPU
 
 
@@ -133,14 +63,14 @@ class StagePlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MappedNetwork(msgspec.Struct, frozen=True, kw_only=True):
-    """A network in stages; the same may be in a mapping twice."""
+    """A network in stages; a mapping may contain the same network twice."""
 
     model: str  # an ONNX file, or the name of a network of the zoo
     stages: tuple[StagePlace, ...] = (StagePlace(),)
 
 
 class Mapping(msgspec.Struct, frozen=True, kw_only=True):
-    """Networks that run at once."""
+    """Networks that run concurrently, and where."""
 
     networks: tuple[MappedNetwork, ...]
     # In step: (network, stage) in the order in which they begin, each once. Empty: not in step.
@@ -159,19 +89,19 @@ def read_mappings(path: Path) -> tuple[Mapping, ...]:
     """The mappings of a JSON file: one, or a list of them.
 
     A mapping has, for each network, the last node of each stage and its device: ``{"resnet50":
-    {"57": "gpu", "122": "dla0"}, "alexnet": {"22": "cpu"}}``, with ``#2`` behind the name of a
-    network that is there again. NN-Profiler's files hold such a one as ``mapping``. Raises
+    {"57": "gpu", "122": "dla0"}, "alexnet": {"22": "cpu"}}``, with ``#2`` after the name of a
+    network that occurs again. NN-Profiler's files contain a mapping as ``mapping``. Raises
     InputError and StorageError.
     """
-    found = read_json(path, "mappings", most_bytes=_MOST_BYTES, fix=_REPEATED)
-    several = found if isinstance(found, list) else [found]
+    content = read_json(path, "mappings", most_bytes=_MOST_BYTES, fix=_REPEATED)
+    several = content if isinstance(content, list) else [content]
     if not several:
         raise InputError("it holds no mapping", where=str(path))
-    return tuple(_mapping(each, path) for each in several)
+    return tuple(_mapping(mapping, path) for mapping in several)
 
 
-def _mapping(found: Any, path: Path) -> Mapping:
-    inner = found.get("mapping", found) if isinstance(found, dict) else found
+def _mapping(content: Any, path: Path) -> Mapping:
+    inner = content.get("mapping", content) if isinstance(content, dict) else content
     try:
         stages = msgspec.convert(inner, dict[str, dict[str, str]])
     except msgspec.ValidationError as error:
@@ -182,8 +112,8 @@ def _mapping(found: Any, path: Path) -> Mapping:
         ) from error
     return Mapping(
         networks=tuple(
-            MappedNetwork(model=_AGAIN.sub("", name), stages=_stages(name, own, path))
-            for name, own in stages.items()
+            MappedNetwork(model=_AGAIN.sub("", name), stages=_stages(name, devices, path))
+            for name, devices in stages.items()
         )
     )
 
@@ -219,7 +149,7 @@ def with_device(mapping: Mapping, device: str) -> Mapping:
 
 
 def check_mapping(mapping: Mapping) -> None:
-    """Raises UsageError where nothing could run it: no network, a full DLA, turns that circle."""
+    """Raise UsageError for a mapping that cannot run: no network, a full DLA, circular turns."""
     if not mapping.networks or not all(network.stages for network in mapping.networks):
         raise UsageError("a mapping has no network or no stage", fix="name a network")
     devices = Counter(stage.device for network in mapping.networks for stage in network.stages)
@@ -242,8 +172,8 @@ def check_mapping(mapping: Mapping) -> None:
             "the turns of a mapping are not its stages, each once", fix="list each of them once"
         )
     for number in range(len(mapping.networks)) if mapping.turns else ():
-        own = [stage for network, stage in mapping.turns if network == number]
-        if own != sorted(own):
+        turns = [stage for network, stage in mapping.turns if network == number]
+        if turns != sorted(turns):
             raise UsageError(
                 f"the stages of network {number} take their turns in another order than they run",
                 fix="list them in the order in which they run",

@@ -1,4 +1,4 @@
-"""From a model to the files that an engine loads, and what is to be said about them."""
+"""Prepared networks: from a model to the files that an engine loads."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from mansard.estimator.model import Model
     from mansard.estimator.tensors import Tensor
-    from mansard.inference.accuracy.plan import PreparedSamples
     from mansard.inference.npz import Array
+    from mansard.inference.plan import PreparedSamples
     from mansard.inference.preparing.labelling import Labelled
     from mansard.inference.preparing.quantising import Form
     from mansard.inference.preparing.samples import SampleChoice
@@ -42,8 +42,8 @@ _BATCH = "batch"  # the name of an open batch that has none in the file
 class Calibrating:
     """How a network becomes int8. ``form``: for which engines.
 
-    ``samples``: from its inputs what its ranges are taken from; None: nothing was given, which is
-    enough for a network whose weights are random themselves.
+    ``samples``: chooses, from the inputs, the samples for the ranges; None: none were given, which
+    is enough for a network with random weights.
     """
 
     form: Form = "operators"
@@ -51,7 +51,7 @@ class Calibrating:
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """What the files of a network are made of."""
+    """What the files of a network are made from."""
 
     source: Path | str  # an ONNX file, or the name of a network of the zoo
     stem: str  # that the names of its files begin with
@@ -91,19 +91,19 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def calibration(self) -> PreparedSamples | None:
         """The samples that int8 ranges are taken from, in the folder of files; None: no int8."""
-        found = self.recipe.calibration
-        return None if found is None else found.file
+        samples = self.recipe.calibration
+        return None if samples is None else samples.file
 
     @property
     def calibration_words(self) -> str:
-        """The same in words; empty: nothing is calibrated."""
+        """The calibration samples in words; empty: nothing is calibrated."""
         conversion = self.recipe.conversion
         int8 = None if conversion is None else conversion.int8
         return "" if int8 is None else int8.words
 
     @property
     def outputs(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of its outputs, where they are known, in their order."""
+        """The shapes of outputs where they are known, in order."""
         inputs = {spec.name for spec in self.input_specs}
         shapes = self.recipe.shapes
         return {name: shape for name, shape in shapes.items() if name not in inputs}
@@ -121,9 +121,9 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
             n_classes = max(shape[1:], default=0)
             if shape[:1] == batch and n_classes > 1 and n_classes == prod(shape[1:]):
                 return name, n_classes
-        found = ", ".join(f"{name} {list(shape)}" for name, shape in self.outputs.items())
+        offered = ", ".join(f"{name} {list(shape)}" for name, shape in self.outputs.items())
         raise UsageError(
-            f"{self.model} has no output of scores for classes, but {found or 'none known'}",
+            f"{self.model} has no output of scores for classes, but {offered or 'none known'}",
             fix="accuracy is that of classifiers; leave --data out",
         )
 
@@ -139,7 +139,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
         with_layers: bool = True,
         engine_file: str = "",
     ) -> NetworkTrial:
-        """The network as one trial of a plan, run in this way."""
+        """The trial of a plan that runs the network in this way."""
         shared: dict[str, Any] = {
             name: getattr(self, name)
             for name in self.__struct_fields__
@@ -185,7 +185,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
         shared["precision"] = precision or self.precision
         unknown = {} if self.batch is not None else {"batch": self.score.unknown["batch"]}
         if batches:
-            unknown = {"batch": f"it is open, for {listed([str(each) for each in batches])}"}
+            unknown = {"batch": f"it is open, for {listed([str(size) for size in batches])}"}
             shared["batch"] = None
         trial = BuildTrial(
             unknown=unknown, engine=engine, settings=settings, engine_file="", **shared
@@ -206,7 +206,7 @@ def prepare(
     calibrating: Calibrating = Calibrating(),
     is_batch_open: bool = False,
 ) -> PreparedNetwork:
-    """What the network ``source`` is as an engine loads it; ``write`` writes its files.
+    """Prepare the network ``source`` for an engine; ``write`` writes its files.
 
     ``source``: an ONNX file, or the name of a network of the zoo, which has its usual dimensions
     where ``dims`` gives none. ``batch`` and ``dims`` as in ``estimator.score``; where the batch is
@@ -244,8 +244,8 @@ def prepare(
         if inputs is not None:
             arrays, stated = given_by_arrays(loaded.model, readers, stated, inputs)
         stated = settled(loaded, with_defaults(loaded, stated))
-        own = [each.name for each in loaded.model.inputs if each.name not in arrays]
-        check_guessable(own, readers)
+        names = (model_input.name for model_input in loaded.model.inputs)
+        check_guessable([name for name in names if name not in arrays], readers)
     score = score_loaded(loaded, Settings(stated, allow_unknown=True))
     is_converted = precision is not None and precision != score.precision
     if precision is not None and is_converted:
@@ -312,26 +312,25 @@ def prepare(
 def _conversion(
     precision: str,
     specs: tuple[InputSpec, ...],
-    given: SampleChoice | None,
+    chosen: SampleChoice | None,
     form: Form,
     seed: int,
 ) -> tuple[Conversion, SampleChoice | None]:
-    """To ``precision``, and the samples that it is calibrated with."""
+    """The conversion to ``precision``, and the samples that it is calibrated with."""
     from mansard.inference.preparing.quantising import Int8
     from mansard.inference.preparing.samples import random_samples
     from mansard.inference.preparing.writing import Conversion
 
     if precision != "int8":
         return Conversion(precision=precision), None
-    data = given or random_samples(specs, seed)
+    data = chosen or random_samples(specs, seed)
     return Conversion(precision=precision, int8=Int8(form=form, calibration=data.file)), data
 
 
 def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
-    """Write what ``folder`` lacks of the files of ``network``; returns the names of all.
+    """Write the missing files of ``network`` into ``folder``; returns the names of all.
 
-    Raises ModelError, StorageError, and InputError for a file that has changed since it was looked
-    at.
+    Raises ModelError, StorageError, and InputError for a file that has changed since it was read.
     """
     from mansard.estimator.scoring import naming_model
     from mansard.inference.preparing import writing
@@ -342,8 +341,8 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
     with naming_model(str(recipe.source)):
         make_folder(folder)
         labelled, digest = _read(recipe.source)
-        found = _drafted(recipe, labelled.model, digest)
-        if (found.files, _inputs_file(recipe)) != (network.files, network.inputs_file):
+        draft = _drafted(recipe, labelled.model, digest)
+        if (draft.files, _inputs_file(recipe)) != (network.files, network.inputs_file):
             raise InputError(
                 "it was changed since it was looked at",
                 where=str(recipe.source),
@@ -351,7 +350,7 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
             )
         if recipe.calibration is not None:
             write_samples(recipe.calibration, folder)
-        writing.write(found, folder)
+        writing.write(draft, folder)
         if recipe.inputs is not None and not (folder / network.inputs_file).exists():
             link(recipe.inputs, folder, network.inputs_file)
     # ONNX Runtime has the ranges in the graph; TensorRT may take its own from the samples.
@@ -385,7 +384,7 @@ def _inputs_file(recipe: Recipe) -> str:
 
 
 def _read(source: Path | str) -> tuple[Labelled, str]:
-    """The model, nodes labelled, with its weights but for those in other files; its file's hash."""
+    """The model with labelled nodes, without weights in other files, and the hash of its file."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -404,28 +403,28 @@ def _read(source: Path | str) -> tuple[Labelled, str]:
 
 
 def _shapes(graph: onnx.GraphProto, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    """The shapes of inputs and outputs, where they are tensors of known ones."""
+    """The shapes of inputs and outputs that are tensors of known shape."""
     return {
-        each.name: tensors[each.name].shape
-        for each in (*graph.input, *graph.output)
-        if each.type.WhichOneof("value") == "tensor_type"
-        and each.name in tensors
-        and tensors[each.name].unknown is None
+        value.name: tensors[value.name].shape
+        for value in (*graph.input, *graph.output)
+        if value.type.WhichOneof("value") == "tensor_type"
+        and value.name in tensors
+        and tensors[value.name].unknown is None
     }
 
 
 def _open_shapes(model: Model, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    """The shapes of inputs; -1: the batch, which is open. Outputs stay as the file has them."""
+    """The shapes of inputs, with -1 for an open batch. Outputs stay as they are in the file."""
     from mansard.estimator import Given
     from mansard.estimator.shape_inference.dimensions import find_dimensions
 
-    found = find_dimensions(model, Given())
+    dimensions = find_dimensions(model, Given())
     return {
         name: tuple(
-            -1 if dim.fixed is None and dim.symbol in found.batch_symbols else size
+            -1 if dim.fixed is None and dim.symbol in dimensions.batch_symbols else size
             for dim, size in zip(dims, tensors[name].shape, strict=True)
         )
-        for name, dims in found.by_input.items()
+        for name, dims in dimensions.by_input.items()
         if tensors[name].unknown is None
     }
 
@@ -433,7 +432,7 @@ def _open_shapes(model: Model, tensors: Mapping[str, Tensor]) -> dict[str, tuple
 def _fix_dimensions(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Write ``shapes`` over the dimensions of inputs and outputs; -1: one that stays open.
 
-    What the file notes of other tensors may be for other dimensions, so it goes.
+    Shapes that the file notes for other tensors may be for other dimensions, so they are removed.
     """
     del graph.value_info[:]
     for declared in (*graph.input, *graph.output):
@@ -446,7 +445,7 @@ def _fix_dimensions(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]
 
 
 def _file_stem(name: str) -> str:
-    """``name`` as a file of any system can be called."""
+    """``name`` as a valid file name on any system."""
     return _SAFE.sub("_", name).strip("._")[:_STEM_CHARACTERS] or "model"
 
 
