@@ -259,13 +259,13 @@ def cuda_kernels() -> tuple[Kernel, ...]:
 def find_kernel(name: str, backend: str = "numba-cpu") -> Kernel:
     """The kernel ``name`` of a backend; raises UsageError with the known names."""
     kernels = cpu_kernels() if backend == "numba-cpu" else cuda_kernels()
-    known = {kernel.name: kernel for kernel in kernels if kernel.backend == backend}
-    if name not in known:
+    by_name = {kernel.name: kernel for kernel in kernels if kernel.backend == backend}
+    if name not in by_name:
         raise UsageError(
             f"unknown kernel {name!r} of the backend {backend}",
-            fix=f"use one of {', '.join(known)}",
+            fix=f"use one of {', '.join(by_name)}",
         )
-    return known[name]
+    return by_name[name]
 
 
 @contextmanager
@@ -274,9 +274,9 @@ def with_kernels(kernels: Iterable[Kernel]) -> Iterator[None]:
 
     Raises UsageError for a second kernel of one name, and for one that a CPU does not run.
     """
-    known = cpu_kernels()
-    new = [kernel for kernel in kernels if kernel not in known]
-    names = [kernel.name for kernel in (*known, *new)]
+    built_in = cpu_kernels()
+    new = [kernel for kernel in kernels if kernel not in built_in]
+    names = [kernel.name for kernel in (*built_in, *new)]
     for kernel in new:
         if names.count(kernel.name) > 1:
             raise UsageError(
@@ -301,8 +301,10 @@ def _kernels_of(package: str) -> tuple[Kernel, ...]:
 
 @cache
 def _read_folders(package: str, folders: tuple[str, ...]) -> tuple[Kernel, ...]:
-    found: list[Kernel] = []
+    kernels: list[Kernel] = []
     for module in pkgutil.iter_modules(folders, f"{package}."):
-        found += importlib.import_module(module.name).KERNELS
-    found.sort(key=lambda one: (_BACKENDS.index(one.backend), _FAMILIES.index(one.family)))
-    return tuple(found)
+        kernels += importlib.import_module(module.name).KERNELS
+    kernels.sort(
+        key=lambda kernel: (_BACKENDS.index(kernel.backend), _FAMILIES.index(kernel.family))
+    )
+    return tuple(kernels)

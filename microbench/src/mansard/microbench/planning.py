@@ -40,11 +40,11 @@ def probe(processor: Processor) -> Probe:
     """
     if processor == "cpu":
         return Probe(versions=cpu_versions(), gpu=None, unknown={"gpu": _ON_CPU})
-    found = probe_gpu()
+    probed = probe_gpu()
     return Probe(
-        versions=cuda_versions(found.versions, found.gpu),
-        gpu=found.gpu,
-        unknown={} if found.gpu is not None else {"gpu": found.reason},
+        versions=cuda_versions(probed.versions, probed.gpu),
+        gpu=probed.gpu,
+        unknown={} if probed.gpu is not None else {"gpu": probed.reason},
     )
 
 
@@ -52,9 +52,9 @@ def cuda_versions(libraries: Mapping[str, str], gpu: Gpu | None) -> dict[str, st
     """Versions of everything that can change a timing on ``gpu``, beside those of ``libraries``."""
     sm = 0 if gpu is None else gpu.sm
     kernels = {
-        f"kernel {one.name} {one.backend}": one.source_hash
-        for one in cuda_kernels()
-        if one.has_code_for(sm)
+        f"kernel {kernel.name} {kernel.backend}": kernel.source_hash
+        for kernel in cuda_kernels()
+        if kernel.has_code_for(sm)
     }
     return {"mansard": VERSION, **libraries, **kernels}
 
@@ -67,44 +67,44 @@ def cpu_versions() -> dict[str, str]:
 
 def library_versions(*names: str) -> dict[str, str]:
     """Versions of those of the libraries that are installed."""
-    found = {}
+    versions = {}
     for name in names:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def make_plan(
-    machine: MachineIdentity, mode: PowerMode, profile: str, found: Probe | None = None
+    machine: MachineIdentity, mode: PowerMode, profile: str, probed: Probe | None = None
 ) -> KernelPlan:
-    """The plan of one mode of a machine, for the GPU where ``found`` has one.
+    """The plan of one mode of a machine, for the GPU where ``probed`` has one.
 
-    Without ``found``, a plan for the CPU with the libraries of this process. Trials come in
+    Without ``probed``, a plan for the CPU with the libraries of this process. Trials come in
     a random but repeatable order, so that a machine that warms up or slows down in the
     middle does not bend a curve. Raises UsageError for an unknown profile.
     """
     protocol = find_protocol(profile)
-    found = found or probe("cpu")
+    probed = probed or probe("cpu")
     cpus = cpus_of(machine, mode)
-    if found.gpu is None:
+    if probed.gpu is None:
         trials = cpu_trials(machine, cpus, profile)
     else:
-        trials = _gpu_trials(found.gpu, found.versions, mode, profile)
+        trials = _gpu_trials(probed.gpu, probed.versions, mode, profile)
     random.Random(SEED).shuffle(trials)  # noqa: S311 - an order, not a secret
     return KernelPlan(
         profile=profile,  # type: ignore[arg-type]  # checked above
         machine=machine,
-        processor="cpu" if found.gpu is None else "gpu",
-        gpu=found.gpu,
+        processor="cpu" if probed.gpu is None else "gpu",
+        gpu=probed.gpu,
         mode=mode,
         cpus=cpus,
         trials=tuple(trials),
         protocol=protocol,
         seed=SEED,
-        versions=found.versions,
-        unknown={"gpu": "the kernels run on the CPU"} if found.gpu is None else {},
+        versions=probed.versions,
+        unknown={"gpu": "the kernels run on the CPU"} if probed.gpu is None else {},
     )
 
 

@@ -97,9 +97,9 @@ def metering_of(labels: Iterable[str]) -> Metering | None:
     Every rail that the total adds has to be among them; parts may be missing.
     """
     names = frozenset(labels)
-    known = [kind for kind in _KINDS if set(kind.total_rails) <= names <= set(kind.rails)]
-    totals = {kind.total_rails for kind in known}
-    return known[0] if len(totals) == 1 else None
+    fitting = [kind for kind in _KINDS if set(kind.total_rails) <= names <= set(kind.rails)]
+    totals = {kind.total_rails for kind in fitting}
+    return fitting[0] if len(totals) == 1 else None
 
 
 # Where a number comes from. A row names one of these for every number it holds.

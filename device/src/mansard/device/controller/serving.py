@@ -160,10 +160,10 @@ class _ControllerServer:
 
     def _reply(self, number: int, answer: Callable[[], AnyAnswer]) -> None:
         try:
-            found = answer()
+            reply = answer()
         except MansardError as error:
-            found = ErrorAnswer(to_wire(error))
-        self._send(number, found)
+            reply = ErrorAnswer(to_wire(error))
+        self._send(number, reply)
 
     def _read(self) -> Iterator[NumberedAsk]:
         while (line := self._questions.next()) is not None:

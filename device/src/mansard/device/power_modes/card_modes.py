@@ -144,12 +144,12 @@ class CardModes:
             for key, table in tables.items()
             if not table.why_not
         ]
-        lacking = [f"{key}: {table.why_not}" for key, table in tables.items() if table.why_not]
+        reasons = [f"{key}: {table.why_not}" for key, table in tables.items() if table.why_not]
         right = setting_right() if ranges else ""
         return (
             *now,
             *([f"it takes {', '.join(ranges)}"] if ranges else []),
-            *([f"it cannot be set: {'; '.join(lacking)}"] if lacking else []),
+            *([f"it cannot be set: {'; '.join(reasons)}"] if reasons else []),
             *(
                 [f"setting it needs root: {right}; looking and measuring it as it is do not"]
                 * bool(right)

@@ -40,25 +40,27 @@ class JetsonModes(SettableModes):
         """
         mode = read_mode(self._root)
         try:
-            found = self._board.find(query(self._root).name)
+            named = self._board.find(query(self._root).name)
         except (DeviceError, InputError):
             return mode  # a board without nvpmodel, or a container without the tool
-        if mode.n_sms is not None or found is None or found.mode.n_sms is None:
+        if mode.n_sms is not None or named is None or named.mode.n_sms is None:
             return mode
         unknown = {name: why for name, why in mode.unknown.items() if name != "n_sms"}
-        return msgspec.structs.replace(mode, n_sms=found.mode.n_sms, unknown=unknown)
+        return msgspec.structs.replace(mode, n_sms=named.mode.n_sms, unknown=unknown)
 
     def available(self) -> tuple[PowerMode, ...]:
         """Every mode of nvpmodel, in the order of its configuration, as this board takes it."""
-        return tuple(as_taken(self._root, one.mode, self._clocks) for one in self._board.modes)
+        return tuple(
+            as_taken(self._root, board_mode.mode, self._clocks) for board_mode in self._board.modes
+        )
 
     def named(self, name: str) -> PowerMode:
         """``15W``, ``maxn``, ``MODE_30W`` or ``gpu612MHz_4c``; raises UsageError."""
         settings = parse_custom_name(name)
         if settings is not None:
             return self.custom(settings)
-        found = self._board.find(name)
-        if found is None:
+        board_mode = self._board.find(name)
+        if board_mode is None:
             names = ", ".join(dict.fromkeys(mode.name for mode in self.available())) or "none"
             why = self._board.why_refused(name)
             raise UsageError(
@@ -67,13 +69,13 @@ class JetsonModes(SettableModes):
                 else f"unknown power mode {name!r}{self._numbered(name)}",
                 fix=f"this board has {names}, or 'all' for every one",
             )
-        return as_taken(self._root, found.mode, self._clocks)
+        return as_taken(self._root, board_mode.mode, self._clocks)
 
     def _numbered(self, name: str) -> str:
         """That a number is nvpmodel's for a mode, which is known here by its name."""
         number = mode_number(name)
-        found = None if number is None else self._board.by_id(number)
-        return "" if found is None else f" (nvpmodel's number of {found.mode.name})"
+        mode = None if number is None else self._board.by_id(number)
+        return "" if mode is None else f" (nvpmodel's number of {mode.mode.name})"
 
     def read_choices(self) -> ModeChoices:
         """Cores and clocks as the kernel lists them, from the present mode on."""
@@ -95,26 +97,26 @@ class JetsonModes(SettableModes):
 
     def _clusters(self, clocks: Clocks, cpus: tuple[int, ...]) -> tuple[CoreGroup, ...]:
         """All clusters; one that is wholly off shows no table and is taken to be like the first."""
-        found = [CoreGroup(_ours(one.cpus, cpus), _table(one)) for one in clocks.cpu]
-        seen = {cpu for cluster in found for cpu in cluster.cpus}
+        clusters = [CoreGroup(_ours(domain.cpus, cpus), _table(domain)) for domain in clocks.cpu]
+        seen = {cpu for cluster in clusters for cpu in cluster.cpus}
         module = find_module(self._root)
         groups = [cluster.cpus for cluster in module.cpu_clusters] if module else []
-        like = found[0].table if found else ValueTable(why_not=_NO_TABLE)
+        like = clusters[0].table if clusters else ValueTable(why_not=_NO_TABLE)
         for group in (*groups, cpus):
             off = tuple(cpu for cpu in _ours(group, cpus) if cpu not in seen)
             if off:
-                found.append(CoreGroup(off, like))
+                clusters.append(CoreGroup(off, like))
                 seen.update(off)
-        kept = [cluster for cluster in found if cluster.cpus]
-        return tuple(sorted(kept, key=lambda cluster: cluster.cpus))
+        with_cpus = [cluster for cluster in clusters if cluster.cpus]
+        return tuple(sorted(with_cpus, key=lambda cluster: cluster.cpus))
 
     def _listed(self, domain: Domain | None, field: str, top_hz: float | None) -> ValueTable:
         """A clock's table; where the kernel has none, what the board's own modes set it to."""
         table = _table(domain)
         if domain is None or table.steps:
             return table
-        known = {getattr(mode, field) for mode in self._modes_or_none()} | {top_hz}
-        steps = tuple(sorted(hz for hz in known if hz))
+        settings_hz = {getattr(mode, field) for mode in self._modes_or_none()} | {top_hz}
+        steps = tuple(sorted(hz for hz in settings_hz if hz))
         return ValueTable(steps) if steps else table
 
     def _modes_or_none(self) -> tuple[PowerMode, ...]:

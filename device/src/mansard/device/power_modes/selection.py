@@ -226,8 +226,8 @@ def choose_modes(
     chosen = _distinct(_listed(text, modes))
     if pick is None or pick >= len(chosen):
         return chosen
-    kept = spread(_coordinates(chosen), pick, seed)
-    return tuple(chosen[index] for index in kept)
+    indices = spread(_coordinates(chosen), pick, seed)
+    return tuple(chosen[index] for index in indices)
 
 
 def names_grid(text: str | None) -> bool:
@@ -270,10 +270,10 @@ def _grid_modes(
     choices = modes.choices()
     grid = read_grid(path, choices) if content is None else parse_grid(content, path, choices)
     points = grid_points(grid, choices)
-    kept = list(range(len(points))) if pick is None else list(spread(points, pick, seed))
-    random.Random(seed).shuffle(kept)  # noqa: S311 - an order, not a secret
+    indices = list(range(len(points))) if pick is None else list(spread(points, pick, seed))
+    random.Random(seed).shuffle(indices)  # noqa: S311 - an order, not a secret
     keys = tuple(grid.axes)
-    return _distinct(modes.make(dict(zip(keys, points[index], strict=True))) for index in kept)
+    return _distinct(modes.make(dict(zip(keys, points[index], strict=True))) for index in indices)
 
 
 def _distinct(modes: Iterable[PowerMode]) -> tuple[PowerMode, ...]:

@@ -72,10 +72,10 @@ def open_gpu() -> OpenGpu:
     """The first visible GPU, opened once a process; raises DeviceError with the reason."""
     from mansard.microbench.cuda.cupy_runtime import CupyRuntime
 
-    found = probe_gpu()
-    if found.gpu is None:
-        raise DeviceError(found.reason, fix="'mansard doctor' says what is missing")
-    return OpenGpu(found.gpu, CupyRuntime(), listed_step_hz=read_gpu_step_hz())
+    probed = probe_gpu()
+    if probed.gpu is None:
+        raise DeviceError(probed.reason, fix="'mansard doctor' says what is missing")
+    return OpenGpu(probed.gpu, CupyRuntime(), listed_step_hz=read_gpu_step_hz())
 
 
 def sample_on_gpu(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None) -> Samples:
@@ -197,9 +197,9 @@ def limits_of(gpu: Gpu, machine: MachineIdentity | None, mode: PowerMode | None)
 def flop_per_cycle_limit(kernel: Kernel, case: Case, gpu: Gpu) -> int | None:
     """FLOP of one SM in a cycle that this kernel cannot exceed; None where it is not known."""
     if kernel.family == "tensor":
-        found = sm_flop_per_cycle(gpu.sm, case.precision, "tensor")
-        if found is not None or case.precision not in _ON_CUDA_CORES:
-            return found
+        limit = sm_flop_per_cycle(gpu.sm, case.precision, "tensor")
+        if limit is not None or case.precision not in _ON_CUDA_CORES:
+            return limit
     elif kernel.family != "fma":
         return None
     return sm_flop_per_cycle(gpu.sm, case.precision, "fma")
