@@ -23,6 +23,7 @@ import numpy.typing as npt
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Family, Gpu, MemoryKind, Operands, Scope
+from mansard.measuring.plan import PlannedTrial
 
 Backend = Literal["numba-cpu", "cupy", "cublas", "numba-cuda"]
 Stores = Literal["plain", "nontemporal"]
@@ -57,6 +58,41 @@ class Case:
     def dtype(self) -> np.dtype[Any]:
         """NumPy's type of one element."""
         return np.dtype(parse_precision(self.precision).numpy_name)
+
+
+class TrialSpec(PlannedTrial, frozen=True, kw_only=True):
+    """One trial to be made. The working set is over all threads, or the whole GPU."""
+
+    kernel: str
+    backend: str  # numba-cpu, cupy, numba-cuda or cublas
+    precision: str
+    working_set_bytes: int
+    fma_per_element: int | None
+    stores: Stores | None
+    operands: Operands = "chaotic"
+    scope: Scope = "core"
+    memory: MemoryKind = "host"
+
+    @property
+    def title(self) -> str:
+        """What is shown while the trial runs."""
+        chain = f" × {self.fma_per_element}" if self.fma_per_element is not None else ""
+        backend = "" if self.backend == "numba-cpu" else f" ({self.backend})"
+        size = f"{self.working_set_bytes // 1024} KiB"
+        return f"{self.kernel}{chain} {self.precision}{backend}, {size}"
+
+    def case(self, n_threads: int = 1) -> Case:
+        """What one of ``n_threads`` threads runs, its share of the working set; or a GPU, all."""
+        return Case(
+            kernel=self.kernel,
+            precision=self.precision,
+            working_set_bytes=self.working_set_bytes // n_threads,
+            fma_per_element=self.fma_per_element,
+            stores=self.stores,
+            operands=self.operands,
+            scope=self.scope,
+            memory=self.memory,
+        )
 
 
 def gpu_case(  # noqa: PLR0917 - the fields of a case that a GPU has

@@ -21,9 +21,8 @@ from mansard.microbench.cuda.sampling import (
     sample_on_gpu,
     sample_with,
 )
-from mansard.microbench.kernel import HOST, find_kernel, shape_of
-from mansard.microbench.plan import KernelPlan, TrialSpec
-from mansard.microbench.planning import probe
+from mansard.microbench.kernel import HOST, TrialSpec, find_kernel, shape_of
+from mansard.microbench.plan import KernelPlan, probe
 
 # The trial, its plan, and what meters it.
 Sampling: TypeAlias = Callable[[TrialSpec, KernelPlan, "EnergyMetering | None"], Samples]

@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterator
 from mansard.core.records import Conditions, PowerMode, Spread
 from mansard.core.text import listed
 from mansard.device.conditions.mode_settings import mode_lost
+from mansard.device.conditions.recording import Watch
 from mansard.device.conditions.sources import Sources, find_sources
 from mansard.device.conditions.telemetry import OtherWork, Telemetry
-from mansard.device.conditions.watch import Watch
 
 MOST_DRIFT = 0.01
 LOWEST_SHARE = 0.75

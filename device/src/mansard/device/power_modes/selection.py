@@ -237,12 +237,12 @@ def names_grid(text: str | None) -> bool:
 
 def _modes_of(text: str, root: Path, machine: MachineIdentity) -> MachineModes:
     if machine.kind == "jetson":
-        from mansard.device.power_modes.jetson_modes import JetsonModes
+        from mansard.device.power_modes.machine_modes import JetsonModes
 
         return JetsonModes(root, machine)
     # A machine with a card is one for the card, unless cores or clocks of the CPU are named.
     if machine.kind == "gpu" and not _CPU_TEXT.match(text):
-        from mansard.device.power_modes.card_modes import CardModes
+        from mansard.device.power_modes.machine_modes import CardModes
 
         return CardModes(root, machine)
     return CpuModes(root, machine)

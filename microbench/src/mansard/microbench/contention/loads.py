@@ -19,10 +19,10 @@ from mansard.core.records import MachineIdentity
 from mansard.measuring.raw_samples import RawSample, rejection
 from mansard.measuring.sampling import calibrate
 from mansard.microbench.cpu.source import CpuSource
-from mansard.microbench.cpu.trials import STREAM_PRECISION, stream_working_sets
+from mansard.microbench.cpu.trial_specs import STREAM_PRECISION, stream_working_sets
 from mansard.microbench.cuda.sampling import OpenGpu, check_answers
 from mansard.microbench.cuda.source import CudaSource
-from mansard.microbench.cuda.trials import memory_set
+from mansard.microbench.cuda.trial_specs import memory_set
 from mansard.microbench.kernel import Case, find_kernel, gpu_case
 
 _KERNEL = "fma"

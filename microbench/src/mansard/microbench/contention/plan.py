@@ -15,7 +15,7 @@ from mansard.core.text import cpu_list
 from mansard.device.system import parse_cpu_list
 from mansard.measuring.plan import PlannedTrial, RunPlan, cpus_of
 from mansard.measuring.protocol import Profile, find_protocol
-from mansard.microbench.planning import SEED, Probe
+from mansard.microbench.plan import SEED, Probe
 
 GPU = "gpu"
 # Of each profile: how many shares, blocks of a trial, and samples of each, alone and beside.

@@ -20,6 +20,7 @@ from mansard.core.hardware import MODULES, memory_bytes_per_s, sm_flop_per_cycle
 from mansard.core.records import ABOVE_LIMIT, Gpu, MachineIdentity, PowerMode
 from mansard.device.clocks.domains import read_gpu_step_hz
 from mansard.measuring.metering import UNMETERED, EnergyMetering
+from mansard.measuring.plan import RunPlan
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.raw_samples import RawSample
 from mansard.measuring.sampling import Samples, collect
@@ -32,8 +33,7 @@ from mansard.microbench.cuda.timing import (
     judge_clocks,
     off_clock_s,
 )
-from mansard.microbench.kernel import Case, Kernel, Launch, find_kernel
-from mansard.microbench.plan import KernelPlan, TrialSpec
+from mansard.microbench.kernel import Case, Kernel, Launch, TrialSpec, find_kernel
 
 _COMPUTE = frozenset({"fma", "tensor"})
 _CARD_STEP_HZ = 15e6  # of the clocks that NVML lists of cards since Volta
@@ -78,13 +78,13 @@ def open_gpu() -> OpenGpu:
     return OpenGpu(probed.gpu, CupyRuntime(), listed_step_hz=read_gpu_step_hz())
 
 
-def sample_on_gpu(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None) -> Samples:
+def sample_on_gpu(spec: TrialSpec, plan: RunPlan, metering: EnergyMetering | None) -> Samples:
     """Samples of the plan's trial on the GPU of this machine."""
     return sample_with(open_gpu(), spec, plan, metering)
 
 
 def sample_with(
-    opened: OpenGpu, spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None
+    opened: OpenGpu, spec: TrialSpec, plan: RunPlan, metering: EnergyMetering | None
 ) -> Samples:
     """Samples of the plan's trial on a GPU that is open.
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from mansard.containers.board_files import BoardFiles, board_files
 from mansard.containers.hosts import Host
+from mansard.containers.remote_files import BoardFiles, board_files
 from mansard.core.errors import DeviceError, MansardError
 from mansard.core.records import BoardSample
 from mansard.device.watching import BoardWatch, Wait, samples, sleep

@@ -24,11 +24,11 @@ from mansard.microbench.kernel import (
     FMA_PER_ELEMENT,
     Case,
     Kernel,
+    TrialSpec,
     cuda_kernels,
     gpu_case,
     shape_of,
 )
-from mansard.microbench.plan import TrialSpec
 
 BRIEF_CHAINS = (1, 16, 256)  # bound by memory, near the ridge, bound by compute
 PEAK_CHAIN = 256
