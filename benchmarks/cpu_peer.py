@@ -30,7 +30,7 @@ from mansard.measuring.raw_samples import rejection
 from mansard.measuring.sampling import calibrate, median_interval
 from mansard.microbench.cpu.launching import fill
 from mansard.microbench.cpu.source import CpuSource
-from mansard.microbench.cpu.trials import choose_stores
+from mansard.microbench.cpu.trial_specs import choose_stores
 from mansard.microbench.kernel import HOST, Case, find_kernel
 
 SOURCES = Path(__file__).parent / "cpu_peer"

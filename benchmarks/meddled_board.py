@@ -43,8 +43,8 @@ from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.sampling import Samples
-from mansard.microbench.plan import KernelPlan, TrialSpec
-from mansard.microbench.planning import Probe, probe
+from mansard.microbench.kernel import TrialSpec
+from mansard.microbench.plan import KernelPlan, Probe, probe
 from mansard.microbench.trial import kernel_kind, sample_on_cpu
 from mansard.simulator import create_board, running
 from mansard.sweeps.kernels import plan_kernels

@@ -34,9 +34,8 @@ from mansard.core.processes.line_channel import encode_line
 from mansard.core.records import Conditions, Trial
 from mansard.measuring.events import Done, Event, Idle, Progress, Row, Started
 from mansard.measuring.kind import Job, decode_job
-from mansard.microbench.kernel import HOST, find_kernel
-from mansard.microbench.plan import KernelPlan, TrialSpec
-from mansard.microbench.planning import probe
+from mansard.microbench.kernel import HOST, TrialSpec, find_kernel
+from mansard.microbench.plan import KernelPlan, probe
 
 SSH_S = 55.0  # until ssh ends that hears nothing: docs/use/fleet.md
 _N_BLOCKS, _N_IN_BLOCK = 10, 3

@@ -22,8 +22,8 @@ from mansard.measuring.events import Measurer
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.sampling import Samples
-from mansard.microbench.plan import KernelPlan, TrialSpec
-from mansard.microbench.planning import Probe, probe
+from mansard.microbench.kernel import TrialSpec
+from mansard.microbench.plan import KernelPlan, Probe, probe
 from mansard.microbench.trial import kernel_kind
 from mansard.simulator import snapshot
 from mansard.sweeps.kernels import plan_kernels

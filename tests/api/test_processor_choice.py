@@ -12,7 +12,7 @@ from mansard.core.errors import UsageError
 from mansard.core.records import Gpu, MachineIdentity, Processor
 from mansard.device.cards import SeenCards, see_cards
 from mansard.inference.engines.engine import EngineProbe
-from mansard.microbench.planning import Probe, probe
+from mansard.microbench.plan import Probe, probe
 from mansard.sweeps.networks import choose_provider, plan_networks
 from mansard.sweeps.preparation import NetworkSettings, Preparation
 from mansard.sweeps.reporter import SILENT

@@ -21,7 +21,7 @@ from mansard.core.records import Trial
 from mansard.device.controller import LocalController
 from mansard.device.controller.remote import remote_controller
 from mansard.device.identity import SIMULATED_MARK
-from mansard.microbench.planning import probe
+from mansard.microbench.plan import probe
 from mansard.simulator import create_board, running, snapshot
 from mansard.sweeps.kernels import plan_kernels
 from mansard.sweeps.modes import measure_modes

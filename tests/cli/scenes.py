@@ -35,7 +35,7 @@ from mansard.device.system import SYSTEM_ROOT
 from mansard.estimator.export import Exported
 from mansard.measuring.runner import run_plan
 from mansard.microbench.contention.plan import make_contention_plan
-from mansard.microbench.planning import probe
+from mansard.microbench.plan import probe
 from mansard.simulator import create_board
 from reproductions.pagoda.__main__ import pagoda_scores, print_points
 from reproductions.pagoda.page import pagoda_points

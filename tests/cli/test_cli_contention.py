@@ -18,7 +18,7 @@ from mansard.measuring.events import Done, Event, Row, started
 from mansard.measuring.kind import Job
 from mansard.measuring.runner import run_plan
 from mansard.microbench.contention.plan import make_contention_plan
-from mansard.microbench.planning import probe
+from mansard.microbench.plan import probe
 from tests.analytics.test_contention import point
 from tests.cli.in_process import mansard
 from tests.cli.test_cli_usage import assert_one_line

@@ -68,13 +68,17 @@ def image_tar(
     tags: Sequence[str] = (TAG,),
     config: bytes | None = None,
     manifests: int = 1,
+    n_uses: int = 1,
     extra: bytes = b"",
 ) -> bytes:
-    """The tar of an image, with ``extra`` entries before its manifest."""
+    """The tar of an image, with ``extra`` entries before its manifest.
+
+    The manifest lists the layers ``n_uses`` times.
+    """
     config = config_of(layers) if config is None else config
     names = [f"{number}/layer.tar" for number in range(len(layers))]
     files = [entry(name, layer) for name, layer in zip(names, layers, strict=True)]
-    manifest = {"Config": "config.json", "RepoTags": list(tags), "Layers": names}
+    manifest = {"Config": "config.json", "RepoTags": list(tags), "Layers": names * n_uses}
     files += [entry("config.json", config), extra]
     files.append(entry("manifest.json", json.dumps([manifest] * manifests).encode()))
     return b"".join(files) + END

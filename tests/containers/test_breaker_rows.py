@@ -21,8 +21,7 @@ from mansard.measuring.events import Event, event_decoder
 from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
-from mansard.microbench.plan import KernelPlan
-from mansard.microbench.planning import make_plan
+from mansard.microbench.plan import KernelPlan, make_plan
 
 Lines = list[dict[str, Any]]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mansard.containers.images.fitting import choose_image, why_not
 from mansard.containers.images.table import read_table, version_key
 from mansard.core.errors import ContainerError, UsageError
-from mansard.core.hardware.jetpack import _JETPACKS
+from mansard.core.hardware.module import _JETPACKS
 from mansard.core.records import Board, MachineIdentity
 
 TABLE = read_table()

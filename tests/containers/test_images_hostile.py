@@ -74,6 +74,8 @@ def sparse_of_gnu() -> bytes:
     return bytes(block)
 
 
+ZEROS = [bytes([number]) + bytes(8 * MIB) for number in range(10)]
+SPARSE = pax({"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "x"})
 OTHERS = {
     "another's name": (image_tar(tags=["docker.io/library/python:3.12"]), "not mansard/cpu:"),
     "two names": (image_tar(tags=[TAG, "docker.io/library/python:3.12"]), "with 2 names"),
@@ -130,6 +132,30 @@ OTHERS = {
     "zeros in a compressed layer": (
         image_tar(extra=entry("l", gzip.compress(bytes(100 * MIB), 1))),
         "bytes once unpacked",
+    ),
+    "zeros in many small layers": (
+        image_tar([gzip.compress(zeros) for zeros in ZEROS], config=config_of(ZEROS)),
+        "bytes once unpacked",
+    ),
+    "one layer many times": (
+        image_tar([gzip.compress(ZEROS[0])], config=config_of(ZEROS[:1] * 10), n_uses=10),
+        "bytes once unpacked",
+    ),
+    "a configuration that engines read as another": (
+        image_tar(config=config_of([LAYER])[:-1] + b', "Architecture": "arm64"}'),
+        "a key twice",
+    ),
+    "labels that engines read as others": (
+        image_tar(config=config_of([LAYER]).replace(b'"Labels"', b'"labels": {}, "Labels"')),
+        "a key twice",
+    ),
+    "a sparse file whose map goes on": (
+        image_tar(extra=SPARSE + entry("x", b"9000000\n" + b"0\n" * MIB)),
+        "more than 1 MiB",
+    ),
+    "a chain of headers": (
+        image_tar(extra=pax({"comment": "x" * (MIB // 2)}, tarfile.XGLTYPE) * 3 + entry("x")),
+        "more than 1 MiB",
     ),
     "a layer that is also a gzip": (
         image_tar([gzip.compress(b"\x1f") + gzip.compress(entry("\x1f\udc8b\x08")[1:] + END)]),

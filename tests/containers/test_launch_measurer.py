@@ -21,8 +21,7 @@ from mansard.device.identity import identify
 from mansard.measuring.events import Done
 from mansard.measuring.kind import Job
 from mansard.measuring.runner import run_plan
-from mansard.microbench.plan import KernelPlan
-from mansard.microbench.planning import make_plan
+from mansard.microbench.plan import KernelPlan, make_plan
 from tests.cli.bench_process import Start
 from tests.containers.launching import launch
 from tests.containers.throwaway import REPOSITORY, Daemon

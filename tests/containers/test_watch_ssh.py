@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from mansard import api
-from mansard.containers.board_files import board_files, own_path
-from mansard.containers.board_looks import look_at_boards
+from mansard.containers.board_watch import look_at_boards
 from mansard.containers.hosts import Host
+from mansard.containers.remote_files import board_files, own_path
 from mansard.core.errors import ContainerError, DeviceError, MansardError
 from mansard.core.records import BoardSample
 from mansard.device.watching import BoardWatch

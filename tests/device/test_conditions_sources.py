@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.device.conditions import Watch, disturbances, find_sources
+from mansard.device.conditions.recording import temperature_slope
 from mansard.device.conditions.sources import ConditionsReading, count_increase, count_rises
 from mansard.device.conditions.surroundings import parse_clients
-from mansard.device.conditions.watch import temperature_slope
 from tests.device.conditions_machine import CPUS, create_board, mode, put
 
 LONG_S = 3600.0

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mansard.core.errors import InputError, UsageError
 from mansard.core.records import MachineIdentity
 from mansard.device.identity import identify
-from mansard.device.power_modes.elsewhere import modes_elsewhere, names_another
+from mansard.device.power_modes.published_modes import modes_elsewhere, names_another
 
 PC = replace(identify(), kind="cpu", name="AMD EPYC 7B13", accelerators=(), board=None)
 AGX = "Jetson AGX Orin 64GB (published)"

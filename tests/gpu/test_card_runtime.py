@@ -21,7 +21,7 @@ from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.source import CudaSource, allocate
 from mansard.microbench.cuda.timing import take_anchor
 from mansard.microbench.kernel import Case, find_kernel, gpu_case
-from mansard.microbench.planning import make_plan
+from mansard.microbench.plan import make_plan
 from tools.card_check.opening import Card
 
 pytestmark = pytest.mark.gpu

@@ -20,8 +20,8 @@ from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.runner import run_plan
 from mansard.measuring.sampling import Samples
-from mansard.microbench.plan import KernelPlan, TrialSpec
-from mansard.microbench.planning import make_plan
+from mansard.microbench.kernel import TrialSpec
+from mansard.microbench.plan import KernelPlan, make_plan
 from mansard.microbench.trial import kernel_kind
 from mansard.simulator import create_board, running
 from tests.measuring.test_runner import stub_sampling

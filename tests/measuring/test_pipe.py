@@ -30,8 +30,7 @@ from mansard.measuring.kind import Job, encode_job, find_kind
 from mansard.measuring.manifest import ContainerImage
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
-from mansard.microbench.plan import KernelPlan
-from mansard.microbench.planning import Probe, make_plan
+from mansard.microbench.plan import KernelPlan, Probe, make_plan
 from tests.containers.throwaway import REPOSITORY
 from tests.measuring.test_runner import short_plan
 

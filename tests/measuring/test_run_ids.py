@@ -18,8 +18,7 @@ from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import missing_trials, run_plan
 from mansard.microbench.cuda.software_gpu import GPU
 from mansard.microbench.kernel import cpu_kernels, cuda_kernels
-from mansard.microbench.plan import KernelPlan
-from mansard.microbench.planning import Probe, make_plan
+from mansard.microbench.plan import KernelPlan, Probe, make_plan
 from mansard.microbench.trial import kernel_kind
 from tests.measuring.test_runner import stub_sampling
 from tests.microbench.test_plan import machine

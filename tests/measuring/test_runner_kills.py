@@ -26,8 +26,8 @@ from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import run_plan
 from mansard.measuring.sampling import Samples
-from mansard.microbench.plan import KernelPlan, TrialSpec
-from mansard.microbench.planning import make_plan
+from mansard.microbench.kernel import TrialSpec
+from mansard.microbench.plan import KernelPlan, make_plan
 from mansard.microbench.trial import kernel_kind
 
 N_KILLS, N_TRIALS = 300, 30

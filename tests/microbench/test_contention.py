@@ -38,7 +38,7 @@ from mansard.microbench.contention.plan import (
 from mansard.microbench.contention.trial import CONTENTION, measure_point, opened_loads
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.software_gpu import GPU, Physics, SoftwareGpu
-from mansard.microbench.planning import Probe, cpu_versions
+from mansard.microbench.plan import Probe, cpu_versions
 from tests.waiting import is_overloaded
 
 NO_GPU = Probe(versions=cpu_versions(), gpu=None, unknown={"gpu": "none here"})

@@ -30,7 +30,7 @@ from mansard.microbench.cuda.timing import (
     describe_drift,
     judge_clocks,
 )
-from mansard.microbench.cuda.trials import latency_sets
+from mansard.microbench.cuda.trial_specs import latency_sets
 from mansard.microbench.kernel import Case, find_kernel, gpu_case
 from tests.microbench.test_plan import machine
 

@@ -11,8 +11,7 @@ from mansard.measuring.metering import EnergyMetering
 from mansard.microbench.cuda.sampling import OpenGpu, sample_with
 from mansard.microbench.cuda.software_gpu import GPU, SoftwareGpu
 from mansard.microbench.kernel import find_kernel
-from mansard.microbench.plan import KernelPlan
-from mansard.microbench.planning import Probe, make_plan
+from mansard.microbench.plan import KernelPlan, Probe, make_plan
 from tests.microbench.gpu_meter import IDLE_W, KERNEL_W, software_meters
 from tests.microbench.test_plan import machine
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mansard.microbench.cuda.probe import probe_gpu
-from mansard.microbench.cuda.trials import choose_trials
+from mansard.microbench.cuda.trial_specs import choose_trials
 from tests.microbench.cupy_process import opened, run_python
 from tests.microbench.test_gpu_probe import Library
 

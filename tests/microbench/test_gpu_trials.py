@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from mansard.core.caches import dram_low_bytes, gpu_level_windows, scope_of
 from mansard.core.records import Gpu
-from mansard.microbench.cuda import trials
+from mansard.microbench.cuda import trial_specs as trials
 from mansard.microbench.cuda.kernels.gemm import matrix_bytes
 from mansard.microbench.cuda.software_gpu import GPU, MIB
-from mansard.microbench.cuda.trials import choose_trials, gpu_trials
+from mansard.microbench.cuda.trial_specs import choose_trials, gpu_trials
 from mansard.microbench.kernel import find_kernel, gpu_case, shape_of
 
 KIB = 1024

@@ -25,7 +25,7 @@ from mansard.microbench.cpu.emit import (
 )
 from mansard.microbench.cpu.kernels import fma, streams
 from mansard.microbench.cpu.launching import allocate
-from mansard.microbench.cpu.trials import choose_stores
+from mansard.microbench.cpu.trial_specs import choose_stores
 from mansard.microbench.kernel import HOST, Case, cpu_kernels, find_kernel
 
 KIB = 1024

@@ -27,8 +27,8 @@ from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
 from mansard.microbench.cuda.sampling import OpenGpu, sample_with
 from mansard.microbench.cuda.software_gpu import GPU, SoftwareGpu
-from mansard.microbench.plan import KernelPlan, TrialSpec
-from mansard.microbench.planning import Probe, make_plan, probe
+from mansard.microbench.kernel import TrialSpec
+from mansard.microbench.plan import KernelPlan, Probe, make_plan, probe
 from mansard.microbench.trial import KERNELS, make_trial
 
 CPU_FILE = '''

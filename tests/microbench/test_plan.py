@@ -13,9 +13,8 @@ from mansard.core.errors import SchemaError, UsageError
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Cache, CpuCluster, MachineIdentity
 from mansard.core.storage.documents import read_document, write_document
-from mansard.microbench.cpu.trials import cache_capacity_bytes, stream_working_sets
-from mansard.microbench.plan import KernelPlan
-from mansard.microbench.planning import make_plan
+from mansard.microbench.cpu.trial_specs import cache_capacity_bytes, stream_working_sets
+from mansard.microbench.plan import KernelPlan, make_plan
 
 KIB, MIB = 1024, 1024**2
 

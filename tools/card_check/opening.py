@@ -9,8 +9,7 @@ from mansard.core.records import Gpu, Trial
 from mansard.device.meters.meter import Meters
 from mansard.measuring.kind import MeasurementKind
 from mansard.microbench.cuda.sampling import OpenGpu
-from mansard.microbench.plan import KernelPlan
-from mansard.microbench.planning import Probe, cuda_versions
+from mansard.microbench.plan import KernelPlan, Probe, cuda_versions
 from mansard.microbench.trial import KERNELS, kernel_kind
 from tools.card_check import Software
 

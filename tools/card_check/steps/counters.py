@@ -19,7 +19,7 @@ from mansard.core.hardware import sm_flop_per_cycle
 from mansard.core.processes.programs import run_program
 from mansard.inference.counters.ncu import command_line, find_ncu, listed_metrics, refusal_of
 from mansard.inference.counters.profiled import counted
-from mansard.microbench.cuda import trials
+from mansard.microbench.cuda import trial_specs as trials
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.kernel import Backend, Case, find_kernel, gpu_case
 from tools.card_check import Software

@@ -15,9 +15,9 @@ from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import run_plan
-from mansard.microbench.cuda.trials import gpu_trials
-from mansard.microbench.plan import KernelPlan, TrialSpec
-from mansard.microbench.planning import make_plan
+from mansard.microbench.cuda.trial_specs import gpu_trials
+from mansard.microbench.kernel import TrialSpec
+from mansard.microbench.plan import KernelPlan, make_plan
 from tools.card_check.opening import Card
 from tools.card_check.words import words_of
 from tools.card_check.workfolder import WorkFolder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mansard.measuring.sampling import calibrate
 from mansard.microbench.cuda.source import CudaSource
-from mansard.microbench.cuda.trials import PEAK_CHAIN, chain_set
+from mansard.microbench.cuda.trial_specs import PEAK_CHAIN, chain_set
 from mansard.microbench.kernel import find_kernel, gpu_case
 from tools.card_check.opening import Card
 

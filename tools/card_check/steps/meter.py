@@ -14,7 +14,7 @@ from mansard.device.meters.readings import find_steps
 from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.sampling import calibrate
-from mansard.microbench.cuda import trials
+from mansard.microbench.cuda import trial_specs as trials
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.kernel import find_kernel, gpu_case
 from tools.card_check.energy import joules_of

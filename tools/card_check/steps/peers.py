@@ -12,7 +12,7 @@ from typing import Any
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.hardware import sm_flop_per_cycle
 from mansard.measuring.sampling import calibrate, median_interval
-from mansard.microbench.cuda import trials
+from mansard.microbench.cuda import trial_specs as trials
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.kernel import Backend, Case, find_kernel, gpu_case
 from tools.card_check.opening import Card

@@ -263,7 +263,7 @@ def measure_kernels(
     from mansard.device.identity import identify
     from mansard.measuring.runner import run_plan
     from mansard.microbench.kernel import with_kernels
-    from mansard.microbench.planning import make_plan
+    from mansard.microbench.plan import make_plan
 
     names = {kernel.name for kernel in kernels}
     with with_kernels(kernels):

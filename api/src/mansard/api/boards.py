@@ -17,7 +17,6 @@ from mansard.device.holding.restoring import restore as restore_machine
 from mansard.device.identity import find_module, identify, is_jetson
 from mansard.device.nvpmodel.config import CONFIG_PATH
 from mansard.device.power_modes.custom_modes import is_settings, split_names
-from mansard.device.power_modes.elsewhere import is_another, modes_elsewhere, names_another
 from mansard.device.power_modes.listing import (
     Listing,
     find_highest,
@@ -25,6 +24,7 @@ from mansard.device.power_modes.listing import (
     list_config,
     resolve,
 )
+from mansard.device.power_modes.published_modes import is_another, modes_elsewhere, names_another
 from mansard.device.power_modes.selection import (
     available_modes,
     choose_modes,

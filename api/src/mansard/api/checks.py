@@ -34,7 +34,7 @@ from mansard.device.topology import cpu_quota
 from mansard.device.totals import total_power
 from mansard.microbench.cpu.selfcheck import check_kernels
 from mansard.microbench.cuda.probe import GpuProbe, probe_gpu
-from mansard.microbench.cuda.trials import choose_trials
+from mansard.microbench.cuda.trial_specs import choose_trials
 
 if TYPE_CHECKING:
     from mansard.inference.engines.engine import EngineProbe

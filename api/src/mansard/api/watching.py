@@ -388,7 +388,7 @@ def watch(
     """
     check_interval(interval_s)
     if hosts:
-        from mansard.containers.board_looks import look_at_boards
+        from mansard.containers.board_watch import look_at_boards
         from mansard.containers.hosts import read_hosts
 
         if board is not None:

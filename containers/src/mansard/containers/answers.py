@@ -181,10 +181,10 @@ def _client_class() -> Any:
             if request.headers.get("Connection") == "keep-alive" and not is_build:
                 request.headers["Connection"] = "close"
             settings["timeout"] = settings.get("timeout") or TIMEOUT_S  # the SDK may give none
-            adapter, kept = self.get_adapter(request.url), ("verify", "proxies", "cert")
+            adapter, options = self.get_adapter(request.url), ("verify", "proxies", "cert")
             _count_answers(
                 adapter.get_connection_with_tls_context(
-                    request, **{name: settings.get(name) for name in kept}
+                    request, **{name: settings.get(name) for name in options}
                 )
             )
             response = super().send(request, stream=True, **settings)
@@ -257,12 +257,12 @@ def messages(response: Any) -> Iterator[dict[str, Any]]:
     for piece in itertools.chain(response.iter_content(_LINE_PIECE), [b"\n"]):
         for line in filter(bytes.strip, lines.feed(piece)):
             try:
-                found = json.loads(line)
+                message = json.loads(line)
             except DECODE_ERRORS as error:
                 shown = printable(line[:100].decode("utf-8", "replace"))
                 raise ContainerError(
                     f"the container engine answers with a line that is not JSON: {shown}",
                     fix=START_ENGINE,
                 ) from error
-            if isinstance(found, dict):
-                yield found
+            if isinstance(message, dict):
+                yield message

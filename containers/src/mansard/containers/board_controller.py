@@ -180,19 +180,19 @@ def _user(engine: ContainerEngine, root: PurePosixPath) -> User:
     if engine.facts.is_rootless:
         return User(uid=0, gid=0, why="a rootless engine's root is the caller, outside")
     if engine.facts.is_local and Path(root).exists():
-        found = Path(root).stat()
-        return User(uid=found.st_uid, gid=found.st_gid, why="the owner of the simulated board")
+        owner = Path(root).stat()
+        return User(uid=owner.st_uid, gid=owner.st_gid, why="the owner of the simulated board")
     return User(uid=os.geteuid(), gid=os.getegid(), why="the caller")
 
 
 def _end_leftovers(engine: ContainerEngine) -> None:
     """Wait for controllers whose callers are gone: they are putting the board back."""
     with explained(engine.address):
-        found = {
-            str(one["Id"]): str((one.get("Labels") or {}).get(CONTROLLER_LABEL, ""))
-            for one in engine.client.api.containers(filters={"label": CONTROLLER_LABEL})
+        owners = {
+            str(container["Id"]): str((container.get("Labels") or {}).get(CONTROLLER_LABEL, ""))
+            for container in engine.client.api.containers(filters={"label": CONTROLLER_LABEL})
         }
-    for ident, owner in found.items():
+    for ident, owner in owners.items():
         if is_gone(owner):
             with contextlib.suppress(MansardError), explained(engine.address):  # it has ended
                 engine.client.api.stop(ident, timeout=END_S)

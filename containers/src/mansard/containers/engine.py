@@ -106,8 +106,12 @@ def addresses(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Where an engine may listen, in the order it is asked."""
     if named := environment.get("DOCKER_HOST"):
         return (named,)
-    own = environment.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
-    places = [f"{own}/docker.sock", f"{own}/podman/podman.sock", "/run/podman/podman.sock"]
+    user_folder = environment.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
+    places = [
+        f"{user_folder}/docker.sock",
+        f"{user_folder}/podman/podman.sock",
+        "/run/podman/podman.sock",
+    ]
     there = [f"unix://{place}" for place in places if Path(place).exists()]
     # Docker's usual one is asked, and named in the error, even where there is nothing.
     return ("unix:///var/run/docker.sock", *there)
@@ -206,8 +210,8 @@ def read_facts(version: object, info: object) -> EngineFacts:
     Raises ValueError for an answer of another kind.
     """
     its, about = msgspec.convert(version, _Version), msgspec.convert(info, _Info)
-    is_podman = any("podman" in str(each.get("Name")).lower() for each in its.components or ())
-    kernel, found = about.kernel_version or "", about.discovered_devices
+    is_podman = any("podman" in str(record.get("Name")).lower() for record in its.components or ())
+    kernel, devices = about.kernel_version or "", about.discovered_devices
     architecture = about.architecture or its.arch or ""
     here = os.uname()
     return EngineFacts(
@@ -219,8 +223,8 @@ def read_facts(version: object, info: object) -> EngineFacts:
         runtimes=tuple(sorted(about.runtimes or ())),
         cdi_folders=tuple(about.cdi_folders or ()),
         cdi_devices=None
-        if found is None
-        else tuple(str(each.get("ID")) for each in found if each.get("Source") == "cdi"),
+        if devices is None
+        else tuple(str(record.get("ID")) for record in devices if record.get("Source") == "cdi"),
         is_rootless="name=rootless" in (about.security_options or ()) or about.rootless is True,
         cgroup_version=str(about.cgroup_version) if about.cgroup_version else None,
         storage=about.driver or "",
@@ -300,8 +304,8 @@ def _choose(facts: EngineFacts, gpu: GpuKind) -> tuple[AccessKind, str]:
 
 def _check_described(facts: EngineFacts) -> None:
     """Engines that list what they found must have found a GPU; older ones do not list it."""
-    found = facts.cdi_devices
-    if found is not None and not any(name.startswith(f"{CDI_VENDOR}=") for name in found):
+    devices = facts.cdi_devices
+    if devices is not None and not any(name.startswith(f"{CDI_VENDOR}=") for name in devices):
         raise ContainerError(
             f"the engine has CDI on, but found no {CDI_VENDOR} in {', '.join(facts.cdi_folders)}",
             fix=SPECIFICATION,

@@ -180,9 +180,9 @@ def message_of(error: BaseException) -> str:
 
 @contextmanager
 def explained(
-    where: str, told: Callable[[Exception, str], MansardError] = explain
+    where: str, make_error: Callable[[Exception, str], MansardError] = explain
 ) -> Iterator[None]:
-    """Errors of the engine, and of reading its answers, are raised as what ``told`` returns.
+    """Errors of the engine, and of reading its answers, are raised as what ``make_error`` returns.
 
     Any other error inside would be taken for one of these.
     """
@@ -193,7 +193,7 @@ def explained(
     except Exception as error:
         if isinstance(error.__cause__, MansardError):  # the SDK wraps those of its first request
             raise error.__cause__ from error
-        raise told(error, where) from error
+        raise make_error(error, where) from error
 
 
 def short(said: str) -> str:
@@ -266,18 +266,18 @@ def explain_build(
     error: BaseException | str, where: str, said: Sequence[str] = (), *, done: str = "built"
 ) -> MansardError:
     """``error`` of what was to be ``done`` with ``where``, after the lines it had ``said``."""
-    own = masked(error) if isinstance(error, str) else message_of(error)
+    message = masked(error) if isinstance(error, str) else message_of(error)
     # The lines that name a fault, the last one first. The remedies are in the order of causes:
     # without a network pip also says that it found no library.
     culprits = [line.strip() for line in reversed(said) if _CULPRIT.search(line)]
     for remedy in BUILD_REMEDIES:
-        for text in (*culprits, own):
+        for text in (*culprits, message):
             if re.search(remedy.words, text, re.IGNORECASE):
                 return remedy.kind(f"{remedy.what}: {short(text)}", where=where, fix=remedy.fix)
     if not isinstance(error, str):
         return explain(error, where)
     return ContainerError(
-        f"the image could not be {done}: {short(culprits[0] if culprits else own)}",
+        f"the image could not be {done}: {short(culprits[0] if culprits else message)}",
         where=where,
         fix="look at the engine's log ('journalctl -u docker')",
     )

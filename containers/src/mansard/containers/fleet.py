@@ -143,8 +143,8 @@ class Fleet(msgspec.Struct, Generic[Result], frozen=True):
             return
         n_boards = len(self.results) + len(self.errors)
         if n_boards == 1:
-            raise _told_by_name(*next(iter(self.errors.items())))
-        reasons = "; ".join(str(_told_by_name(*each)) for each in self.errors.items())
+            raise _with_board_name(*next(iter(self.errors.items())))
+        reasons = "; ".join(str(_with_board_name(*failure)) for failure in self.errors.items())
         others = f"the others are {done}; " if self.results else ""
         raise DeviceError(
             f"{len(self.errors)} of {n_boards} boards failed: {reasons}",
@@ -152,7 +152,7 @@ class Fleet(msgspec.Struct, Generic[Result], frozen=True):
         )
 
 
-def _told_by_name(name: str, error: MansardError) -> MansardError:
+def _with_board_name(name: str, error: MansardError) -> MansardError:
     """``error`` with its board's name, which a controller's errors have already."""
     where = error.where or ""
     if where.startswith(name):

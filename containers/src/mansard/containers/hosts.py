@@ -87,7 +87,7 @@ def on_board(error: _Told, host: Host) -> _Told:
     if host.ssh is None or error.fix is None:
         return error
     fix = _WITHOUT_CONTAINER.sub("", error.fix)
-    fix = _BOARD_COMMAND.sub(lambda found: f"'{_over_ssh(found[1], host)}'", fix)
+    fix = _BOARD_COMMAND.sub(lambda command: f"'{_over_ssh(command[1], host)}'", fix)
     fix = fix.replace("'mansard restore'", f"'mansard restore --host {host.name}'")
     fix = fix.replace(_BUILD, "run the same command without OFFLINE=1: it builds the image there")
     return type(error)(error.what, where=error.where, fix=fix)
@@ -150,7 +150,7 @@ def _check_distinct(hosts: Sequence[Host]) -> None:
     for host in hosts:
         place = (host.ssh, host.port, host.socket, host.root)
         other = seen.setdefault(place, host)
-        if other is not host or [one.name for one in hosts].count(host.name) > 1:
+        if other is not host or [named.name for named in hosts].count(host.name) > 1:
             both = host.name if other.name == host.name else f"{other.name} and {host.name}"
             raise UsageError(f"{both}: the same board twice", fix="name each board once")
 

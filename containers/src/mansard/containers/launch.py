@@ -65,8 +65,8 @@ def remove_leftovers(engine: ContainerEngine) -> tuple[str, ...]:
     removed = []
     with explained(engine.address):
         # Not the SDK's list of objects: it asks for each, and fails if one ends meanwhile.
-        found = engine.client.api.containers(all=True, filters={"label": OWNER_LABEL})
-        for container in found:
+        containers = engine.client.api.containers(all=True, filters={"label": OWNER_LABEL})
+        for container in containers:
             if not is_gone(str((container.get("Labels") or {}).get(OWNER_LABEL, ""))):
                 continue
             try:
@@ -376,7 +376,10 @@ def stop_containers(address: str) -> None:
     label = f"{OWNER_LABEL}={this_process()}"
     with connect(address) as engine:
         with explained(address):
-            found = [one["Id"] for one in engine.client.api.containers(filters={"label": label})]
-        for ident in found:
+            idents = [
+                container["Id"]
+                for container in engine.client.api.containers(filters={"label": label})
+            ]
+        for ident in idents:
             with suppress(MansardError), explained(address):  # it has ended meanwhile
                 engine.client.api.stop(ident, timeout=STOP_S)

@@ -26,7 +26,7 @@ from mansard.inference.engines.engine import EngineProbe
 from mansard.inference.plan import BUILDING_S
 from mansard.measuring.events import SILENCE_S, Aborted, Done, Event, Lengthy, event_decoder
 from mansard.measuring.kind import Job, encode_job, find_kind
-from mansard.microbench.planning import Probe
+from mansard.microbench.plan import Probe
 
 # Six signs of life in a row are missed: the engine, or the way to it, is gone.
 _HEARTBEAT = ("--heartbeat", str(6 * HEARTBEAT_S))

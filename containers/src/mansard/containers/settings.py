@@ -86,8 +86,8 @@ def _who_can_read(path: Path, caller: User) -> User:
     why = f"{path} is not for others"
     if can_read(path, caller.uid, caller.gid):
         return msgspec.structs.replace(caller, why=why)
-    found = path.stat()
-    return User(uid=found.st_uid, gid=found.st_gid, why=why)
+    status = path.stat()
+    return User(uid=status.st_uid, gid=status.st_gid, why=why)
 
 
 def _who_called(environment: Mapping[str, str]) -> User:
@@ -104,17 +104,17 @@ def can_read(path: Path, uid: int, gid: int) -> bool:
     is not in the way.
     """
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return True
     except OSError:
         return False
-    want = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(found.st_mode) else 0)
-    if found.st_uid == uid:
-        return (found.st_mode >> 6) & want == want
-    if found.st_gid == gid:
-        return (found.st_mode >> 3) & want == want
-    return found.st_mode & want == want
+    want = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(status.st_mode) else 0)
+    if status.st_uid == uid:
+        return (status.st_mode >> 6) & want == want
+    if status.st_gid == gid:
+        return (status.st_mode >> 3) & want == want
+    return status.st_mode & want == want
 
 
 def device_groups(root: Path = Path("/")) -> tuple[int, ...]:
@@ -126,19 +126,19 @@ def device_groups(root: Path = Path("/")) -> tuple[int, ...]:
     groups = set()
     for path in find_devices(root):
         try:
-            found = path.stat()
+            status = path.stat()
         except OSError:
             continue
-        is_closed = not found.st_mode & stat.S_IROTH
-        if is_closed and found.st_mode & stat.S_IRGRP and found.st_gid != 0:
-            groups.add(found.st_gid)
+        is_closed = not status.st_mode & stat.S_IROTH
+        if is_closed and status.st_mode & stat.S_IRGRP and status.st_gid != 0:
+            groups.add(status.st_gid)
     return tuple(sorted(groups))
 
 
 def find_devices(root: Path = Path("/")) -> tuple[Path, ...]:
     """The device files of NVIDIA GPUs, of Jetsons and of cards."""
-    found = (path for pattern in _DEVICES for path in glob(root / "dev", pattern))
-    return tuple(path for path in found if not path.is_dir())
+    paths = (path for pattern in _DEVICES for path in glob(root / "dev", pattern))
+    return tuple(path for path in paths if not path.is_dir())
 
 
 BOARD = PurePosixPath("/board")  # where a simulated board's files lie in the container

@@ -154,15 +154,15 @@ class Attached:
         # Not select(): it takes no descriptor from 1024 on, which fifty boards come to.
         poll = select.poll()
         poll.register(self._connection, select.POLLIN | (select.POLLOUT if self._unsent else 0))
-        found = dict(poll.poll(math.ceil(1000 * timeout_s))).get(self._connection.fileno(), 0)
-        if found & select.POLLOUT:
+        events = dict(poll.poll(math.ceil(1000 * timeout_s))).get(self._connection.fileno(), 0)
+        if events & select.POLLOUT:
             try:
                 self._unsent = self._unsent[self._connection.send(self._unsent) :]
             except BlockingIOError:
                 pass
             except OSError:
                 self._unsent = memoryview(b"")  # it reads no more; its outputs tell why
-        return bool(found & ~select.POLLOUT)  # also where it has ended
+        return bool(events & ~select.POLLOUT)  # also where it has ended
 
 
 def attach(client: Any, container: str) -> Attached:

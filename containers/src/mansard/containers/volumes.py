@@ -79,12 +79,12 @@ class FilesVolume:
         StorageError, also where the engine's disk is full, InputError for a file that changes
         meanwhile, and ContainerError.
         """
-        found = {name: self._look_at(name, path) for name, path in _files_below(folder).items()}
+        files = {name: self._look_at(name, path) for name, path in _files_below(folder).items()}
         name = self._make()
-        lacking = [one for one in found.values() if self._there.get(one.name) != one.content]
+        lacking = [file for file in files.values() if self._there.get(file.name) != file.content]
         if not lacking:
             return name
-        n_all = sum(one.n_bytes for one in lacking)
+        n_all = sum(file.n_bytes for file in lacking)
         check_disk(self._engine, n_all, f"a copy of {folder}")
         n_done = 0
 
@@ -95,10 +95,10 @@ class FilesVolume:
                 on_sent(n_done, n_all)
 
         with filler(self._engine, image, name) as ident:
-            for one in lacking:
-                self._there.pop(one.name, None)  # of one that is cut off it holds a part
-                self._send(ident, one, count)
-                self._there[one.name] = one.content
+            for file in lacking:
+                self._there.pop(file.name, None)  # of one that is cut off it holds a part
+                self._send(ident, file, count)
+                self._there[file.name] = file.content
         return name
 
     def remove(self) -> None:
@@ -132,8 +132,8 @@ class FilesVolume:
                 seen = self._seen[path] = (n_bytes, changed_ns, sha256_of(path))
         return _Local(name=name, path=path, n_bytes=n_bytes, changed_ns=changed_ns, content=seen[2])
 
-    def _send(self, ident: str, one: _Local, count: Callable[[int], None]) -> None:
-        put_archive(self._engine, ident, _tar_of(one, count))
+    def _send(self, ident: str, file: _Local, count: Callable[[int], None]) -> None:
+        put_archive(self._engine, ident, _tar_of(file, count))
 
 
 def put_archive(engine: ContainerEngine, ident: str, content: Any) -> None:
@@ -177,8 +177,8 @@ def _files_below(folder: Path) -> Mapping[str, Path]:
     with storage_errors(folder):
         if not folder.is_dir():
             raise InputError("is no folder with files to measure with", where=str(folder))
-        found = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path for path in found}
+        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path for path in paths}
 
 
 @contextmanager
@@ -197,36 +197,36 @@ def filler(engine: ContainerEngine, image: str, volume: str) -> Iterator[str]:
         remove(engine, ident)
 
 
-def _tar_of(one: _Local, count: Callable[[int], None]) -> Iterator[bytes]:
+def _tar_of(file: _Local, count: Callable[[int], None]) -> Iterator[bytes]:
     """A tar of one file and the folders above it, piece by piece: of root's, for all to read.
 
     Raises StorageError, InputError where the file is not what it was when it was looked at.
     """
-    for folder in reversed(Path(one.name).parents[:-1]):
+    for folder in reversed(Path(file.name).parents[:-1]):
         entry = tarfile.TarInfo(folder.as_posix())
         entry.type, entry.mode = tarfile.DIRTYPE, 0o755
         yield entry.tobuf(tarfile.PAX_FORMAT)
-    entry = tarfile.TarInfo(one.name)
-    entry.size, entry.mode = one.n_bytes, 0o644
+    entry = tarfile.TarInfo(file.name)
+    entry.size, entry.mode = file.n_bytes, 0o644
     yield entry.tobuf(tarfile.PAX_FORMAT)
-    for piece in _pieces(one):
+    for piece in _pieces(file):
         yield piece
         count(len(piece))
-    yield bytes(-one.n_bytes % _BLOCK) + _END
+    yield bytes(-file.n_bytes % _BLOCK) + _END
 
 
-def _pieces(one: _Local) -> Iterator[bytes]:
+def _pieces(file: _Local) -> Iterator[bytes]:
     """The content of a file, no byte more than it had; raises InputError where it has changed."""
-    n_left = one.n_bytes
-    with storage_errors(one.path), open_file(one.path) as stream:
+    n_left = file.n_bytes
+    with storage_errors(file.path), open_file(file.path) as stream:
         while piece := stream.read(min(n_left, _PIECE_BYTES)):
             n_left -= len(piece)
             yield piece
         status = os.fstat(stream.fileno())
-    if (status.st_size, status.st_mtime_ns) != (one.n_bytes, one.changed_ns):
+    if (status.st_size, status.st_mtime_ns) != (file.n_bytes, file.changed_ns):
         raise InputError(
             "changed while it was sent to the container engine",
-            where=str(one.path),
+            where=str(file.path),
             fix="run the same command again",
         )
 
@@ -333,8 +333,8 @@ class _Pieces:
             if not piece:
                 break
             self._rest += piece
-        found, self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
-        return found
+        taken, self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
+        return taken
 
 
 def _add(archive: tarfile.TarFile, name: str, path: Path) -> None:

@@ -51,7 +51,7 @@ class VirtualClock:
     def wait_until(self, moment_s: float) -> None:
         """Let time pass up to ``moment_s``; nothing happens where that is over."""
         while self._repeated:
-            first = min(self._repeated, key=lambda one: one.due_s)
+            first = min(self._repeated, key=lambda call: call.due_s)
             if first.due_s > moment_s:
                 break
             self._now_s = max(self._now_s, first.due_s)
@@ -65,7 +65,7 @@ class VirtualClock:
         self._repeated.append(repeated)
 
         def end() -> None:
-            self._repeated = [one for one in self._repeated if one is not repeated]
+            self._repeated = [call for call in self._repeated if call is not repeated]
 
         return end
 

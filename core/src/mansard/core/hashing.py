@@ -27,7 +27,7 @@ def file_hash(data: bytes) -> str:
 
 def stream_hash(stream: IO[bytes], start: bytes = b"") -> str:
     """The same of ``start`` and what is left of a stream, read piece by piece; raises OSError."""
-    found = hashlib.sha256(start)
+    digest = hashlib.sha256(start)
     while piece := stream.read(1 << 20):
-        found.update(piece)
-    return found.hexdigest()
+        digest.update(piece)
+    return digest.hexdigest()

@@ -165,7 +165,7 @@ def _password_letter(words: Sequence[str]) -> str:
     """The one-letter option that takes a password in this command line; "" if there is none."""
     for at, word in enumerate(words):
         program = word.rpartition("/")[2]
-        subcommand = next((each for each in words[at + 1 :] if not each.startswith("-")), "")
+        subcommand = next((later for later in words[at + 1 :] if not later.startswith("-")), "")
         for name in (program, f"{program} {subcommand}"):
             if name in _BY_LETTER:
                 return _BY_LETTER[name]

@@ -18,9 +18,9 @@ def read_commit() -> str | None:
     from mansard.core.processes.programs import run_program
 
     try:
-        told = run_program(describe, timeout_s=10)
+        described = run_program(describe, timeout_s=10)
         # An installed package may lie inside another project's checkout: that commit is not ours.
         ours = run_program([*git, "ls-files", "--error-unmatch", place.name], timeout_s=10)
     except MansardError:
         return None
-    return (told.text.strip() or None) if ours.exit_code == 0 else None
+    return (described.text.strip() or None) if ours.exit_code == 0 else None

@@ -270,8 +270,8 @@ def setting_right() -> str:
     The kernel tells it; nothing is tried, because looking at a card must not write to it. In a
     container of another user the driver may refuse all the same.
     """
-    found = _CAPABILITIES.search(read_text(SYSTEM_ROOT / "proc/self/status") or "")
-    may_set = int(found[1], 16) & _SYS_ADMIN if found else os.geteuid() == 0
+    match = _CAPABILITIES.search(read_text(SYSTEM_ROOT / "proc/self/status") or "")
+    may_set = int(match[1], 16) & _SYS_ADMIN if match else os.geteuid() == 0
     return "" if may_set else _AS_ROOT
 
 
@@ -289,9 +289,9 @@ class CardWrite(msgspec.Struct, frozen=True):
         return f"{self.setting} {amount}"
 
 
-def card_writes(mode: PowerMode, found: CardState) -> tuple[CardWrite, ...]:
+def card_writes(mode: PowerMode, before: CardState) -> tuple[CardWrite, ...]:
     """What brings the card to ``mode``; a limit that it leaves open is the one found."""
-    limit = found.power_limit_mw
+    limit = before.power_limit_mw
     if mode.power_limit_w is not None:
         limit = round(mode.power_limit_w * 1e3)
     writes: list[CardWrite] = []
@@ -307,9 +307,9 @@ def card_writes(mode: PowerMode, found: CardState) -> tuple[CardWrite, ...]:
     return tuple(writes)
 
 
-def restoring_writes(found: CardState) -> tuple[CardWrite, ...]:
+def restoring_writes(before: CardState) -> tuple[CardWrite, ...]:
     """What puts the card back to how it was found."""
-    limit = found.power_limit_mw
+    limit = before.power_limit_mw
     power = () if limit is None else (CardWrite("power limit", limit, "as it was found"),)
     unlocked: tuple[Setting, ...] = ("memory clock", "GPU clock")
     return (*power, *(CardWrite(setting, None, "as it was found") for setting in unlocked))
@@ -339,12 +339,12 @@ def write_card(write: CardWrite, state: CardState) -> None:
         raise DeviceError(what, where=where, fix="leave this setting out of the mode") from error
 
 
-def read_back(mode: PowerMode, found: CardState) -> PowerMode:
+def read_back(mode: PowerMode, before: CardState) -> PowerMode:
     """The mode as the card tells it; raises DeviceError where that is not what was wanted."""
-    now = read_card(found.index)
+    now = read_card(before.index)
     limit_w = None if now.power_limit_mw is None else now.power_limit_mw / 1e3
     if mode.power_limit_w is not None and limit_w is not None:
-        _check_limit(mode.power_limit_w, limit_w, found.index)
+        _check_limit(mode.power_limit_w, limit_w, before.index)
     unknown = {name: why for name, why in mode.unknown.items() if name != "power_limit_w"}
     if limit_w is None:
         unknown["power_limit_w"] = now.unknown["power_limit_mw"]
@@ -356,15 +356,15 @@ def read_back(mode: PowerMode, found: CardState) -> PowerMode:
     )
 
 
-def differences(found: CardState) -> tuple[str, ...]:
+def differences(before: CardState) -> tuple[str, ...]:
     """In what the card is not as it was found, as far as NVML tells."""
     try:
-        now = read_card(found.index)
+        now = read_card(before.index)
     except DeviceError as error:
         return (str(error),)
-    if now.power_limit_mw == found.power_limit_mw:
+    if now.power_limit_mw == before.power_limit_mw:
         return ()
-    return (f"GPU {found.index}: its power limit is {now.power_limit_mw} mW",)
+    return (f"GPU {before.index}: its power limit is {now.power_limit_mw} mW",)
 
 
 def _check_limit(wanted_w: float, found_w: float, index: int) -> None:

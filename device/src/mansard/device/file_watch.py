@@ -49,15 +49,15 @@ class FileWatcher:
             data = os.read(self._handle, _MOST_BYTES)
         except OSError:  # BlockingIOError: no event is left
             return []
-        found: list[Path] = []
+        changed: list[Path] = []
         at = 0
         while at < len(data):
             number, _, _, length = _EVENT.unpack_from(data, at)
             at += _EVENT.size + length
             path = self._paths.get(number)
-            if path is not None and (not found or found[-1] != path):
-                found.append(path)
-        return found
+            if path is not None and (not changed or changed[-1] != path):
+                changed.append(path)
+        return changed
 
     def wake(self) -> None:
         """Have every ``wait`` return at once from now on; for another thread."""

@@ -263,7 +263,7 @@ def identify(
     if not cards and not jetson and root == SYSTEM_ROOT:
         cards, listed_driver = listed_cards()
         driver = driver or listed_driver
-    known = (memory_bytes, machine_hash, board, cuda, driver)  # in the order of the reasons
+    values = (memory_bytes, machine_hash, board, cuda, driver)  # in the order of the reasons
     return MachineIdentity(
         kind="jetson" if jetson else "gpu" if cards else "cpu",
         name=_name(root),
@@ -281,7 +281,7 @@ def identify(
         driver=driver,
         unknown={
             field: why
-            for (field, why), value in zip(_REASONS.items(), known, strict=True)
+            for (field, why), value in zip(_REASONS.items(), values, strict=True)
             if value is None
         },
     )

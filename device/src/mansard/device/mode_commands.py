@@ -66,8 +66,8 @@ def _of_jetson(
 ) -> tuple[ModeCommands | None, str]:
     if machine is not None and root is not None:
         return _at_hand(mode, machine, root)
-    if not _NVPMODEL_NAME.fullmatch(mode) and (found := _caps(clocks)) is not None:
-        return found, ""
+    if not _NVPMODEL_NAME.fullmatch(mode) and (commands := _caps(clocks)) is not None:
+        return commands, ""
     return _elsewhere(
         mode, (_BY_NAME, _REBOOT) if machine is None else (_BY_NAME, _LOCKED, _REBOOT)
     )
@@ -142,7 +142,7 @@ def _at_hand(
 
 
 def _nvpmodel(steps: Sequence[MachineStep], root: Path) -> ModeCommands:
-    (step,) = [one for one in steps if one.kind == "nvpmodel"]
+    (step,) = [candidate for candidate in steps if candidate.kind == "nvpmodel"]
     now = query(root).id
     undo = "sudo nvpmodel -m NUMBER" if now is None else f"sudo nvpmodel -m {now}"
     return ModeCommands(
@@ -206,11 +206,13 @@ _SMI_UNDO = {
 
 def _card(mode: str) -> tuple[ModeCommands | None, str]:
     parts = [_CARD_PART.fullmatch(part) for part in mode.split("_")]
-    found = [part for part in parts if part is not None]
-    if len(found) < len(parts):
+    settings = [part for part in parts if part is not None]
+    if len(settings) < len(parts):
         return None, f"{mode} names no settings of a graphics card"
     return ModeCommands(
-        set_lines=tuple(f"sudo nvidia-smi -i 0 {_SMI_OPTIONS[key[1]]} {key[2]}" for key in found),
-        undo_lines=tuple(f"sudo nvidia-smi -i 0 {_SMI_UNDO[key[1]]}" for key in found),
+        set_lines=tuple(
+            f"sudo nvidia-smi -i 0 {_SMI_OPTIONS[key[1]]} {key[2]}" for key in settings
+        ),
+        undo_lines=tuple(f"sudo nvidia-smi -i 0 {_SMI_UNDO[key[1]]}" for key in settings),
         notes=("undoing takes the default limit and unlocks the clocks",),
     ), ""

@@ -167,19 +167,19 @@ def is_there(path: Path) -> bool:
 def glob(folder: Path, pattern: str) -> list[Path]:
     """What ``folder`` has of ``pattern``, sorted; empty too where we are not let to look."""
     try:
-        found = sorted(folder.glob(pattern))
+        paths = sorted(folder.glob(pattern))
     except (OSError, RuntimeError) as error:  # RuntimeError: links that lead to themselves
         check_descriptors(error, folder)
         return []
-    if not found:
+    if not paths:
         check_spare_descriptor(folder)
-    return found
+    return paths
 
 
 def find_paths(root: Path, pattern: str) -> tuple[str, ...]:
     """The board's absolute paths that match a glob below the root, cpu2 before cpu10."""
-    found = ("/" + path.relative_to(root).as_posix() for path in glob(root, pattern.lstrip("/")))
-    return tuple(sorted(found, key=_natural))
+    paths = ("/" + path.relative_to(root).as_posix() for path in glob(root, pattern.lstrip("/")))
+    return tuple(sorted(paths, key=_natural))
 
 
 def _natural(path: str) -> list[tuple[str, int]]:

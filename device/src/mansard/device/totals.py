@@ -44,12 +44,12 @@ def find_total(rails: tuple[str, ...], module: Module | None) -> Total | str:
             f"the total of {module.name} needs {', '.join(absent)}, which is not among the "
             f"rails {', '.join(rails)}"
         )
-    known = {entry.metering.rails: entry.metering for entry in MODULES.values()}
-    fitting = [one for one in known.values() if set(one.total_rails) <= set(rails)]
+    boards = {entry.metering.rails: entry.metering for entry in MODULES.values()}
+    fitting = [board for board in boards.values() if set(board.total_rails) <= set(rails)]
     if not fitting:
         return f"no board in the table makes a total of the rails {', '.join(rails)}"
     # The description that knows the most of these rails, and the fewest others.
-    likest = max(fitting, key=lambda one: (len(set(one.rails) & set(rails)), -len(one.rails)))
+    likest = max(fitting, key=lambda board: (len(set(board.rails) & set(rails)), -len(board.rails)))
     total = _from_metering(likest, rails)
     if set(likest.rails) == set(rails):
         return total

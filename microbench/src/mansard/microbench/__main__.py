@@ -23,8 +23,7 @@ from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import run_plan
-from mansard.microbench.plan import KernelPlan
-from mansard.microbench.planning import make_plan, probe
+from mansard.microbench.plan import KernelPlan, make_plan, probe
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Family, Gpu, MemoryKind, Operands, Scope
+from mansard.measuring.plan import PlannedTrial
 
 Backend = Literal["numba-cpu", "cupy", "cublas", "numba-cuda"]
 Stores = Literal["plain", "nontemporal"]
@@ -57,6 +58,41 @@ class Case:
     def dtype(self) -> np.dtype[Any]:
         """NumPy's type of one element."""
         return np.dtype(parse_precision(self.precision).numpy_name)
+
+
+class TrialSpec(PlannedTrial, frozen=True, kw_only=True):
+    """One trial to be made. The working set is over all threads, or the whole GPU."""
+
+    kernel: str
+    backend: str  # numba-cpu, cupy, numba-cuda or cublas
+    precision: str
+    working_set_bytes: int
+    fma_per_element: int | None
+    stores: Stores | None
+    operands: Operands = "chaotic"
+    scope: Scope = "core"
+    memory: MemoryKind = "host"
+
+    @property
+    def title(self) -> str:
+        """What is shown while the trial runs."""
+        chain = f" × {self.fma_per_element}" if self.fma_per_element is not None else ""
+        backend = "" if self.backend == "numba-cpu" else f" ({self.backend})"
+        size = f"{self.working_set_bytes // 1024} KiB"
+        return f"{self.kernel}{chain} {self.precision}{backend}, {size}"
+
+    def case(self, n_threads: int = 1) -> Case:
+        """What one of ``n_threads`` threads runs, its share of the working set; or a GPU, all."""
+        return Case(
+            kernel=self.kernel,
+            precision=self.precision,
+            working_set_bytes=self.working_set_bytes // n_threads,
+            fma_per_element=self.fma_per_element,
+            stores=self.stores,
+            operands=self.operands,
+            scope=self.scope,
+            memory=self.memory,
+        )
 
 
 def gpu_case(  # noqa: PLR0917 - the fields of a case that a GPU has
@@ -259,13 +295,13 @@ def cuda_kernels() -> tuple[Kernel, ...]:
 def find_kernel(name: str, backend: str = "numba-cpu") -> Kernel:
     """The kernel ``name`` of a backend; raises UsageError with the known names."""
     kernels = cpu_kernels() if backend == "numba-cpu" else cuda_kernels()
-    known = {kernel.name: kernel for kernel in kernels if kernel.backend == backend}
-    if name not in known:
+    by_name = {kernel.name: kernel for kernel in kernels if kernel.backend == backend}
+    if name not in by_name:
         raise UsageError(
             f"unknown kernel {name!r} of the backend {backend}",
-            fix=f"use one of {', '.join(known)}",
+            fix=f"use one of {', '.join(by_name)}",
         )
-    return known[name]
+    return by_name[name]
 
 
 @contextmanager
@@ -274,9 +310,9 @@ def with_kernels(kernels: Iterable[Kernel]) -> Iterator[None]:
 
     Raises UsageError for a second kernel of one name, and for one that a CPU does not run.
     """
-    known = cpu_kernels()
-    new = [kernel for kernel in kernels if kernel not in known]
-    names = [kernel.name for kernel in (*known, *new)]
+    built_in = cpu_kernels()
+    new = [kernel for kernel in kernels if kernel not in built_in]
+    names = [kernel.name for kernel in (*built_in, *new)]
     for kernel in new:
         if names.count(kernel.name) > 1:
             raise UsageError(
@@ -301,8 +337,10 @@ def _kernels_of(package: str) -> tuple[Kernel, ...]:
 
 @cache
 def _read_folders(package: str, folders: tuple[str, ...]) -> tuple[Kernel, ...]:
-    found: list[Kernel] = []
+    kernels: list[Kernel] = []
     for module in pkgutil.iter_modules(folders, f"{package}."):
-        found += importlib.import_module(module.name).KERNELS
-    found.sort(key=lambda one: (_BACKENDS.index(one.backend), _FAMILIES.index(one.family)))
-    return tuple(found)
+        kernels += importlib.import_module(module.name).KERNELS
+    kernels.sort(
+        key=lambda kernel: (_BACKENDS.index(kernel.backend), _FAMILIES.index(kernel.family))
+    )
+    return tuple(kernels)

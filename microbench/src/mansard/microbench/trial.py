@@ -21,9 +21,8 @@ from mansard.microbench.cuda.sampling import (
     sample_on_gpu,
     sample_with,
 )
-from mansard.microbench.kernel import HOST, find_kernel, shape_of
-from mansard.microbench.plan import KernelPlan, TrialSpec
-from mansard.microbench.planning import probe
+from mansard.microbench.kernel import HOST, TrialSpec, find_kernel, shape_of
+from mansard.microbench.plan import KernelPlan, probe
 
 # The trial, its plan, and what meters it.
 Sampling: TypeAlias = Callable[[TrialSpec, KernelPlan, "EnergyMetering | None"], Samples]
@@ -53,10 +52,10 @@ def kernel_kind(
 def _open(plan: KernelPlan, sampling: Sampling | None, gpu: Gpu | None) -> Iterator[Opened[Trial]]:
     why_no_gpu = "the kernels ran on the CPU" if gpu is None else ""
     if plan.processor == "gpu" and gpu is None:
-        found = probe("gpu")
-        if found.gpu is None:
-            raise DeviceError(found.unknown["gpu"], fix="'mansard doctor' says what is missing")
-        gpu, why_no_gpu = found.gpu, ""
+        probed = probe("gpu")
+        if probed.gpu is None:
+            raise DeviceError(probed.unknown["gpu"], fix="'mansard doctor' says what is missing")
+        gpu, why_no_gpu = probed.gpu, ""
     sampling, run_id = sampling or sampling_of(plan.processor), plan.run_id
 
     def measure(spec: TrialSpec, instruments: Instruments) -> Trial:

@@ -53,8 +53,8 @@ def dynamic(share_of_clock: float, utilisation: float) -> float:
 
 def mean(values: Iterable[float]) -> float:
     """The mean; of nothing 0."""
-    found = list(values)
-    return math.fsum(found) / len(found) if found else 0.0
+    numbers = list(values)
+    return math.fsum(numbers) / len(numbers) if numbers else 0.0
 
 
 def rail_powers(
@@ -62,14 +62,17 @@ def rail_powers(
 ) -> dict[str, float]:
     """Watts of every rail, without noise; a rail carries its parts as well."""
     leak = 1 + _LEAK_PER_C * (temperature_c - AMBIENT_C)
-    own = {
+    without_parts_w = {
         rail.label: rail.idle_w * leak
         + rail.cpu_w * shares.cpu
         + rail.gpu_w * shares.gpu
         + rail.memory_w * shares.memory
         for rail in rails
     }
-    return {rail.label: own[rail.label] + sum(own[part] for part in rail.parts) for rail in rails}
+    return {
+        rail.label: without_parts_w[rail.label] + sum(without_parts_w[part] for part in rail.parts)
+        for rail in rails
+    }
 
 
 def with_noise(
@@ -130,8 +133,8 @@ class LoadSource:
 
     def _read_file(self) -> dict[str, float] | None:
         try:
-            found = json.loads(self._file.read_text())
-            return {key: min(1.0, max(0.0, float(value))) for key, value in found.items()}
+            loads = json.loads(self._file.read_text())
+            return {key: min(1.0, max(0.0, float(value))) for key, value in loads.items()}
         except (OSError, ValueError, TypeError, AttributeError):
             return None
 

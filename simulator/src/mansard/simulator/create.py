@@ -76,17 +76,17 @@ def snapshot(root: Path) -> dict[str, bytes]:
     on again, and what it held then is set anew (Linux, drivers/cpufreq/cpufreq.c).
     """
     asleep = tuple(f"{_POLICIES}/{name}/" for name in _policies_off(root))
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for path in _walk(root):
         name = path.relative_to(root).as_posix()
         if _READING.fullmatch(name) or name.startswith(asleep):
             continue
-        found[name] = (
+        contents[name] = (
             b"-> " + os.fsencode(path.readlink())
             if path.is_symlink()
             else path.read_bytes().rstrip(b"\n")
         )
-    return found
+    return contents
 
 
 def _walk(root: Path) -> Iterator[Path]:

@@ -131,9 +131,9 @@ class Daemon:
         for path, when_s in list(self._empty.items()):
             if now_s >= when_s:
                 del self._empty[path]
-                kept = self.kernel.kept(path)
-                if kept is not None and not read_text(path):
-                    set_text(path, kept)
+                content = self.kernel.kept(path)
+                if content is not None and not read_text(path):
+                    set_text(path, content)
         for domain, when_s in list(self._slips.items()):
             if now_s >= when_s:
                 del self._slips[domain]

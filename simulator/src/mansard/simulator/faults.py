@@ -51,10 +51,10 @@ _TOOLS = ("nvpmodel", "jetson_clocks", "tegrastats")
 def read_faults(root: Path) -> dict[str, Value]:
     """The faults that are set; none where the file says nothing."""
     try:
-        found = json.loads((root / FAULTS).read_text())
+        faults = json.loads((root / FAULTS).read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return faults if isinstance(faults, dict) else {}
 
 
 def set_fault(root: Path, name: str, value: Value) -> None:

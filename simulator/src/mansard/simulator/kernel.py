@@ -177,11 +177,11 @@ class SimulatedKernel:
         names = ("min_freq", "max_freq")
         devfreq = [(gpu.devfreq, gpu.hz) for gpu in board.gpus]
         devfreq += [(board.bwmgr, board.emc_hz)] if board.bwmgr else []
-        found = [
+        limits = [
             ClockLimits(root / folder.lstrip("/"), names, table, resolves=board.resolves)
             for folder, table in devfreq
         ]
-        self.gpu, self.memory = found[: len(board.gpus)], found[len(board.gpus) :]
+        self.gpu, self.memory = limits[: len(board.gpus)], limits[len(board.gpus) :]
         self.switches = {root / CPU / f"cpu{cpu}/online": cpu for cpu in board.cpus}
         self.on = {cpu for path, cpu in self.switches.items() if read_text(path) != "0"}
         self.lock = root / EMC / "mrq_rate_locked"
@@ -238,7 +238,7 @@ class SimulatedKernel:
         for domain, group in self._groups().items():
             for limits in group:
                 if path in limits.paths:
-                    refused = any(limits is one for one in asleep)
+                    refused = any(limits is other for other in asleep)
                     changed = limits.settle(path, refused=refused, lower=lower)
                     return domain if changed else None
         return None

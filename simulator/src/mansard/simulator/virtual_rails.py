@@ -41,9 +41,11 @@ class VirtualClocks:
         """The dynamic power of each unit while GPU and memory are so busy; CPUs wait."""
         board, kernel = self.board, self._kernel
         idle = [
-            dynamic(kernel.cpu[each.param].high / each.khz[-1], 0.0) if cpu in kernel.on else 0.0
-            for each in board.clusters
-            for cpu in each.cpus
+            dynamic(kernel.cpu[cluster.param].high / cluster.khz[-1], 0.0)
+            if cpu in kernel.on
+            else 0.0
+            for cluster in board.clusters
+            for cpu in cluster.cpus
         ]
         return Shares(
             cpu=mean(idle),
@@ -94,8 +96,8 @@ def virtual_meters(
     load_now: Callable[[], tuple[float, float]],
 ) -> Meters:
     """The meters of a simulated board, ``real``, in virtual time, with the same total."""
-    found = tuple(VirtualRails(meter, clocks, time, load_now) for meter in real.found)
-    return Meters(found, real.missing, real.total, real.why_no_total, time.clock())
+    meters = tuple(VirtualRails(meter, clocks, time, load_now) for meter in real.found)
+    return Meters(meters, real.missing, real.total, real.why_no_total, time.clock())
 
 
 def _chips(board: BoardSpec) -> dict[str, MonitorSpec]:

@@ -24,8 +24,7 @@ from mansard.device.meters.finding import find_meters
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.software_gpu import Physics, SoftwareGpu
-from mansard.microbench.plan import KernelPlan
-from mansard.microbench.planning import Probe, cuda_versions
+from mansard.microbench.plan import KernelPlan, Probe, cuda_versions
 from mansard.microbench.trial import kernel_kind
 from mansard.simulator.faults import read_faults
 from mansard.simulator.virtual_rails import VirtualClocks, virtual_meters

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mansard.measuring.events import Event, Measurer
     from mansard.measuring.kind import Job
     from mansard.measuring.manifest import ContainerImage
-    from mansard.microbench.planning import Probe
+    from mansard.microbench.plan import Probe
 
 
 class WantedImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ class LocalTarget:
 
     def probe(self, processor: Processor) -> Probe:
         """What this process has."""
-        from mansard.microbench.planning import probe
+        from mansard.microbench.plan import probe
 
         return probe(processor)
 

@@ -171,13 +171,13 @@ def library_lines(image: Image) -> tuple[str, ...]:
 
 
 def _holds(marker: str, python: tuple[int, ...]) -> bool:
-    found = _MARKER.fullmatch(marker)
-    if found is None:
+    match = _MARKER.fullmatch(marker)
+    if match is None:
         raise ValueError(f"a marker that is not known: {marker}")
-    key = version_key(found[2])
-    if found[1] == "==":
+    key = version_key(match[2])
+    if match[1] == "==":
         return python == key
-    return python < key if found[1] == "<" else python >= key
+    return python < key if match[1] == "<" else python >= key
 
 
 # One run of the engine's builder: the classic one, which needs nothing but the engine.
@@ -332,11 +332,11 @@ def _steps(image: Image) -> tuple[BuildStep, BuildStep]:
 
 def check_architecture(engine: ContainerEngine, image: Image) -> None:
     """Raises ContainerError where the engine's processor is none that the image is for."""
-    found = engine.facts.architecture
-    if found and found not in image.architectures:
+    architecture = engine.facts.architecture
+    if architecture and architecture not in image.architectures:
         raise ContainerError(
             f"the image {image.name} is for {' and '.join(image.architectures)}, "
-            f"and the engine runs on {found}",
+            f"and the engine runs on {architecture}",
             where=engine.address,
             fix="build it on the machine that it is for: HOST=user@board",
         )

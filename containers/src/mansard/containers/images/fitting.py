@@ -45,7 +45,7 @@ def choose_image(
         reason = why_not(image, machine, table, sm)
         if reason is not None:
             raise ContainerError(f"the image {name} is not for this machine: {reason}", fix=_OTHER)
-        return FittingImage(image, f"it was asked for, and serves {_told(image)}")
+        return FittingImage(image, f"it was asked for, and serves {_purpose(image)}")
     wanted = _kind(machine)
     release = _release(machine) if wanted == "jetson" else None
     _check_refused(release, table)
@@ -57,13 +57,13 @@ def choose_image(
     if fitting[0].engines:
         has = " and ".join(fitting[0].engines)
         return FittingImage(
-            fitting[0], f"it has {has} for networks, and serves {_told(fitting[0])}"
+            fitting[0], f"it has {has} for networks, and serves {_purpose(fitting[0])}"
         )
     if wanted == "card":
         return _for_card(fitting, machine, sm)
     if wanted == "jetson":
         return FittingImage(
-            fitting[0], f"the board has L4T {release}, and it serves {_told(fitting[0])}"
+            fitting[0], f"the board has L4T {release}, and it serves {_purpose(fitting[0])}"
         )
     reason = "the board is simulated" if machine.is_simulated else "there is no NVIDIA GPU"
     return FittingImage(
@@ -74,9 +74,9 @@ def choose_image(
 def _with_engine(fitting: list[Image], engines: Sequence[str]) -> list[Image]:
     """Those with the first of ``engines`` that there is; else those that have none of them."""
     for name in engines:
-        found = [image for image in fitting if name in image.engines]
-        if found:
-            return found
+        with_engine = [image for image in fitting if name in image.engines]
+        if with_engine:
+            return with_engine
     return [image for image in fitting if not image.engines] or fitting
 
 
@@ -92,7 +92,7 @@ def why_not(
         return None
     kind = _kind(machine)
     if kind != image.serves:
-        return f"it is for {_told(image)}, and this is {_kind_told(machine, kind)}"
+        return f"it is for {_purpose(image)}, and this is {_kind_in_words(machine, kind)}"
     if image.serves == "jetson":
         return _why_not_release(image, machine)
     return _why_not_card(image, machine, table, sm)
@@ -104,7 +104,7 @@ def _kind(machine: MachineIdentity) -> str:
     return "cpu" if gpu == "none" else gpu
 
 
-def _kind_told(machine: MachineIdentity, kind: str) -> str:
+def _kind_in_words(machine: MachineIdentity, kind: str) -> str:
     if machine.is_simulated:
         return "a simulated board, measured on the CPU"
     if kind == "jetson":
@@ -112,7 +112,7 @@ def _kind_told(machine: MachineIdentity, kind: str) -> str:
     return "a machine with a card" if kind == "card" else "a machine without an NVIDIA GPU"
 
 
-def _told(image: Image) -> str:
+def _purpose(image: Image) -> str:
     """What an image is for, in words."""
     if image.serves == "jetson":
         return f"L4T {image.l4t_from} up to, not with, {image.l4t_before}"
@@ -148,7 +148,7 @@ def _why_not_release(image: Image, machine: MachineIdentity) -> str | None:
     release = _release(machine)
     if _is_within(release, image.l4t_from, image.l4t_before):
         return None
-    return f"it serves {_told(image)}, and the board has L4T {release}"
+    return f"it serves {_purpose(image)}, and the board has L4T {release}"
 
 
 def _why_not_card(
@@ -287,7 +287,7 @@ def controller_image(
         if is_ready(image):
             return image
     likely = None if host.is_simulated else _likely(facts, fitting)
-    return likely or next((one for one in fitting if one.serves == "cpu"), fitting[0])
+    return likely or next((fitted for fitted in fitting if fitted.serves == "cpu"), fitting[0])
 
 
 def _fits(image: Entry, facts: EngineFacts) -> bool:

@@ -16,6 +16,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import json
+import math
 import posixpath
 import re
 import tarfile
@@ -23,7 +25,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TypeVar, cast
 
 import msgspec
 
@@ -134,7 +136,7 @@ def read_archive(path: Path) -> ArchiveContents:
             else:
                 layer = files[name] = _read_layer(content, most_bytes - n_unpacked)
                 n_unpacked += layer.n_bytes
-        return _one_image(files, most_bytes - n_unpacked)
+        return _one_image(files, most_bytes)
 
 
 def _read_layer(content: IO[bytes], most_bytes: int) -> Layer:
@@ -173,17 +175,14 @@ def _one_image(files: Mapping[str, bytes | Layer | str], most_bytes: int) -> Arc
     if not isinstance(data, bytes):
         raise InputError(f"lacks {printable(manifest.config, 80)}, which its manifest names")
     config = _decoded(data, _Config, "its configuration")
+    _check_keys(data)
     names = [followed(name) for name in manifest.layers]
-    places = {}
-    for name in dict.fromkeys(names):
-        layer = files.get(name)
-        if isinstance(layer, bytes):
-            layer = _read_layer(io.BytesIO(layer), most_bytes)
-        if isinstance(layer, Layer):
-            places[name] = layer
+    places = _layers(files, names, most_bytes)
     layers = tuple(places[name] for name in names if name in places)
     if tuple(f"sha256:{layer.digest}" for layer in layers) != config.rootfs.diff_ids:
         raise InputError("lacks a layer, or holds another than its configuration names")
+    if sum(layer.n_bytes for layer in layers) > most_bytes:  # one may be in the image many times
+        raise InputError(_TOO_MANY_BYTES)
     if manifest.tags is None or len(manifest.tags) != 1:
         raise InputError(f"holds an image with {len(manifest.tags or ())} names, not one")
     return ArchiveContents(
@@ -196,11 +195,35 @@ def _one_image(files: Mapping[str, bytes | Layer | str], most_bytes: int) -> Arc
     )
 
 
+def _layers(
+    files: Mapping[str, bytes | Layer | str], names: Iterable[str], most_bytes: int
+) -> dict[str, Layer]:
+    """The layers by the names of their files; the small ones, kept as they are, are read here."""
+    layers: dict[str, Layer] = {}
+    for name in dict.fromkeys(names):
+        layer = files.get(name)
+        if isinstance(layer, bytes):
+            layer = _read_layer(io.BytesIO(layer), most_bytes)
+            most_bytes -= layer.n_bytes
+        if isinstance(layer, Layer):
+            layers[name] = layer
+    return layers
+
+
 def _decoded(data: bytes, kind: type[_T], what: str) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
     except DECODE_ERRORS as error:
         raise InputError(f"{what} cannot be read: {error}") from error
+
+
+def _check_keys(config: bytes) -> None:
+    """Refuse a key that repeats: engines, written in Go, read ``Config`` as ``config``."""
+    top = json.loads(config, object_pairs_hook=tuple)
+    for part in (top, *(value for key, value in top if key in {"config", "rootfs"})):
+        keys = [key.casefold() for key, _ in part or ()]
+        if len(set(keys)) < len(keys):
+            raise InputError("has a configuration with a key twice")
 
 
 def rewrite(path: Path, contents: ArchiveContents, tag: str) -> Iterator[bytes]:
@@ -253,17 +276,22 @@ def _changed() -> InputError:
 
 
 class _Stream(gzip.GzipFile):
-    """The tar. tarfile reads the header with a long name at once, whatever size it states."""
+    """The tar. tarfile keeps in memory all that it reads of an entry's headers."""
+
+    left_bytes: float = _MOST_HEADER_BYTES  # of headers; without a limit for content
 
     def read(self, size: int | None = -1) -> bytes:
-        if size is None or not 0 <= size <= _MOST_HEADER_BYTES:
+        if size is None or not 0 <= size <= min(self.left_bytes, _MOST_HEADER_BYTES):
             raise InputError("holds a header of more than 1 MiB")
+        self.left_bytes -= size
         return super().read(size)
 
 
 def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     """The entries of ``tar``, which keeps none of them."""
+    stream = cast("_Stream", tar.fileobj)
     while (member := tar.next()) is not None:
+        stream.left_bytes = math.inf
         tar.members.clear()  # type: ignore[attr-defined]
         size = member.pax_headers.get("size", str(member.size))
         if size != str(member.size) or not 0 <= member.size <= _MOST_BYTES:
@@ -271,6 +299,7 @@ def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         if member.issparse():
             raise InputError("holds a sparse file; no image of Mansard has one")
         yield member
+        stream.left_bytes = _MOST_HEADER_BYTES
 
 
 @contextmanager
@@ -333,9 +362,11 @@ def _image_of(contents: ArchiveContents, path: Path, table: ImageTable) -> Image
     name = contents.labels.get(NAME_LABEL, "")
     image = next((image for image in table.images if image.name == name), None)
     if image is None:
-        told = f"the image {printable(name, 60)}, which is not in the table" if name else "no label"
+        origin = (
+            f"the image {printable(name, 60)}, which is not in the table" if name else "no label"
+        )
         raise InputError(
-            f"holds no image of Mansard's, but {printable(contents.tag, 100)} with {told}",
+            f"holds no image of Mansard's, but {printable(contents.tag, 100)} with {origin}",
             where=str(path),
             fix=_SAVE,
         )
@@ -345,10 +376,10 @@ def _image_of(contents: ArchiveContents, path: Path, table: ImageTable) -> Image
 def _check_ours(engine: ContainerEngine, contents: ArchiveContents, tag: str, path: Path) -> None:
     """Refuse an image for another processor or of another version."""
     wanted = engine.facts.architecture
-    found = ARCHITECTURES.get(contents.architecture, contents.architecture)
-    if wanted and found != wanted:
+    architecture = ARCHITECTURES.get(contents.architecture, contents.architecture)
+    if wanted and architecture != wanted:
         raise InputError(
-            f"holds an image for {printable(found, 40)}, and the engine runs on {wanted}",
+            f"holds an image for {printable(architecture, 40)}, and the engine runs on {wanted}",
             where=str(path),
             fix="save one on a machine with the same processor",
         )
@@ -368,14 +399,14 @@ def _check_digest(path: Path) -> None:
         with open_file(reading) as stream:
             expected = _DIGEST_LINE.fullmatch(stream.read(_MOST_DIGEST_BYTES))
         reading = path
-        found = sha256_of(path).encode()
+        digest = sha256_of(path).encode()
     except FileNotFoundError as error:
         raise InputError(
             "is not there", where=str(reading), fix="copy the archive and its .sha256 together"
         ) from error
     except OSError as error:
         raise storage_error(error, reading) from error
-    if expected is None or expected[1] != found:
+    if expected is None or expected[1] != digest:
         raise InputError(
             "is damaged or not complete: its digest is not the one beside it",
             where=str(path),

@@ -140,10 +140,10 @@ def _read(url: str, headers: Mapping[str, str]) -> dict[str, Any]:
         content = answer.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
         raise ValueError("it is too long")
-    found = json.loads(content)
-    if not isinstance(found, dict):
+    document = json.loads(content)
+    if not isinstance(document, dict):
         raise TypeError("it is no object")
-    return found
+    return document
 
 
 _PERIOD_S = 5.0  # between lines of progress

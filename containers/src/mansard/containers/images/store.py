@@ -78,10 +78,10 @@ def find_base(client: Any, reference: str) -> tuple[str, Any] | None:
     An image that was loaded from a file has no digest of a registry, so its tag alone names it
     (containerd's store keeps digests). A tag that was pulled with another digest is another image.
     """
-    found = find(client, reference)
+    image = find(client, reference)
     tag = reference.partition("@")[0]
-    if found is not None or tag == reference:
-        return None if found is None else (reference, found)
+    if image is not None or tag == reference:
+        return None if image is None else (reference, image)
     loaded = find(client, tag)
     return None if loaded is None or registry_digest(loaded) else (tag, loaded)
 
@@ -105,9 +105,9 @@ def shown(n_bytes: int) -> str:
 def list_images(engine: ContainerEngine) -> tuple[Stored, ...]:
     """Mansard's images on the engine, the newest first."""
     with explained(engine.address):
-        found = engine.client.images.list(filters={"label": NAME_LABEL})
-        stored = [_stored(image, str(tag)) for image in found for tag in image.tags]
-    return tuple(sorted(stored, key=lambda each: (each.created, each.tag), reverse=True))
+        images = engine.client.images.list(filters={"label": NAME_LABEL})
+        stored = [_stored(image, str(tag)) for image in images for tag in image.tags]
+    return tuple(sorted(stored, key=lambda stored: (stored.created, stored.tag), reverse=True))
 
 
 def _stored(image: Any, tag: str) -> Stored:

@@ -52,25 +52,25 @@ def parse_reference(text: str) -> Reference | None:
     # Docker's rule: the first part is a host if it has a dot or a colon, or is localhost.
     has_host = bool(rest) and ("." in first or ":" in first or first == "localhost")
     host = first if has_host else DEFAULT_HOST
-    found = _REFERENCE.fullmatch(rest if has_host else text)
-    if found is None or not _HOST.fullmatch(host):
+    match = _REFERENCE.fullmatch(rest if has_host else text)
+    if match is None or not _HOST.fullmatch(host):
         return None
-    path = found["path"]
+    path = match["path"]
     if host == DEFAULT_HOST and "/" not in path:
         path = f"library/{path}"
-    return Reference(host, path, found["tag"] or "latest", found["digest"])
+    return Reference(host, path, match["tag"] or "latest", match["digest"])
 
 
 def check_reference(text: str, where: str) -> Reference:
     """The parts of an image's name; raises InputError where it is none."""
-    found = parse_reference(text)
-    if found is None:
+    reference = parse_reference(text)
+    if reference is None:
         raise InputError(
             f"{printable(text, 100)!r} is no name of an image",
             where=where,
             fix="write it as host/path:tag",
         )
-    return found
+    return reference
 
 
 TABLE = Path(__file__).parent / "images.toml"
@@ -131,14 +131,14 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
         raise UsageError(f"there is no image {name!r}", fix=f"there are {names}")
 
 
-def read_table(own: Sequence[Path] = ()) -> ImageTable:
+def read_table(paths: Sequence[Path] = ()) -> ImageTable:
     """Our table with the user's files over it, the last one first.
 
     Raises InputError, naming file and image, or StorageError.
     """
     content = read_toml(TABLE, "a table of images")
     images = _images(content, TABLE, {})
-    for path in own:
+    for path in paths:
         added = _images(read_toml(path, "a table of images"), path, images)
         images = {**added, **{name: images[name] for name in images if name not in added}}
     return ImageTable(
@@ -160,8 +160,8 @@ def own_tables(named: Path | None = None, home: Path | None = None) -> tuple[Pat
     One in the present folder does not count: the folder may be another person's, and the base
     that the file names would run as root with the files of the machine.
     """
-    found = (settings_file(TABLE.name, home), named)
-    return tuple(path for path in found if path is not None)
+    tables = (settings_file(TABLE.name, home), named)
+    return tuple(path for path in tables if path is not None)
 
 
 def version_key(version: str) -> tuple[int, ...]:

@@ -61,17 +61,17 @@ PYTHONS = MappingProxyType(
 def find_wheels(folder: Path) -> dict[str, Path]:
     """The wheels of a folder by their paths in the build; raises InputError if there are none."""
     try:
-        found = sorted(path for path in folder.iterdir() if path.suffix == ".whl")
+        wheels = sorted(path for path in folder.iterdir() if path.suffix == ".whl")
     except OSError as error:
         raise storage_error(error, folder) from error
-    for path in found:
+    for path in wheels:
         if not _WHEEL.fullmatch(path.name) or not path.is_file():
             raise InputError("is no wheel", where=str(path), fix="remove it from the folder")
-    if not found:
+    if not wheels:
         raise InputError(
             "holds no wheels", where=str(folder), fix="fill it with 'pip download', see docs"
         )
-    return {f"wheels/{path.name}": path for path in found}
+    return {f"wheels/{path.name}": path for path in wheels}
 
 
 @contextlib.contextmanager
@@ -88,10 +88,10 @@ def find_python(
     python = pythons.get(architecture)
     if python is None:
         raise ContainerError(f"there is no standalone Python for {architecture}")
-    kept = None if wheels is None else wheels / python.file_name
-    if kept is not None and kept.is_file():
-        _check(kept, python)
-        yield kept
+    archive = None if wheels is None else wheels / python.file_name
+    if archive is not None and archive.is_file():
+        _check(archive, python)
+        yield archive
         return
     if wheels is not None:
         raise InputError(
@@ -105,21 +105,21 @@ def find_python(
 
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file in hexadecimal, read piece by piece; raises OSError, StorageError."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with open_file(path) as stream:
         while piece := stream.read(_PIECE):
-            found.update(piece)
-    return found.hexdigest()
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def _check(path: Path, python: StandalonePython) -> None:
     try:
-        found = sha256_of(path)
+        digest = sha256_of(path)
     except OSError as error:
         raise storage_error(error, path) from error
-    if found != python.sha256:
+    if digest != python.sha256:
         raise InputError(
-            f"is not the expected archive: its SHA-256 is {found}, not {python.sha256}",
+            f"is not the expected archive: its SHA-256 is {digest}, not {python.sha256}",
             where=str(path),
             fix="delete it and download it again",
         )

@@ -64,9 +64,9 @@ def link_tensorrt(packages: Path) -> None:
     """
     version = f"python3.{sys.version_info.minor}"
     places = [Path(place, version, "dist-packages") for place in ("/usr/local/lib", "/usr/lib")]
-    found = [place for place in (*places, Path("/usr/lib/python3/dist-packages")) if has(place)]
-    if found:
-        (packages / "tensorrt.pth").write_text("".join(f"{place}\n" for place in found[:1]))
+    folders = [place for place in (*places, Path("/usr/lib/python3/dist-packages")) if has(place)]
+    if folders:
+        (packages / "tensorrt.pth").write_text("".join(f"{place}\n" for place in folders[:1]))
 
 
 def has(place: Path) -> bool:

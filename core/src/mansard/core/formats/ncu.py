@@ -31,8 +31,8 @@ def call_range(number: int) -> str:
 
 def call_of(ranges: Iterable[str]) -> int | None:
     """Which call some NVTX ranges around a kernel name; None: none."""
-    found = (re.fullmatch(rf"{_CALL_RANGE}([0-9]{{1,9}})", name) for name in ranges)
-    return next((int(each[1]) for each in found if each), None)
+    ranges_of_calls = (re.fullmatch(rf"{_CALL_RANGE}([0-9]{{1,9}})", name) for name in ranges)
+    return next((int(match[1]) for match in ranges_of_calls if match), None)
 
 
 # Compute capability -> the chip, as ``ncu --list-chips`` calls it. Chips of one capability have
@@ -122,7 +122,7 @@ def tensor_operations(names: Collection[str]) -> tuple[str, ...]:
     return tuple(
         _OPS.format(name)
         for name, wholes in _TENSOR_OPS.items()
-        if _OPS.format(name) in names and not any(_OPS.format(each) in names for each in wholes)
+        if _OPS.format(name) in names and not any(_OPS.format(whole) in names for whole in wholes)
     )
 
 
@@ -182,17 +182,19 @@ def choose_metrics(chip: str, listed: Collection[str]) -> MetricChoice:
     def has(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(name for name in names if base_name(name) in listed)
 
-    found: dict[Role, tuple[str, ...]] = {}
+    chosen: dict[Role, tuple[str, ...]] = {}
     for role, alternatives in _ROLES.items():
         if role == "memory" and chip in TEGRA_CHIPS:
             alternatives = (TEGRA_TRAFFIC,)  # noqa: PLW2901 - of this chip
-        found[role] = next((each for each in alternatives if has(each) == each), ())
-    found["cuda_core_work"] = has((*CUDA_CORE_WORK, *PACKED_WORK))
+        chosen[role] = next(
+            (alternative for alternative in alternatives if has(alternative) == alternative), ()
+        )
+    chosen["cuda_core_work"] = has((*CUDA_CORE_WORK, *PACKED_WORK))
     operations = tensor_operations(has(TENSOR_CORE_WORK))
     pipe = has((TENSOR_PIPE,))
     # The pipe's cycles also tell where operations of a kind that no metric counts ran.
-    found["tensor_core_work"] = (
+    chosen["tensor_core_work"] = (
         (*pipe, *operations) if operations else (*pipe, *has(TENSOR_INSTRUCTIONS)) if pipe else ()
     )
-    lacking = tuple(role for role in ROLES if not found[role])
-    return MetricChoice(tuple(name for role in ROLES for name in found[role]), lacking)
+    lacking = tuple(role for role in ROLES if not chosen[role])
+    return MetricChoice(tuple(name for role in ROLES for name in chosen[role]), lacking)

@@ -135,13 +135,13 @@ def label(index: int) -> str:
 
 def labels_of(name: str) -> tuple[int, ...]:
     """The indexes in a name that holds labels, whatever was written around them; each once."""
-    return tuple(dict.fromkeys(int(found) for found in _LABEL.findall(name)))
+    return tuple(dict.fromkeys(int(digits) for digits in _LABEL.findall(name)))
 
 
 def label_of(name: str) -> int | None:
     """The last index in a name; None where it holds no label."""
-    found = labels_of(name)
-    return found[-1] if found else None
+    labels = labels_of(name)
+    return labels[-1] if labels else None
 
 
 # A field's key: its number, times 8, and how its value is written.
@@ -164,14 +164,14 @@ def read_nodes(path: Path) -> tuple[GraphNode, ...]:
     """Every node of the file, one before those in its bodies; raises ModelError and OSError."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         view: Any = data  # what protobuf reads: bytes, or a mapped file as if it were bytes
-        position, end, found = 0, len(data), []
+        position, end, nodes = 0, len(data), []
         while position < end:
             key, start, position = field_at(view, position)
             if position > end:
                 raise damaged()
             if key == _MODEL_GRAPH:
-                found += list(_nodes(view, start, position))
-        return tuple(found)
+                nodes += list(_nodes(view, start, position))
+        return tuple(nodes)
 
 
 def _nodes(data: bytes, start: int, end: int) -> Iterator[GraphNode]:

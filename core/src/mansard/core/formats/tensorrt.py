@@ -100,7 +100,7 @@ class ExportedEngine(msgspec.Struct, rename="pascal"):
     @property
     def described(self) -> list[ExportedLayer]:
         """All layers; of those without a description the name."""
-        return [ExportedLayer(each) if isinstance(each, str) else each for each in self.layers]
+        return [ExportedLayer(layer) if isinstance(layer, str) else layer for layer in self.layers]
 
 
 # What TensorRT calls the format of a tensor; the first that stands in it counts.
@@ -128,17 +128,17 @@ def precision_of(text: str) -> str | None:
 
 def version_in(text: str) -> str | None:
     """ "10.3.0" of "[TensorRT v100300]" and "8.4.1" of "[TensorRT v8401]"; None without one."""
-    found = _VERSION.search(text)
-    if found is None:
+    match = _VERSION.search(text)
+    if match is None:
         return None
-    if found["dotted"]:
-        return found["dotted"]
-    digits = found["digits"]
+    if match["dotted"]:
+        return match["dotted"]
+    digits = match["digits"]
     n_major = 1 if len(digits) == 4 else 2
     minor = digits[n_major : -2 if n_major == 2 else n_major + 1]
     patch = digits[n_major + len(minor) :]
     number = ".".join(str(int(part)) for part in (digits[:n_major], minor, patch))
-    return number + (found["local"] or "")
+    return number + (match["local"] or "")
 
 
 class Switch(NamedTuple):
@@ -241,20 +241,20 @@ def trace(names: Sequence[FusedName]) -> tuple[tuple[int, ...] | None, ...]:
     Of a region TensorRT may name the first and the last node alone: it has all between them that
     no other layer has. None where two regions would have the same nodes, or a name has no label.
     """
-    nodes = [set(labels_of(" ".join(each.parts))) for each in names]
+    nodes = [set(labels_of(" ".join(name.parts))) for name in names]
     named = zip(names, nodes, strict=True)
-    taken = set().union(*(own for each, own in named if each.kind == "layer"))
+    taken = set().union(*(labels for name, labels in named if name.kind == "layer"))
     regions = {
         at: nodes[at] | (set(range(min(nodes[at]), max(nodes[at]) + 1)) - taken)
-        for at, each in enumerate(names)
-        if each.kind == "region" and nodes[at]
+        for at, name in enumerate(names)
+        if name.kind == "region" and nodes[at]
     }
     times = Counter(node for region in regions.values() for node in region)
     for at, region in regions.items():
         nodes[at] = region if all(times[node] == 1 for node in region) else set()
     return tuple(
-        () if each.kind == "engine" else tuple(sorted(own)) or None
-        for each, own in zip(names, nodes, strict=True)
+        () if name.kind == "engine" else tuple(sorted(labels)) or None
+        for name, labels in zip(names, nodes, strict=True)
     )
 
 
@@ -291,10 +291,12 @@ def _split(text: str, *separators: str) -> list[str]:
         elif letter in _CLOSING:
             depth = max(depth - 1, 0)
         elif depth == 0:
-            found = next((each for each in separators if text.startswith(each, at)), None)
-            if found is not None:
+            separator = next(
+                (candidate for candidate in separators if text.startswith(candidate, at)), None
+            )
+            if separator is not None:
                 pieces.append(text[start:at])
-                start = at = at + len(found)
+                start = at = at + len(separator)
                 continue
         at += 1
     pieces.append(text[start:])

@@ -3,7 +3,6 @@
 What the system reports at run time (SMs that are on, clocks, cache sizes) wins over it.
 """
 
-from mansard.core.hardware.jetpack import jetpack_of
 from mansard.core.hardware.mode_names import (
     CLOCKS,
     COUNTS,
@@ -17,7 +16,7 @@ from mansard.core.hardware.mode_names import (
     is_one_mode,
     name_one_mode,
 )
-from mansard.core.hardware.module import CoreCluster, Metering, Module, metering_of
+from mansard.core.hardware.module import CoreCluster, Metering, Module, jetpack_of, metering_of
 from mansard.core.hardware.named_modes import (
     NAMED_MODES,
     WITHOUT_MODES,

@@ -49,17 +49,17 @@ def find_mode(
     Compared are the letters, the spelling, NVIDIA's tables of the ``boards`` that the device may
     be, and last the settings. Modes whose settings contradict each other never match.
     """
-    usable = [each for each in known if not contradict(asked.settings, each.settings)]
-    for each in usable:
-        if each.name == asked.name:
-            return ModeMatch(each.name, "")
-    for each in usable:
-        if plain_name(each.name) == plain_name(asked.name):
-            return ModeMatch(each.name, "the names differ in spelling alone")
-    by_table = [each for each in usable if name_one_mode(asked.name, each.name, boards)]
+    usable = [mode for mode in known if not contradict(asked.settings, mode.settings)]
+    for mode in usable:
+        if mode.name == asked.name:
+            return ModeMatch(mode.name, "")
+    for mode in usable:
+        if plain_name(mode.name) == plain_name(asked.name):
+            return ModeMatch(mode.name, "the names differ in spelling alone")
+    by_table = [mode for mode in usable if name_one_mode(asked.name, mode.name, boards)]
     if len(by_table) == 1:
         return ModeMatch(by_table[0].name, f"by NVIDIA's modes of {_shown(boards)}")
-    by_settings = [each for each in usable if agree(asked.settings, each.settings)]
+    by_settings = [mode for mode in usable if agree(asked.settings, mode.settings)]
     if len(by_settings) == 1:
         return ModeMatch(by_settings[0].name, "their clocks, cores and SMs are equal")
     return None
@@ -114,8 +114,8 @@ def agree(one: Settings, other: Settings) -> bool:
 
 def boards_with(boards: Sequence[NamedModes], modes: Iterable[KnownMode]) -> tuple[NamedModes, ...]:
     """Those of ``boards`` that have every one of ``modes`` that any board has; all if none does."""
-    named = [each for each in modes if any(board.find(each.name) for board in boards)]
-    fitting = tuple(board for board in boards if all(board.find(each.name) for each in named))
+    named = [mode for mode in modes if any(board.find(mode.name) for board in boards)]
+    fitting = tuple(board for board in boards if all(board.find(mode.name) for mode in named))
     return fitting or tuple(boards)
 
 

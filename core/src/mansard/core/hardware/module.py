@@ -1,4 +1,4 @@
-"""What is known of a Jetson module beforehand: one row of the table, and its power rails.
+"""What is known of a Jetson module beforehand: its row of the table, its power rails; JetPacks.
 
 Labels of rails: recorded tegrastats lines. Totals: the r36 developer guide's description of the
 power monitors for AGX Orin ("VDDQ_VDD2_1V8AO" is fed from "VIN_SYS_5V0"), and the
@@ -9,8 +9,69 @@ wall, boards take 10 to 15 % more than these totals (reports of users).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import msgspec
+
+# Source: NVIDIA's JetPack archive, as public tools and projects repeat it (jetson_stats,
+# jetson-containers, jetpack-nixos); where several name a release they agree, 28.2 comes from
+# jetson_stats alone. A release that is not here stays unknown: it is never taken for its neighbour.
+# Without trailing ".0": 36.3.0 is "36.3". DP: developer preview.
+_JETPACKS = MappingProxyType(
+    {
+        "28.1": "3.1",
+        "28.2": "3.2",
+        "28.4": "3.3.3",
+        "31.1": "4.1.1",
+        "32.1": "4.2",
+        "32.2": "4.2.1",
+        "32.2.1": "4.2.2",
+        "32.2.3": "4.2.3",
+        "32.3.1": "4.3",
+        "32.4.2": "4.4 DP",
+        "32.4.3": "4.4",
+        "32.4.4": "4.4.1",
+        "32.5": "4.5",
+        "32.5.1": "4.5.1",
+        "32.5.2": "4.5.1",
+        "32.6.1": "4.6",
+        "32.7.1": "4.6.1",
+        "32.7.2": "4.6.2",
+        "32.7.3": "4.6.3",
+        "32.7.4": "4.6.4",
+        "32.7.5": "4.6.5",
+        "32.7.6": "4.6.6",
+        "34.1": "5.0 DP",
+        "34.1.1": "5.0.1 DP",
+        "35.1": "5.0.2",
+        "35.2.1": "5.1",
+        "35.3.1": "5.1.1",
+        "35.4.1": "5.1.2",
+        "35.5": "5.1.3",
+        "35.6": "5.1.4",
+        "35.6.1": "5.1.5",
+        "35.6.2": "5.1.5",
+        "36.2": "6.0 DP",
+        "36.3": "6.0",
+        "36.4": "6.1",
+        "36.4.3": "6.2",
+        "36.4.4": "6.2.1",
+        "36.4.7": "6.2.1",
+        "36.5": "6.2.2",
+        "38.2": "7.0",
+        "38.2.1": "7.0",
+        "38.4": "7.1",
+        "39.2": "7.2",
+        "39.2.1": "7.2.1",
+    }
+)
+
+
+def jetpack_of(l4t: str) -> str | None:
+    """The JetPack of release ``36.4.7`` or ``36.3.0``; None where it is not known."""
+    while l4t.endswith(".0"):
+        l4t = l4t[:-2]
+    return _JETPACKS.get(l4t)
 
 
 class Metering(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,9 +158,9 @@ def metering_of(labels: Iterable[str]) -> Metering | None:
     Every rail that the total adds has to be among them; parts may be missing.
     """
     names = frozenset(labels)
-    known = [kind for kind in _KINDS if set(kind.total_rails) <= names <= set(kind.rails)]
-    totals = {kind.total_rails for kind in known}
-    return known[0] if len(totals) == 1 else None
+    fitting = [kind for kind in _KINDS if set(kind.total_rails) <= names <= set(kind.rails)]
+    totals = {kind.total_rails for kind in fitting}
+    return fitting[0] if len(totals) == 1 else None
 
 
 # Where a number comes from. A row names one of these for every number it holds.

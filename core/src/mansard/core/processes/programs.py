@@ -203,7 +203,7 @@ def finish_program(
         is_whole = _read_all(process, streams, timeout_s, max_bytes, error)
     finally:
         _leave(process, is_killed=not is_whole)
-    texts = [bytes(one) for one in streams.values()]
+    texts = [bytes(stream) for stream in streams.values()]
     return Finished(process.returncode, *texts)
 
 

@@ -284,11 +284,11 @@ class RowReader(Generic[Row]):
         if len(rows) == lines.count(b"\n"):
             return rows
         # Once more, line by line, to tell which one it is; an empty line is no row either.
-        found = (
+        decoded = (
             self._decode_line(line, at)
             for at, line in enumerate(lines.split(b"\n")[:-1], start=number)
         )
-        return [row for row in found if row is not None]
+        return [row for row in decoded if row is not None]
 
     def _decode_line(self, line: bytes, number: int) -> Row | None:
         try:

@@ -110,14 +110,14 @@ def sweep(folder: Path | int) -> dict[str, Kind]:
     parent = os.open(path, _FOLDER, dir_fd=at)
     try:
         with os.scandir(parent) as entries:
-            found = {entry.name: _kind(entry) for entry in entries}
-        for name in filter(is_hidden_name, list(found)):
+            kinds = {entry.name: _kind(entry) for entry in entries}
+        for name in filter(is_hidden_name, list(kinds)):
             with contextlib.suppress(OSError):
-                if _is_left(name, found[name], parent):
-                    del found[name]
+                if _is_left(name, kinds[name], parent):
+                    del kinds[name]
     finally:
         os.close(parent)
-    return dict(sorted(found.items()))
+    return dict(sorted(kinds.items()))
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:

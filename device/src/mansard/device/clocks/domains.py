@@ -120,9 +120,9 @@ class Emc(msgspec.Struct, frozen=True, kw_only=True):
             self.lock and self.domain.read_hz(root, self.lock.ceiling),
             self.domain.available_hz[-1] if self.domain.available_hz else None,
         ]
-        known = [top for top in tops if top]
+        readable_hz = [top for top in tops if top]
         caps = [cap for cap in (self.cap_hz(root),) if cap]
-        return min([max(known), *caps]) if known else next(iter(caps), None)
+        return min([max(readable_hz), *caps]) if readable_hz else next(iter(caps), None)
 
 
 def find_emc(root: Path) -> Emc | None:
@@ -248,15 +248,15 @@ def read_online(root: Path) -> dict[int, bool]:
 
 def find_clusters(root: Path) -> tuple[Domain, ...]:
     """The CPUs that share a clock, by cluster; those that are wholly off cannot be seen."""
-    found: dict[tuple[int, ...], Domain] = {}
+    clusters: dict[tuple[int, ...], Domain] = {}
     for cpu in read_online(root):
         folder = f"{CPU_FOLDER}/cpu{cpu}/cpufreq"
         if not exists(root, f"{folder}/scaling_max_freq"):
             continue
         cpus = related_cpus(root, cpu) or (cpu,)
-        if cpus not in found and read_int(below(root, f"{folder}/scaling_max_freq")) is not None:
-            found[cpus] = _cluster(root, folder, cpus)
-    return tuple(found.values())
+        if cpus not in clusters and read_int(below(root, f"{folder}/scaling_max_freq")) is not None:
+            clusters[cpus] = _cluster(root, folder, cpus)
+    return tuple(clusters.values())
 
 
 def _cluster(root: Path, folder: str, cpus: tuple[int, ...]) -> Domain:
@@ -304,13 +304,13 @@ def find_gpu_clocks(root: Path) -> tuple[Domain, ...]:
 
     Thor has a second one, gpu-nvd-0, for its video engines.
     """
-    found: dict[Path, Domain] = {}
+    clocks: dict[Path, Domain] = {}
     for place in _PLACES:
         for folder in find_paths(root, place):
             real = follow_links(below(root, folder))
-            if real not in found and _is_gpu(root, folder):
-                found[real] = _clock(root, folder)
-    return tuple(sorted(found.values(), key=lambda clock: "nvd" in clock.name))
+            if real not in clocks and _is_gpu(root, folder):
+                clocks[real] = _clock(root, folder)
+    return tuple(sorted(clocks.values(), key=lambda clock: "nvd" in clock.name))
 
 
 def _is_gpu(root: Path, folder: str) -> bool:

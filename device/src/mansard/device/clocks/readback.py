@@ -32,8 +32,8 @@ def read_sms(root: Path) -> int | str:
     silent = [name for name, text in masks.items() if text is None]
     if silent and masks.get(_COUNTED) is None:
         return f"the GPU's gating mask {silent[-1]} cannot be read"
-    known = (Setting("", name, text) for name, text in masks.items() if text is not None)
-    return mode_sms(modes.soc, modes.module, ModeSection(0, "present", tuple(known)))
+    settings = (Setting("", name, text) for name, text in masks.items() if text is not None)
+    return mode_sms(modes.soc, modes.module, ModeSection(0, "present", tuple(settings)))
 
 
 _SLACK = 1e-3  # 3199 and 3200 MHz are one rate of the memory to different tools
@@ -49,26 +49,28 @@ def read_mode(
     with its reason.
     """
     clocks = clocks or find_clocks(root)
-    on = [one for one in clocks.cpu if any(clocks.online.get(cpu) for cpu in one.cpus)]
-    found = {
-        "cpu_hz": max((hz for hz in (_cap(root, one) for one in on) if hz), default=None),
+    on = [domain for domain in clocks.cpu if any(clocks.online.get(cpu) for cpu in domain.cpus)]
+    caps = {
+        "cpu_hz": max((hz for hz in (_cap(root, domain) for domain in on) if hz), default=None),
         "gpu_hz": _cap(root, clocks.gpu),
         "memory_hz": _memory_hz(root, clocks),
-        "dla_hz": min((hz for hz in (_cap(root, one) for one in clocks.dla) if hz), default=None),
+        "dla_hz": min(
+            (hz for hz in (_cap(root, domain) for domain in clocks.dla) if hz), default=None
+        ),
     }
     sms = read_sms(root)
-    unknown = {name: _why(name, clocks) for name, hz in found.items() if hz is None}
+    unknown = {name: _why(name, clocks) for name, hz in caps.items() if hz is None}
     if isinstance(sms, str):
         unknown["n_sms"] = sms
     return PowerMode(
         name=wanted.name if wanted else "present",
         kind=wanted.kind if wanted else "present",
         n_cpus=_n_cpus(wanted, clocks),
-        clusters=tuple(_cluster(root, one, clocks) for one in on),
-        cpu_hz=found["cpu_hz"],
-        gpu_hz=found["gpu_hz"],
-        memory_hz=found["memory_hz"],
-        dla_hz=found["dla_hz"],
+        clusters=tuple(_cluster(root, domain, clocks) for domain in on),
+        cpu_hz=caps["cpu_hz"],
+        gpu_hz=caps["gpu_hz"],
+        memory_hz=caps["memory_hz"],
+        dla_hz=caps["dla_hz"],
         n_sms=None if isinstance(sms, str) else sms,
         power_limit_w=None,
         unknown={**unknown, "power_limit_w": _NO_LIMIT},
@@ -115,23 +117,23 @@ def _why(name: str, clocks: Clocks) -> str:
     return "uncapped, or its files cannot be read" if node else reason
 
 
-def differences(wanted: PowerMode, found: PowerMode) -> tuple[str, ...]:
+def differences(wanted: PowerMode, actual: PowerMode) -> tuple[str, ...]:
     """In what the machine is not in the mode that was wanted; unknown figures are not compared."""
     pairs = (
-        ("CPU", wanted.cpu_hz, found.cpu_hz),
-        ("GPU", wanted.gpu_hz, found.gpu_hz),
-        ("memory", wanted.memory_hz, found.memory_hz),
-        ("DLA", wanted.dla_hz, found.dla_hz),
+        ("CPU", wanted.cpu_hz, actual.cpu_hz),
+        ("GPU", wanted.gpu_hz, actual.gpu_hz),
+        ("memory", wanted.memory_hz, actual.memory_hz),
+        ("DLA", wanted.dla_hz, actual.dla_hz),
     )
     lines = [
         f"{name}: wanted {format_frequency(want)}, found {format_frequency(have)}"
         for name, want, have in pairs
         if want is not None and have is not None and abs(want - have) > _SLACK * want
     ]
-    if None not in {wanted.n_sms, found.n_sms} and wanted.n_sms != found.n_sms:
-        lines.append(f"GPU's multiprocessors: wanted {wanted.n_sms}, found {found.n_sms}")
-    if wanted.clusters and wanted.n_cpus != found.n_cpus:
-        lines.insert(0, f"cores: wanted {wanted.n_cpus}, found {found.n_cpus}")
+    if None not in {wanted.n_sms, actual.n_sms} and wanted.n_sms != actual.n_sms:
+        lines.append(f"GPU's multiprocessors: wanted {wanted.n_sms}, found {actual.n_sms}")
+    if wanted.clusters and wanted.n_cpus != actual.n_cpus:
+        lines.insert(0, f"cores: wanted {wanted.n_cpus}, found {actual.n_cpus}")
     return tuple(lines)
 
 
@@ -158,31 +160,31 @@ def check_writes(
     deadline_s = time.monotonic() + patience_s
     last = {write.path: write for write in writes}
     for write in last.values():
-        found = _reading(root, write)
-        while not is_same(found, write.value):
+        actual = _reading(root, write)
+        while not is_same(actual, write.value):
             if time.monotonic() > deadline_s:
                 domain = _domain_of(clocks, write.path)
                 raise DeviceError(
-                    f"{write.why}: wanted {write.value}, found {found or 'nothing'}; {what}"
+                    f"{write.why}: wanted {write.value}, found {actual or 'nothing'}; {what}"
                     f"{_available(domain)}",
                     where=write.path,
                     fix=_remedy(root),
                 )
             time.sleep(_POLL_S)
-            found = _reading(root, write)
+            actual = _reading(root, write)
 
 
 def _reading(root: Path, write: Write) -> str:
     return (read_setting(root, write.path) or "").strip()
 
 
-def is_same(found: str, wanted: str) -> bool:
+def is_same(actual: str, wanted: str) -> bool:
     """Whether a setting holds what was wanted, but for the rounding of a rate."""
-    if found == wanted:
+    if actual == wanted:
         return True
-    if not (found.isdecimal() and wanted.isdecimal()):
+    if not (actual.isdecimal() and wanted.isdecimal()):
         return False
-    return int(wanted) > 1 and abs(int(found) - int(wanted)) <= _RATE_SLACK * int(wanted)
+    return int(wanted) > 1 and abs(int(actual) - int(wanted)) <= _RATE_SLACK * int(wanted)
 
 
 def _domain_of(clocks: Clocks, path: str) -> Domain | None:
@@ -208,12 +210,12 @@ def _remedy(root: Path) -> str:
     return "thermal throttling, jtop or another tool sets it; let the board cool"
 
 
-def check_caps(mode: PowerMode, found: PowerMode, clocks: Clocks) -> None:
+def check_caps(mode: PowerMode, actual: PowerMode, clocks: Clocks) -> None:
     """Whether a mode that nvpmodel has set is in force; raises DeviceError.
 
     Its caps may lie between two frequencies: the lower of them is right.
     """
-    lines = differences(_as_available(mode, clocks), found)
+    lines = differences(_as_available(mode, clocks), actual)
     if lines:
         raise DeviceError(
             f"power mode {mode.name} is not in force: {'; '.join(lines)}",
@@ -222,8 +224,8 @@ def check_caps(mode: PowerMode, found: PowerMode, clocks: Clocks) -> None:
 
 
 def _as_available(mode: PowerMode, clocks: Clocks) -> PowerMode:
-    clusters = [one for one in clocks.cpu if mode.cpu_hz is not None]
-    fastest = max((floor(one, mode.cpu_hz or 0) for one in clusters), default=mode.cpu_hz)
+    clusters = [domain for domain in clocks.cpu if mode.cpu_hz is not None]
+    fastest = max((floor(domain, mode.cpu_hz or 0) for domain in clusters), default=mode.cpu_hz)
     return msgspec.structs.replace(
         mode,
         cpu_hz=fastest,

@@ -48,7 +48,7 @@ class Clocks(msgspec.Struct, frozen=True, kw_only=True):
     def domains(self) -> tuple[Domain, ...]:
         """All of them in one row."""
         single = [self.gpu, self.emc.domain if self.emc else None]
-        return (*self.cpu, *(one for one in single if one is not None), *self.dla)
+        return (*self.cpu, *(domain for domain in single if domain is not None), *self.dla)
 
 
 def find_clocks(root: Path = SYSTEM_ROOT) -> Clocks:
@@ -65,15 +65,15 @@ def find_clocks(root: Path = SYSTEM_ROOT) -> Clocks:
 
 
 def _find_dla(root: Path) -> tuple[Domain, ...]:
-    found: dict[Path, Domain] = {}
+    domains: dict[Path, Domain] = {}
     for place in _DLA_PLACES:
         for path in find_paths(root, place):
             real = follow_links(below(root, path))
-            if real not in found:
+            if real not in domains:
                 name = path.rpartition("/")[2]
                 why_not = why_not_writable(root, path)
-                found[real] = Domain(name=name, kind="dla", max_path=path, why_not=why_not)
-    return tuple(found.values())
+                domains[real] = Domain(name=name, kind="dla", max_path=path, why_not=why_not)
+    return tuple(domains.values())
 
 
 # Every setting of this machine that Mansard, or a tool it calls, may change.
@@ -91,17 +91,17 @@ _PER_CPU = ("online", *(f"cpufreq/scaling_{name}" for name in ("governor", "min_
 
 def find_settings(root: Path, clocks: Clocks) -> tuple[str, ...]:
     """The board's paths of all settings that are there now, each file once."""
-    found: dict[Path, str] = {}
+    paths: dict[Path, str] = {}
     for path in _candidates(root, clocks):
         real = _real_setting(root, path)
         if real is not None:
-            found.setdefault(real, path)
-    return tuple(found.values())
+            paths.setdefault(real, path)
+    return tuple(paths.values())
 
 
-def is_setting(path: str, known: frozenset[str]) -> bool:
-    """Whether a restore may write to ``path``: one of ``known``, or a file of a CPU."""
-    return path in known or _CPU_FILE.fullmatch(path) is not None
+def is_setting(path: str, listed: frozenset[str]) -> bool:
+    """Whether a restore may write to ``path``: one of ``listed``, or a file of a CPU."""
+    return path in listed or _CPU_FILE.fullmatch(path) is not None
 
 
 def known_settings(root: Path, clocks: Clocks) -> frozenset[str]:

@@ -29,7 +29,7 @@ def cpu_target(root: Path, mode: PowerMode, cluster: Domain, *, is_set: bool) ->
 
     ``is_set``: nvpmodel has set the mode, so that the caps in force are the mode's own.
     """
-    if mode.clusters and not any(set(one.cpus) & set(cluster.cpus) for one in mode.clusters):
+    if mode.clusters and not any(set(capped.cpus) & set(cluster.cpus) for capped in mode.clusters):
         return None  # it is off in this mode
     named = _cluster_cap(mode, cluster)
     if mode.kind == "nvpmodel":
@@ -77,8 +77,8 @@ def _emc_cap(root: Path, mode: PowerMode, emc: Emc, *, is_set: bool) -> float | 
         top_hz = emc.top_hz(root)
         return floor(emc.domain, top_hz) if top_hz is not None else None
     ceilings = [emc.lock and emc.domain.read_hz(root, emc.lock.ceiling), mode.memory_hz]
-    known = [ceiling for ceiling in (*ceilings, *emc.domain.available_hz[-1:]) if ceiling]
-    return floor(emc.domain, min(known)) if known else None
+    ceilings_hz = [ceiling for ceiling in (*ceilings, *emc.domain.available_hz[-1:]) if ceiling]
+    return floor(emc.domain, min(ceilings_hz)) if ceilings_hz else None
 
 
 def _cap(root: Path, domain: Domain, cap_hz: float | None, *, is_set: bool) -> float | None:
@@ -105,9 +105,9 @@ def as_taken(root: Path, mode: PowerMode, clocks: Clocks) -> PowerMode:
     """
     if mode.kind != "nvpmodel":
         return mode
-    clusters = tuple(_cluster_taken(one, clocks) for one in mode.clusters)
-    capped_hz = [one.max_hz for one in clusters if one.max_hz is not None]
-    tops_hz = [floor(one, mode.cpu_hz) for one in clocks.cpu if mode.cpu_hz is not None]
+    clusters = tuple(_cluster_taken(capped, clocks) for capped in mode.clusters)
+    capped_hz = [capped.max_hz for capped in clusters if capped.max_hz is not None]
+    tops_hz = [floor(domain, mode.cpu_hz) for domain in clocks.cpu if mode.cpu_hz is not None]
     emc = clocks.emc
     ceiling_hz = emc.domain.read_hz(root, emc.lock.ceiling) if emc and emc.lock else None
     memory_hz = min([hz for hz in (mode.memory_hz, ceiling_hz) if hz], default=None)
@@ -122,9 +122,11 @@ def as_taken(root: Path, mode: PowerMode, clocks: Clocks) -> PowerMode:
 
 def _cluster_taken(cluster: CpuCluster, clocks: Clocks) -> CpuCluster:
     # A cluster that is off shows no steps, but all clusters of a module have the same ones.
-    known = [one for one in clocks.cpu if set(one.cpus) & set(cluster.cpus)] or clocks.cpu[:1]
+    domains = [
+        domain for domain in clocks.cpu if set(domain.cpus) & set(cluster.cpus)
+    ] or clocks.cpu[:1]
     return msgspec.structs.replace(
-        cluster, max_hz=floored(known[0] if known else None, cluster.max_hz)
+        cluster, max_hz=floored(domains[0] if domains else None, cluster.max_hz)
     )
 
 
@@ -145,13 +147,13 @@ def match(root: Path, domain: Domain, wanted_hz: float) -> float:
     if domain.is_continuous and available[0] <= wanted_hz <= available[-1]:
         return wanted_hz
     slack_hz = _MHZ if wanted_hz % _MHZ == 0 else domain.unit_hz
-    found = find_frequency(Frequency(wanted_hz, slack_hz), available)
-    if found is None:
+    nearest = find_frequency(Frequency(wanted_hz, slack_hz), available)
+    if nearest is None:
         raise UsageError(
             f"{format_frequency(wanted_hz)} is no frequency of {domain.name}",
             fix=f"available, nearest first: {nearest_first(wanted_hz, available)}",
         )
-    return found
+    return nearest
 
 
 def _no_clock(what: str, wanted_hz: float) -> UsageError:
@@ -209,22 +211,22 @@ def core_steps(mode: PowerMode, clocks: Clocks) -> tuple[tuple[Write, ...], tupl
 
 
 def _wanted_cpus(mode: PowerMode, clocks: Clocks) -> frozenset[int]:
-    there = frozenset(clocks.online)
+    present = frozenset(clocks.online)
     named = frozenset(cpu for cluster in mode.clusters for cpu in cluster.cpus)
     if not named:
         on = [cpu for cpu, is_on in clocks.online.items() if is_on]
-        if len(on) == mode.n_cpus or not there:
+        if len(on) == mode.n_cpus or not present:
             return frozenset(on)
-        named = frozenset(sorted(there)[: mode.n_cpus])
-    if named and named <= there and len(named) == mode.n_cpus:
+        named = frozenset(sorted(present)[: mode.n_cpus])
+    if named and named <= present and len(named) == mode.n_cpus:
         return named
-    if missing := sorted(named - there):
+    if missing := sorted(named - present):
         what = f"wants core {listed([str(cpu) for cpu in missing])} on, which this machine lacks"
-    elif len(named) < mode.n_cpus <= len(there):
+    elif len(named) < mode.n_cpus <= len(present):
         what = f"wants {mode.n_cpus} cores on, and names the clusters of {len(named)} of them"
     else:
-        what = f"asks for {mode.n_cpus} cores, {len(there)} are there"
-    numbers = f"{min(there)} to {max(there)}" if there else "none"
+        what = f"asks for {mode.n_cpus} cores, {len(present)} are there"
+    numbers = f"{min(present)} to {max(present)}" if present else "none"
     raise UsageError(f"{mode.name}: {what}", fix=f"its cores are {numbers}: choose among them")
 
 

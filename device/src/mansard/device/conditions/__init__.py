@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterator
 from mansard.core.records import Conditions, PowerMode, Spread
 from mansard.core.text import listed
 from mansard.device.conditions.mode_settings import mode_lost
+from mansard.device.conditions.recording import Watch
 from mansard.device.conditions.sources import Sources, find_sources
 from mansard.device.conditions.telemetry import OtherWork, Telemetry
-from mansard.device.conditions.watch import Watch
 
 MOST_DRIFT = 0.01
 LOWEST_SHARE = 0.75
@@ -76,38 +76,40 @@ def _clocks(
     conditions: Conditions, mode: PowerMode, uses_gpu: bool, cpus: Collection[int]
 ) -> Iterator[str]:
     is_locked = mode.kind in _LOCKING
-    used = [one for one in mode.clusters if set(one.cpus) & set(cpus)] or mode.clusters
+    used = [cluster for cluster in mode.clusters if set(cluster.cpus) & set(cpus)] or mode.clusters
     # The slowest CPU in use may belong to any cluster in use.
-    cpu_hz = min((one.max_hz for one in used if one.max_hz is not None), default=mode.cpu_hz)
-    for name, found, cap_hz, is_used in (
+    cpu_hz = min(
+        (cluster.max_hz for cluster in used if cluster.max_hz is not None), default=mode.cpu_hz
+    )
+    for name, clock, cap_hz, is_used in (
         ("CPU", conditions.cpu_clock_hz, cpu_hz, True),
         ("GPU", conditions.gpu_clock_hz, mode.gpu_hz, uses_gpu),
         ("memory", conditions.memory_clock_hz, mode.memory_hz, True),
     ):
-        if found is None or cap_hz is None or not is_used:
+        if clock is None or cap_hz is None or not is_used:
             # A clock that the mode leaves to the governor may change; a GPU that nothing uses is
             # put to sleep, whatever its clock is locked at.
             continue
-        if found.high > (1 + MOST_DRIFT) * cap_hz and mode.kind != "cores":
+        if clock.high > (1 + MOST_DRIFT) * cap_hz and mode.kind != "cores":
             # A plain machine's turbo goes beyond what its kernel calls the highest clock.
-            yield f"the {name} clock was at {_mhz(found.high)}, above its cap of {_mhz(cap_hz)}"
+            yield f"the {name} clock was at {_mhz(clock.high)}, above its cap of {_mhz(cap_hz)}"
         if is_locked:
-            yield from _drift(name, found, cap_hz)
-        elif name != "memory" and found.high < LOWEST_SHARE * cap_hz:
+            yield from _drift(name, clock, cap_hz)
+        elif name != "memory" and clock.high < LOWEST_SHARE * cap_hz:
             yield (
-                f"the {name} clock stayed at {_mhz(found.high)} or below, under "
+                f"the {name} clock stayed at {_mhz(clock.high)} or below, under "
                 f"{100 * LOWEST_SHARE:g} % of its cap of {_mhz(cap_hz)}"
             )
 
 
-def _drift(name: str, found: Spread, cap_hz: float) -> Iterator[str]:
-    is_above = found.high > (1 + MOST_DRIFT) * cap_hz  # reported by _clocks
-    if found.low >= (1 - MOST_DRIFT) * (cap_hz if is_above else max(cap_hz, found.high)):
+def _drift(name: str, clock: Spread, cap_hz: float) -> Iterator[str]:
+    is_above = clock.high > (1 + MOST_DRIFT) * cap_hz  # reported by _clocks
+    if clock.low >= (1 - MOST_DRIFT) * (cap_hz if is_above else max(cap_hz, clock.high)):
         return
-    if found.high >= (1 - MOST_DRIFT) * cap_hz:
-        yield f"the {name} clock fell to {_mhz(found.low)} from {_mhz(found.high)}"
+    if clock.high >= (1 - MOST_DRIFT) * cap_hz:
+        yield f"the {name} clock fell to {_mhz(clock.low)} from {_mhz(clock.high)}"
     else:
-        yield f"the {name} clock was at {_mhz(found.low)} instead of {_mhz(cap_hz)}"
+        yield f"the {name} clock was at {_mhz(clock.low)} instead of {_mhz(cap_hz)}"
 
 
 def _events(conditions: Conditions) -> Iterator[str]:

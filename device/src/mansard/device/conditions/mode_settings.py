@@ -59,7 +59,7 @@ class SettingsInForce(msgspec.Struct, frozen=True):
         """
         changes = self.changes()
         if is_throttled:
-            changes = tuple(each for each in changes if not _is_lowered_cap(each))
+            changes = tuple(change for change in changes if not _is_lowered_cap(change))
         return describe(changes)
 
 
@@ -73,8 +73,8 @@ def find_mode_settings(root: Path, clocks: Clocks | None = None) -> SettingsInFo
     files = {path: real_path(root, path) for path in find_settings(root, clocks) if path != reading}
     files[STATUS_PATH] = root / STATUS_PATH.lstrip("/")
     values = {path: read_text(file) for path, file in files.items()}
-    known = {path: text for path, text in values.items() if text}
-    return SettingsInForce({path: files[path] for path in known}, known)
+    readable = {path: text for path, text in values.items() if text}
+    return SettingsInForce({path: files[path] for path in readable}, readable)
 
 
 def mode_lost(mode: str, losses: Iterable[str]) -> DeviceError:
@@ -88,29 +88,31 @@ def mode_lost(mode: str, losses: Iterable[str]) -> DeviceError:
 
 def describe(changes: Collection[SettingChange], written: Collection[str] = ()) -> tuple[str, ...]:
     """``changes`` and settings that were ``written`` meanwhile, in sentences; empty: none."""
-    switched = {int(core[1]): each for each in changes if (core := _CORE.fullmatch(each.path))}
+    switched = {
+        int(core[1]): change for change in changes if (core := _CORE.fullmatch(change.path))
+    }
     kinds: dict[str, list[SettingChange]] = {"power mode": [], "governor": [], "setting": []}
-    for each in changes:
-        core = _OF_CORE.fullmatch(each.path)
+    for change in changes:
+        core = _OF_CORE.fullmatch(change.path)
         if core is None or int(core[1]) not in switched:  # the files of a core come and go with it
-            is_governor = each.path.endswith("governor")
+            is_governor = change.path.endswith("governor")
             kind = "governor" if is_governor else "setting"
-            kinds["power mode" if each.path == STATUS_PATH else kind].append(each)
+            kinds["power mode" if change.path == STATUS_PATH else kind].append(change)
     lines = []
     for how, is_on in (("off", False), ("on", True)):
         cores = [str(core) for core in sorted(switched) if (switched[core].now == "1") == is_on]
         if cores:
             names = f"core {cores[0]} was" if len(cores) == 1 else f"cores {listed(cores)} were"
             lines.append(f"{names} switched {how}")
-    lines += [f"another {kind}: {_shown(found)}" for kind, found in kinds.items() if found]
-    unseen = sorted({*written} - {each.path for each in changes})
+    lines += [f"another {kind}: {_shown(of_kind)}" for kind, of_kind in kinds.items() if of_kind]
+    unseen = sorted({*written} - {change.path for change in changes})
     if unseen:
         lines.append(f"another program wrote {printable(unseen[0])}{_and_more(len(unseen))}")
     return tuple(lines)
 
 
 def _shown(changes: Collection[SettingChange]) -> str:
-    first = min(changes, key=lambda each: each.path)
+    first = min(changes, key=lambda change: change.path)
     now = "gone" if first.now is None else printable(first.now, _SHOWN_CHARACTERS)
     was = printable(first.was, _SHOWN_CHARACTERS) or "empty"
     return f"{printable(first.path)} is {now}, it was {was}{_and_more(len(changes))}"

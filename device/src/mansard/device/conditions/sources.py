@@ -77,9 +77,9 @@ def find_card_slowdowns(root: Path, *, uses_gpu: bool) -> CardSlowdowns:
         card = card_handle(nvml, 0, None)
     except DeviceError as error:
         return CardSlowdowns(why_not=str(error))
-    found = CardSlowdowns(nvml, card)
+    slowdowns = CardSlowdowns(nvml, card)
     silent = CardSlowdowns(why_not="NVML does not say why the card's clocks are low")
-    return silent if None in found.read_alarms() else found
+    return silent if None in slowdowns.read_alarms() else slowdowns
 
 
 # Sensors of the processor's and the GPU's temperature, by the names that releases gave them.
@@ -122,14 +122,14 @@ def find_thermometers(root: Path) -> Thermometers:
         for chip in glob(below(root, "/sys/class/hwmon"), "hwmon[0-9]*")
         if (read_text(chip / "name") or "") in _CHIPS
     ]
-    found = tuple(zones or chips)
+    paths = tuple(zones or chips)
     why_not = (
         ""
-        if found
+        if paths
         else "no CPU sensor under /sys/class/thermal or /sys/class/hwmon "
         "(usual in a virtual machine)"
     )
-    return Thermometers(found, why_not)
+    return Thermometers(paths, why_not)
 
 
 # Thermal throttling and over-current: counters of events, and limits that are in force.
@@ -207,13 +207,13 @@ def find_overcurrent(root: Path) -> Events:
 
 
 def _alarms(chip: Path) -> list[Path]:
-    found = []
+    alarms = []
     for kind in ("crit", "max"):
         for path in glob(chip, f"curr[1-3]_{kind}_alarm"):
             channel = path.name[len("curr")]
             if read_text(chip / f"in{channel}_label") != _NO_CHANNEL and read_int(path) is not None:
-                found.append(path)
-    return found
+                alarms.append(path)
+    return alarms
 
 
 def count_increase(before: Sequence[int | None], after: Sequence[int | None]) -> int:
@@ -353,5 +353,5 @@ def _clocks(root: Path, domains: Sequence[Domain | None]) -> tuple[WatchedClock,
 def _slowest_hz(clocks: Sequence[WatchedClock]) -> float | None:
     """The slowest of the clocks, Hz; None if one of them does not answer."""
     readings = [clock.read_hz() for clock in clocks]
-    known = [hz for hz in readings if hz is not None]
-    return min(known) if known and len(known) == len(readings) else None
+    answered_hz = [hz for hz in readings if hz is not None]
+    return min(answered_hz) if answered_hz and len(answered_hz) == len(readings) else None

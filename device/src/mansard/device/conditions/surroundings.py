@@ -107,14 +107,14 @@ def find_memory_monitor(root: Path, *, uses_gpu: bool) -> MemoryMonitor:
 
 def memory_use_of(source: str, shares: Sequence[float | None]) -> MemoryUse | None:
     """Mean and extremes of the readings that were taken while the trial ran; None without any."""
-    known = [share for share in shares if share is not None]
-    if not known:
+    answered = [share for share in shares if share is not None]
+    if not answered:
         return None
     return MemoryUse(
-        mean_share=sum(known) / len(known),
-        low_share=min(known),
-        high_share=max(known),
-        n_readings=len(known),
+        mean_share=sum(answered) / len(answered),
+        low_share=min(answered),
+        high_share=max(answered),
+        n_readings=len(answered),
         source=source,
     )
 
@@ -152,16 +152,18 @@ class GpuProcesses:
         """
         before = self._listed()
         yield
-        found = self._listed()
-        if not isinstance(found, str) and not isinstance(before, str):
-            self._own |= found.keys() - before.keys()
+        after = self._listed()
+        if not isinstance(after, str) and not isinstance(before, str):
+            self._own |= after.keys() - before.keys()
 
     def find(self) -> GpuProcessesFound:
         """Every process on the GPU that is neither this one nor started by it."""
-        found = self._listed()
-        if isinstance(found, str):
-            return GpuProcessesFound(None, found)
-        names = [f"{name} ({pid})" for pid, name in sorted(found.items()) if self._is_other(pid)]
+        processes = self._listed()
+        if isinstance(processes, str):
+            return GpuProcessesFound(None, processes)
+        names = [
+            f"{name} ({pid})" for pid, name in sorted(processes.items()) if self._is_other(pid)
+        ]
         return GpuProcessesFound(tuple(names), "")
 
     def _listed(self) -> dict[int, str] | str:
@@ -170,8 +172,10 @@ class GpuProcesses:
         text = read_text(clients)
         if text is not None:
             return parse_clients(text[:_MOST_CHARACTERS])
-        found = self._ask_nvml()
-        return f"{why_unreadable(clients)}; {found}" if isinstance(found, str) else found
+        processes = self._ask_nvml()
+        return (
+            f"{why_unreadable(clients)}; {processes}" if isinstance(processes, str) else processes
+        )
 
     def _is_other(self, pid: int) -> bool:
         if pid in self._own:
@@ -194,14 +198,14 @@ class GpuProcesses:
             return self._why_no_nvml
         nvml = self._nvml
         try:
-            found: dict[int, str] = {}
+            names: dict[int, str] = {}
             for at in range(nvml.nvmlDeviceGetCount()):
                 card = nvml.nvmlDeviceGetHandleByIndex(at)
                 for process in nvml.nvmlDeviceGetComputeRunningProcesses(card):
-                    found[process.pid] = self._name(process.pid)
+                    names[process.pid] = self._name(process.pid)
         except nvml_errors(nvml) as error:
             return f"NVML: {str(error).lower()}"
-        return found
+        return names
 
     def _open_nvml(self) -> str:
         if self._root != SYSTEM_ROOT:
@@ -219,12 +223,12 @@ class GpuProcesses:
 
 def parse_clients(text: str) -> dict[int, str]:
     """Name of each process by its id, from nvmap's table; other lines are passed over."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for line in text.splitlines():
         words = line.split()
         if len(words) > 3 and _PID.fullmatch(words[-2]) and _SIZE.fullmatch(words[-1]):
-            found[int(words[-2])] = printable(" ".join(words[1:-2]), _LONGEST_NAME)
-    return found
+            names[int(words[-2])] = printable(" ".join(words[1:-2]), _LONGEST_NAME)
+    return names
 
 
 _HOST1X = (
@@ -246,22 +250,22 @@ class Engines(msgspec.Struct, frozen=True):
 
     def read(self) -> tuple[str, ...] | None:
         """The engines at work now, such as NVENC and DLA0; None where no file can be read."""
-        known = {name: read_text(path) for name, path in self.states.items()}
-        if all(state is None for state in known.values()):
+        texts = {name: read_text(path) for name, path in self.states.items()}
+        if all(state is None for state in texts.values()):
             return None
-        return tuple(name for name, state in known.items() if state == "active")
+        return tuple(name for name, state in texts.items() if state == "active")
 
 
 def find_engines(root: Path) -> Engines:
     """NVENC, NVDEC, NVJPG, OFA, VIC, DLA and PVA, where the kernel shows their power state."""
-    found: dict[str, Path] = {}
+    states: dict[str, Path] = {}
     for host in _HOST1X:
         for folder in find_paths(root, f"{host}/*.*"):
             name = _ENGINE.fullmatch(folder.rpartition("/")[2])
             state = below(root, f"{folder}/power/runtime_status")
             if name is not None and read_text(state):
-                found.setdefault(name[1].upper().replace("NVDLA", "DLA"), state)
-    return Engines(dict(sorted(found.items())))
+                states.setdefault(name[1].upper().replace("NVDLA", "DLA"), state)
+    return Engines(dict(sorted(states.items())))
 
 
 def read_swapped_bytes(root: Path) -> int | None:
@@ -287,8 +291,8 @@ class Fans(msgspec.Struct, frozen=True):
 
 
 def _most(paths: tuple[Path, ...]) -> float | None:
-    found = [value for path in paths if (value := read_int(path)) is not None and value >= 0]
-    return float(max(found)) if found else None
+    values = [value for path in paths if (value := read_int(path)) is not None and value >= 0]
+    return float(max(values)) if values else None
 
 
 def find_fans(root: Path) -> Fans:
@@ -301,5 +305,5 @@ def find_fans(root: Path) -> Fans:
 
 
 def _readable(*paths: Path) -> tuple[Path, ...]:
-    found = {follow_links(path): path for path in paths if read_int(path) is not None}
-    return tuple(found.values())
+    readable = {follow_links(path): path for path in paths if read_int(path) is not None}
+    return tuple(readable.values())

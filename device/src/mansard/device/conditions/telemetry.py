@@ -70,21 +70,23 @@ class OtherWork:
 
     def _of_others(self, processes: dict[int, _Process]) -> int | None:
         """Jiffies in which the CPUs were at work for others, since the machine was started."""
-        found = read_jiffies(read_text(self._root / "proc/stat") or "")
-        if not self._cpus <= found.keys() or not processes.keys() >= set(self._pids):
+        jiffies = read_jiffies(read_text(self._root / "proc/stat") or "")
+        if not self._cpus <= jiffies.keys() or not processes.keys() >= set(self._pids):
             return None
-        at_work = sum(total - idle for cpu, (total, idle) in found.items() if cpu in self._cpus)
+        at_work = sum(total - idle for cpu, (total, idle) in jiffies.items() if cpu in self._cpus)
         return at_work - sum(processes[pid].n_jiffies for pid in self._pids)
 
     def _processes(self) -> dict[int, _Process]:
-        found = {}
+        processes = {}
         for file in (self._root / "proc").glob("[0-9]*/stat"):
             # The name may hold anything.
             name, _, rest = (read_text(file) or "").partition(" (")[2].rpartition(") ")
             columns = rest.split()
             if len(columns) > 12:
-                found[int(file.parent.name)] = _Process(name, int(columns[11]) + int(columns[12]))
-        return found
+                processes[int(file.parent.name)] = _Process(
+                    name, int(columns[11]) + int(columns[12])
+                )
+        return processes
 
 
 PERIOD_S = 0.1
@@ -95,8 +97,8 @@ _LOADS = ("/sys/devices/*/load", "/sys/devices/platform/*/load", "/sys/devices/p
 
 def find_gpu_load(root: Path) -> Path | None:
     """The file with the GPU's use in per mille of the time; None where the board has none."""
-    found = (below(root, path) for place in _LOADS for path in find_paths(root, place))
-    return next(found, None)
+    files = (below(root, path) for place in _LOADS for path in find_paths(root, place))
+    return next(files, None)
 
 
 def read_memory_bytes(root: Path) -> dict[str, int]:
@@ -107,11 +109,11 @@ def read_memory_bytes(root: Path) -> dict[str, int]:
 
 def read_jiffies(stat: str) -> dict[int, tuple[int, int]]:
     """All jiffies of each CPU in ``/proc/stat``, and those in which it was idle."""
-    found = {}
+    jiffies = {}
     for cpu, text in _CPU.findall(stat):
-        columns = [int(each) for each in text.split()[:8]]
-        found[int(cpu)] = (sum(columns), sum(columns[3:5]))
-    return found
+        columns = [int(column) for column in text.split()[:8]]
+        jiffies[int(cpu)] = (sum(columns), sum(columns[3:5]))
+    return jiffies
 
 
 class Telemetry:
@@ -162,13 +164,13 @@ class Telemetry:
     def _read(self) -> None:
         sources = self._sources
         self._read_cpus(read_text(sources.root / "proc/stat") or "")
-        found = read_memory_bytes(sources.root)
+        memory = read_memory_bytes(sources.root)
         for name, whole, free in (
             ("memory_bytes", "MemTotal", "MemAvailable"),
             ("swap_bytes", "SwapTotal", "SwapFree"),
         ):
-            if whole in found and free in found:
-                self._keep(name, float(found[whole] - found[free]))
+            if whole in memory and free in memory:
+                self._keep(name, float(memory[whole] - memory[free]))
         for name, path, unit in self._files:
             value = read_int(path)
             self._keep(name, None if value is None else value * unit)

@@ -43,11 +43,11 @@ def window_energy(
     """
     window_s = end_s - start_s
     inside = around(samples, start_s, end_s)
-    is_counted = any(found[0].energy_j is not None for found in inside.values())
+    is_counted = any(series[0].energy_j is not None for series in inside.values())
     near = counted_near(samples, start_s, end_s) if is_counted else {}
     readings = {
-        rail: read_rail(rail, found, near.get(rail, ()), (start_s, end_s), facts)
-        for rail, found in inside.items()
+        rail: read_rail(rail, series, near.get(rail, ()), (start_s, end_s), facts)
+        for rail, series in inside.items()
     }
     changes = _sensor_changes(readings, facts)
     why = {

@@ -57,22 +57,22 @@ def _find_elsewhere(root: Path) -> Meters:
     from mansard.device.meters.nvml import open_nvml_meter
     from mansard.device.meters.rapl import open_rapl
 
-    found: list[Meter] = []
+    meters: list[Meter] = []
     missing: dict[str, str] = {}
     for name, open_meter in (("RAPL", open_rapl), ("NVML", open_nvml_meter)):
         meter, reason = open_meter(root)
         if meter is not None:
-            found.append(meter)
+            meters.append(meter)
         else:
             missing[name] = reason
-    return _with_sum(tuple(found), missing) if found else Meters((), missing)
+    return _with_sum(tuple(meters), missing) if meters else Meters((), missing)
 
 
-def _with_sum(found: tuple[Meter, ...], missing: dict[str, str]) -> Meters:
+def _with_sum(meters: tuple[Meter, ...], missing: dict[str, str]) -> Meters:
     """Meters whose rails all add up, none inside another: processors and graphics cards."""
     total = Total(
-        tuple(rail for meter in found for rail in meter.rails),
-        "; ".join(meter.total_rule or "" for meter in found),
-        "; ".join(meter.boundary or "" for meter in found) + "; no fans, disks or power supply",
+        tuple(rail for meter in meters for rail in meter.rails),
+        "; ".join(meter.total_rule or "" for meter in meters),
+        "; ".join(meter.boundary or "" for meter in meters) + "; no fans, disks or power supply",
     )
-    return Meters(found, missing, total, "")
+    return Meters(meters, missing, total, "")

@@ -227,8 +227,8 @@ def open_hwmon(
 def _chips(folder: Path) -> Iterator[tuple[str, Path]]:
     """Each chip's address on its bus and its hwmon folder, whose number differs each boot."""
     for chip in glob(folder, "*-*/hwmon"):
-        for found in glob(chip, "hwmon*")[:1]:
-            yield chip.parent.name, found
+        for hwmon in glob(chip, "hwmon*")[:1]:
+            yield chip.parent.name, hwmon
 
 
 def _channel(driver: str, address: str, folder: Path, number: int) -> RailChannel | None:

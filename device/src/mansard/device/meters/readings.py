@@ -51,16 +51,16 @@ def find_steps(points: Sequence[tuple[float, float]], pace_s: float | None = Non
 
 def highest_power_w(steps: Sequence[Step]) -> float | None:
     """The highest power over any span of steps that is long enough to tell; None without one."""
-    known = [step for step in steps if step.after_s > -inf]
+    bounded = [step for step in steps if step.after_s > -inf]
     powers_w = []
     first = 0
-    for last, end in enumerate(known):
-        while first < last and _is_long(known[first + 1], end):
+    for last, end in enumerate(bounded):
+        while first < last and _is_long(bounded[first + 1], end):
             first += 1
-        if _is_long(known[first], end):
-            powers_w.append(_power_w(known[first], end))
-    if not powers_w and len(known) > 1 and known[-1].after_s > known[0].by_s:
-        powers_w.append(_power_w(known[0], known[-1]))
+        if _is_long(bounded[first], end):
+            powers_w.append(_power_w(bounded[first], end))
+    if not powers_w and len(bounded) > 1 and bounded[-1].after_s > bounded[0].by_s:
+        powers_w.append(_power_w(bounded[0], bounded[-1]))
     return max(powers_w, default=None)
 
 
@@ -121,12 +121,12 @@ def around(
     series: dict[str, list[PowerSample]] = {rail: [] for rail in rails}
     for sample in inside:
         series[sample.rail].append(sample)
-    for rail, found in series.items():
+    for rail, of_rail in series.items():
         if rail not in before or rail not in after:
             raise _uncovered(samples, rail, start_s, end_s)
-        found.insert(0, before[rail])
-        found.append(after[rail])
-        if any(b.monotonic_s < a.monotonic_s for a, b in pairwise(found)):
+        of_rail.insert(0, before[rail])
+        of_rail.append(after[rail])
+        if any(b.monotonic_s < a.monotonic_s for a, b in pairwise(of_rail)):
             raise MeasurementError("the samples are not in the order of time", where=f"rail {rail}")
     return series
 
@@ -166,13 +166,13 @@ def _first_round(samples: Sequence[PowerSample]) -> dict[str, None]:
 
 def _nearest(samples: Iterable[PowerSample], rails: Collection[str]) -> dict[str, PowerSample]:
     """The first sample of each rail, until all of them are found."""
-    found: dict[str, PowerSample] = {}
+    nearest: dict[str, PowerSample] = {}
     for sample in samples:
         if sample.rail in rails:
-            found.setdefault(sample.rail, sample)
-        if len(found) == len(rails):
+            nearest.setdefault(sample.rail, sample)
+        if len(nearest) == len(rails):
             break
-    return found
+    return nearest
 
 
 def _uncovered(

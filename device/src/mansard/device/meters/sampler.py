@@ -81,13 +81,13 @@ class Sampler:
     def read(self) -> None:
         """Take one reading now, beside those of the thread."""
         with self._reading:
-            taken: list[PowerSample] = []
+            samples: list[PowerSample] = []
             for meter in self._meters.found:
-                taken.extend(self._read_meter(meter))
-            self._samples.extend(taken)
-            self._count(taken)
+                samples.extend(self._read_meter(meter))
+            self._samples.extend(samples)
+            self._count(samples)
             if len(self._samples) > self._most_samples:
-                self._thin(len(taken))
+                self._thin(len(samples))
 
     @property
     def samples(self) -> tuple[PowerSample, ...]:
@@ -113,12 +113,12 @@ class Sampler:
 
         Those are fast; where there is no other counter the answer is empty.
         """
-        known = self._meters.facts(self.period_s).paces_s
+        paces_s = self._meters.facts(self.period_s).paces_s
         counted = counter_points(self.between(start_s, end_s))
         return {
             rail: [step.by_s for step in find_steps(points)[1:]]
             for rail, points in counted.items()
-            if rail not in known
+            if rail not in paces_s
         }
 
     def has_moved_since(self, time_s: float) -> bool:
@@ -163,16 +163,16 @@ class Sampler:
         readings = [
             self._samples[at : at + n_rails] for at in range(0, len(self._samples), n_rails)
         ]
-        kept = [readings[0], *readings[1 + len(readings) % 2 :: 2]]
-        self._samples = [sample for reading in kept for sample in reading]
+        thinned = [readings[0], *readings[1 + len(readings) % 2 :: 2]]
+        self._samples = [sample for reading in thinned for sample in reading]
         self.period_s *= 2
 
-    def _count(self, taken: list[PowerSample]) -> None:
-        if not taken:
+    def _count(self, samples: list[PowerSample]) -> None:
+        if not samples:
             return
-        now_s = taken[0].monotonic_s
+        now_s = samples[0].monotonic_s
         values = tuple(
-            sample.power_w if sample.energy_j is None else sample.energy_j for sample in taken
+            sample.power_w if sample.energy_j is None else sample.energy_j for sample in samples
         )
         self.n_readings += 1
         if self._last_s is not None:

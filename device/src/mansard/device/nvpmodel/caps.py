@@ -88,21 +88,21 @@ def mode_sms(soc: str | None, module: Module | None, section: ModeSection) -> in
     than the module has (``core.hardware.active_sms``). A chip whose TPCs can be gated needs
     no module for it; of the others the module tells the number.
     """
-    known = module or full_module(soc)
-    if known is None:
+    chip = module or full_module(soc)
+    if chip is None:
         return "neither the device tree nor the configuration tells which chip it is"
     masks = gating_masks(section)
-    if known.chip_tpcs is None:
+    if chip.chip_tpcs is None:
         if masks:
-            return f"what the bits of {known.soc}'s gating mask stand for is not published"
-        if module is None and known.soc not in _ALIKE:
-            return f"it depends on the module: nothing of {known.soc} is gated"
-        return known.n_sms
+            return f"what the bits of {chip.soc}'s gating mask stand for is not published"
+        if module is None and chip.soc not in _ALIKE:
+            return f"it depends on the module: nothing of {chip.soc} is gated"
+        return chip.n_sms
     text = masks.get("TPC_PG_MASK")
     if text is None:
         return NOT_GATED
     mask = parse_integer(text)
-    n_sms = active_sms(known, mask)
+    n_sms = active_sms(chip, mask)
     return f"its gating mask {text!r} is no number" if n_sms is None else n_sms
 
 
@@ -182,12 +182,12 @@ def is_cpu(param: Param) -> bool:
 
 def undeclared(config: Config) -> tuple[Param, ...]:
     """Clocks that modes set though nothing declares them, as in a dump without its head."""
-    known = {param.name for param in config.params}
+    declared = {param.name for param in config.params}
     names = dict.fromkeys(
         setting.param
         for section in config.modes
         for setting in section.settings
-        if setting.argument == "MAX_FREQ" and setting.param not in known
+        if setting.argument == "MAX_FREQ" and setting.param not in declared
     )
     return tuple(Param("CLOCK", name, {}) for name in names)
 
@@ -196,8 +196,8 @@ def first_cpu(param: Param) -> int | None:
     """The CPU whose cpufreq folder the clock's cap is in; None for any other clock."""
     if param.kind != "CLOCK":
         return None
-    found = filter(None, map(_CPU_PATH.fullmatch, _max_paths(param)))
-    return next((int(match[1]) for match in found), None)
+    matches = filter(None, map(_CPU_PATH.fullmatch, _max_paths(param)))
+    return next((int(match[1]) for match in matches), None)
 
 
 def _max_paths(param: Param) -> tuple[str, ...]:
@@ -232,17 +232,17 @@ def _clock(clocks: Iterable[Param], name: str, path: re.Pattern[str]) -> Param |
     for param in clocks:
         if param.name == name:
             return param
-        if by_path is None and any(path.search(one) for one in _max_paths(param)):
+        if by_path is None and any(path.search(path_of_cap) for path_of_cap in _max_paths(param)):
             by_path = param
     return by_path
 
 
 def lowest(caps: Iterable[Cap], without: str) -> Cap:
     """The cap that holds for all of them; ``without`` is the reason where there are none."""
-    known = tuple(caps)
-    if (unset := next((cap for cap in known if cap.why == NOT_SET), None)) is not None:
+    all_caps = tuple(caps)
+    if (unset := next((cap for cap in all_caps if cap.why == NOT_SET), None)) is not None:
         return unset
-    clocks = [cap for cap in known if cap.hz is not None]
+    clocks = [cap for cap in all_caps if cap.hz is not None]
     if clocks:
         return min(clocks, key=lambda cap: cap.hz or 0)
-    return known[0] if known else Cap(None, without)
+    return all_caps[0] if all_caps else Cap(None, without)

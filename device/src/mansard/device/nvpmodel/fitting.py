@@ -64,18 +64,18 @@ def fit_to_module(
     ``soc``: the chip that the file is for. ``cpus``: those of the board; ``highest_gpu_hz``: by its
     kernel. What is unknown refuses nothing.
     """
-    whys = {one.section.id: _misfit(one, module, soc, cpus, highest_gpu_hz) for one in written}
+    whys = {mode.section.id: _misfit(mode, module, soc, cpus, highest_gpu_hz) for mode in written}
     refused = tuple(
-        RefusedMode(one.section.id, one.name, why)
-        for one in written
-        if (why := whys[one.section.id])
+        RefusedMode(mode.section.id, mode.name, why)
+        for mode in written
+        if (why := whys[mode.section.id])
     )
-    notes = list(_notes(written, module, {one.id for one in refused}))
+    notes = list(_notes(written, module, {mode.id for mode in refused}))
     if module is None:  # a file may serve boards of several sizes
         notes += [
-            f"{one.name} switches on {absent}, which this machine does not have: left out"
-            for one in written
-            if (absent := _absent(one, cpus))
+            f"{mode.name} switches on {absent}, which this machine does not have: left out"
+            for mode in written
+            if (absent := _absent(mode, cpus))
         ]
     return Fit(refused, tuple(notes))
 
@@ -90,7 +90,7 @@ def read_highest_gpu_hz(root: Path | None, gpu: Param | None) -> float | None:
 
 
 def _misfit(
-    one: WrittenMode,
+    written: WrittenMode,
     module: Module | None,
     soc: str | None,
     cpus: Sequence[int],
@@ -101,27 +101,27 @@ def _misfit(
         return f"the file is for {soc}, and {module.name} is {module.soc}"
     if module is None:
         return ""
-    if absent := _absent(one, cpus):
+    if absent := _absent(written, cpus):
         return f"it switches on {absent}, and this machine has CPUs {_range(cpus)}"
-    own = boards_of(module)
-    if own and not any(_has(board, one.name) for board in own):
-        others = [board for board in NAMED_MODES if _find_equal(board, one)]
+    boards = boards_of(module)
+    if boards and not any(_has(board, written.name) for board in boards):
+        others = [board for board in NAMED_MODES if _find_equal(board, written)]
         if others:
-            has = listed(list(dict.fromkeys(mode.name for board in own for mode in board.modes)))
+            has = listed(list(dict.fromkeys(mode.name for board in boards for mode in board.modes)))
             return f"it is a mode of {_names(others)}; {module.name} has {has}"
-    return _beyond_kernel(one, module, highest_gpu_hz)
+    return _beyond_kernel(written, module, highest_gpu_hz)
 
 
-def _absent(one: WrittenMode, cpus: Sequence[int]) -> str:
+def _absent(mode: WrittenMode, cpus: Sequence[int]) -> str:
     """The CPUs that a mode switches on and that are not there, in words."""
-    return listed([f"cpu{cpu}" for cpu in one.switched_on if cpus and cpu not in cpus])
+    return listed([f"cpu{cpu}" for cpu in mode.switched_on if cpus and cpu not in cpus])
 
 
-def _beyond_kernel(one: WrittenMode, module: Module, highest_hz: float | None) -> str:
+def _beyond_kernel(mode: WrittenMode, module: Module, highest_hz: float | None) -> str:
     if highest_hz is None:
         return ""
-    wanted_hz = one.mode.gpu_hz
-    if wanted_hz is None and plain_name(one.name) == _SUPER:
+    wanted_hz = mode.mode.gpu_hz
+    if wanted_hz is None and plain_name(mode.name) == _SUPER:
         wanted_hz = module.super_gpu_hz
     if wanted_hz is None or wanted_hz <= _REACHED * highest_hz:
         return ""
@@ -136,10 +136,10 @@ def _notes(
     written: Sequence[WrittenMode], module: Module | None, refused: set[int]
 ) -> Iterator[str]:
     """Whose file it is, where it is another module's, and which of its modes differ."""
-    own = boards_of(module)
-    if module is None or not own:
+    boards = boards_of(module)
+    if module is None or not boards:
         return
-    n_own = max(_n_equal(board, written) for board in own)
+    n_own = max(_n_equal(board, written) for board in boards)
     others = [board for board in NAMED_MODES if board.module != module]
     n_other = max(_n_equal(board, written) for board in others)
     if n_other <= n_own or n_other < _FEWEST_EQUAL:
@@ -149,11 +149,12 @@ def _notes(
         f"the file is that of {_names(whose)}, and this is {module.name} "
         f"({module.part_numbers[0]}): install the module's own nvpmodel.conf"
     )
-    for one in written:
-        if one.section.id not in refused and not any(_find_equal(board, one) for board in own):
-            its = next((mode for board in own if (mode := board.find(one.name))), None)
-            if its is not None:
-                yield f"{one.name} differs from that of {module.name}: {_difference(one, its)}"
+    for ours in written:
+        if ours.section.id not in refused and not any(_find_equal(board, ours) for board in boards):
+            published = next((mode for board in boards if (mode := board.find(ours.name))), None)
+            if published is not None:
+                difference = _difference(ours, published)
+                yield f"{ours.name} differs from that of {module.name}: {difference}"
 
 
 def _has(board: NamedModes, name: str) -> bool:
@@ -161,16 +162,16 @@ def _has(board: NamedModes, name: str) -> bool:
 
 
 def _n_equal(board: NamedModes, written: Sequence[WrittenMode]) -> int:
-    return sum(_find_equal(board, one) is not None for one in written)
+    return sum(_find_equal(board, mode) is not None for mode in written)
 
 
-def _find_equal(board: NamedModes, one: WrittenMode) -> NamedMode | None:
+def _find_equal(board: NamedModes, ours: WrittenMode) -> NamedMode | None:
     """The board's mode of that name if it has the same caps and cores."""
     for mode in board.modes:
-        if plain_name(mode.name) != plain_name(one.name) or mode.n_cpus != one.mode.n_cpus:
+        if plain_name(mode.name) != plain_name(ours.name) or mode.n_cpus != ours.mode.n_cpus:
             continue
-        caps = ((mode.gpu_hz, one.mode.gpu_hz), (mode.memory_hz, one.mode.memory_hz))
-        if all(_is_near(*pair) for pair in (*caps, (mode.cpu_hz, one.mode.cpu_hz))):
+        caps = ((mode.gpu_hz, ours.mode.gpu_hz), (mode.memory_hz, ours.mode.memory_hz))
+        if all(_is_near(*pair) for pair in (*caps, (mode.cpu_hz, ours.mode.cpu_hz))):
             return mode
     return None
 
@@ -181,17 +182,17 @@ def _is_near(one: float | None, other: float | None) -> bool:
     return are_near_hz(one, other)
 
 
-def _difference(one: WrittenMode, its: NamedMode) -> str:
+def _difference(ours: WrittenMode, published: NamedMode) -> str:
     clocks = (("GPU", "gpu_hz"), ("EMC", "memory_hz"), ("CPU", "cpu_hz"))
     parts = [
         f"{name} {format_frequency(mine)} instead of {format_frequency(other)}"
         for name, field in clocks
-        if (mine := getattr(one.mode, field)) is not None
-        and (other := getattr(its, field)) is not None
+        if (mine := getattr(ours.mode, field)) is not None
+        and (other := getattr(published, field)) is not None
         and not _is_near(mine, other)
     ]
-    if one.mode.n_cpus != its.n_cpus:
-        parts.append(f"{one.mode.n_cpus} cores instead of {its.n_cpus}")
+    if ours.mode.n_cpus != published.n_cpus:
+        parts.append(f"{ours.mode.n_cpus} cores instead of {published.n_cpus}")
     return ", ".join(parts) or "another clock without a cap"
 
 

@@ -157,15 +157,17 @@ def _groups(
     for cpu, param in sorted(placed.items()):
         policy = related_cpus(root, cpu) if root is not None else ()
         shared = policy or _by_order(param, cpu, sorted(placed), cpus)
-        groups.setdefault(tuple(one for one in shared if one in cpus), []).append(param)
+        groups.setdefault(tuple(other for other in shared if other in cpus), []).append(param)
     seen = {cpu for shared in groups for cpu in shared}
     for cpu in cpus if groups else ():  # CPUs whose clock no parameter sets
         if cpu not in seen:
             policy = related_cpus(root, cpu) if root is not None else ()
-            rest = tuple(one for one in cpus if one not in seen and (not policy or one in policy))
+            rest = tuple(
+                other for other in cpus if other not in seen and (not policy or other in policy)
+            )
             groups[rest or (cpu,)] = []
             seen.update(rest or (cpu,))
-    return tuple(Group(shared, tuple(found)) for shared, found in groups.items())
+    return tuple(Group(shared, tuple(of_cluster)) for shared, of_cluster in groups.items())
 
 
 def _by_order(param: Param, cpu: int, firsts: list[int], cpus: tuple[int, ...]) -> tuple[int, ...]:
@@ -173,7 +175,9 @@ def _by_order(param: Param, cpu: int, firsts: list[int], cpus: tuple[int, ...]) 
     if param.name in _SCATTERED and len(firsts) > 1:
         return _SCATTERED[param.name]
     later = [first for first in firsts if first > cpu]
-    return tuple(one for one in cpus if cpu <= one < (later[0] if later else _MAX_CPU + 1))
+    return tuple(
+        candidate for candidate in cpus if cpu <= candidate < (later[0] if later else _MAX_CPU + 1)
+    )
 
 
 _NO_LIMIT = "modes of nvpmodel set clocks and cores; the watts in a name are a budget"
@@ -202,10 +206,10 @@ class BoardModes(msgspec.Struct, frozen=True):
         """The mode that ``name`` means here, in any spelling."""
         if mode_number(name) is not None:
             return None  # numbers differ between releases: what is set is named
-        known = [KnownMode(one.mode.name) for one in self.modes]
-        boards = boards_with(boards_of(self.module), known)
-        match = find_mode(KnownMode(name), known, boards)
-        return next((one for one in self.modes if match and one.mode.name == match.name), None)
+        names = [KnownMode(mode.mode.name) for mode in self.modes]
+        boards = boards_with(boards_of(self.module), names)
+        match = find_mode(KnownMode(name), names, boards)
+        return next((mode for mode in self.modes if match and mode.mode.name == match.name), None)
 
     @property
     def refused(self) -> tuple[RefusedMode, ...]:
@@ -214,12 +218,12 @@ class BoardModes(msgspec.Struct, frozen=True):
 
     def why_refused(self, name: str) -> str:
         """Why the configuration's mode of that name is refused; empty for any other name."""
-        found = (one for one in self.refused if plain_name(one.name) == plain_name(name))
-        return next((f"{one.name} is refused: {one.why}" for one in found), "")
+        named = (mode for mode in self.refused if plain_name(mode.name) == plain_name(name))
+        return next((f"{mode.name} is refused: {mode.why}" for mode in named), "")
 
     def by_id(self, number: int) -> BoardMode | None:
         """The mode that the tool knows by this number."""
-        return next((one for one in self.modes if one.id == number), None)
+        return next((mode for mode in self.modes if mode.id == number), None)
 
 
 def read_modes(root: Path = SYSTEM_ROOT) -> BoardModes:
@@ -244,13 +248,13 @@ def board_modes(
         )
         for section in config.modes
     )
-    default = next((one.mode.name for one in modes if one.id == config.default_id), None)
+    default = next((mode.mode.name for mode in modes if mode.id == config.default_id), None)
     return BoardModes(modes, default, config, soc, module, where)
 
 
-def only_own(found: BoardModes, root: Path | None = None) -> BoardModes:
+def only_own(board: BoardModes, root: Path | None = None) -> BoardModes:
     """Without the modes that its module cannot have, by its table and the kernel under ``root``."""
-    config, module = found.config, found.module
+    config, module = board.config, board.module
     clocks = clock_params(config)
     cores = find_cores(config, clocks.cpus, None)
     written = [
@@ -262,10 +266,10 @@ def only_own(found: BoardModes, root: Path | None = None) -> BoardModes:
         cpus = tuple(cpu for cluster in module.cpu_clusters for cpu in cluster.cpus)
     highest_hz = read_highest_gpu_hz(root, clocks.gpu)
     fit = fit_to_module(written, module, soc_of_config(config), cpus, highest_hz)
-    refused = {one.id for one in fit.refused}
-    modes = tuple(one for one in found.modes if one.id not in refused)
-    default = next((one.mode.name for one in modes if one.mode.name == found.default), None)
-    return msgspec.structs.replace(found, modes=modes, default=default, fit=fit)
+    refused = {mode.id for mode in fit.refused}
+    modes = tuple(mode for mode in board.modes if mode.id not in refused)
+    default = next((mode.mode.name for mode in modes if mode.mode.name == board.default), None)
+    return msgspec.structs.replace(board, modes=modes, default=default, fit=fit)
 
 
 def _soc_of_tree(root: Path | None) -> str | None:
@@ -310,7 +314,7 @@ def _cap(section: ModeSection, param: Param | None, without: str) -> Cap:
 
 def _cpu_cap(section: ModeSection, clocks: ClockParams, clusters: tuple[CpuCluster, ...]) -> Cap:
     """The cap of the fastest cluster; unknown as soon as one of them is."""
-    caps = [Cap(one.max_hz, one.unknown.get("max_hz", "")) for one in clusters]
+    caps = [Cap(cluster.max_hz, cluster.unknown.get("max_hz", "")) for cluster in clusters]
     if not caps:
         caps = [read_cap(section, param) for param in clocks.cpus]
     open_ended = [cap for cap in caps if cap.hz is None]

@@ -130,9 +130,9 @@ class _Builder:
         self.ignored.append(_words(line, why))
 
     def header(self, line: ConfigLine) -> None:
-        found = _FIELD.findall(line.rest)
-        fields = dict(found)
-        if _FIELD.sub("", line.rest).strip() or len(fields) < len(found):
+        pairs = _FIELD.findall(line.rest)
+        fields = dict(pairs)
+        if _FIELD.sub("", line.rest).strip() or len(fields) < len(pairs):
             fields = {}  # words that belong to something else, or two headers in one
         self._open = None
         # The fan's profile, up to r32, does not belong to a mode: its lines are skipped.
@@ -155,11 +155,11 @@ class _Builder:
         if kind not in _KINDS or not _NAME.fullmatch(name):
             self.ignore(line, "has no known type or no name")
             return
-        known = self.params.get(name)
-        if known is not None and known.kind != kind:
-            self.ignore(line, f"{name} is of type {known.kind} above")
+        earlier = self.params.get(name)
+        if earlier is not None and earlier.kind != kind:
+            self.ignore(line, f"{name} is of type {earlier.kind} above")
             return
-        if known is None and len(self.params) >= _MAX_PARAMS:
+        if earlier is None and len(self.params) >= _MAX_PARAMS:
             raise InputError(f"defines more than {_MAX_PARAMS} parameters", where=self.where)
         # A parameter that is defined twice has the arguments of both.
         self._open = self.params.setdefault(name, Param(kind, name, {}))
@@ -277,7 +277,7 @@ def assemble(lines: Iterable[ConfigLine], where: str, *, is_whole: bool = True) 
             where=where,
             fix="compare it with a backup, or reinstall the package nvidia-l4t-nvpmodel",
         )
-    doubtful = {one.id for one in refused}
+    doubtful = {refusal.id for refusal in refused}
     return Config(
         params=tuple(builder.params.values()),
         modes=tuple(
@@ -308,8 +308,8 @@ def _refused(builder: _Builder) -> Iterator[RefusedMode]:
     """The modes in doubt: by their own lines, by those of their parameters, or for a gap."""
     lost = _lost_cores(builder)
     for mode in builder.modes:
-        own = builder.doubts.get((_ModeSection, mode.name), "")
-        why = own or next(_broken(mode, builder), "") or lost
+        doubt = builder.doubts.get((_ModeSection, mode.name), "")
+        why = doubt or next(_broken(mode, builder), "") or lost
         if why:
             yield RefusedMode(mode.id, mode.name, why)
 
@@ -341,8 +341,11 @@ def _lost_cores(builder: _Builder) -> str:
     or 4 cores. So lines were lost where a core in the middle or an odd number of cores is missing.
     """
     defined = builder.params.get(_SWITCHES)
-    named, known = _core_numbers(builder.cores), _core_numbers(defined.arguments if defined else ())
-    missing = sorted(known - named - {0}) if named else []
+    named, defined_cores = (
+        _core_numbers(builder.cores),
+        _core_numbers(defined.arguments if defined else ()),
+    )
+    missing = sorted(defined_cores - named - {0}) if named else []
     if len(missing) % 2 == 0 and all(core > max(named) for core in missing):
         return ""
     shown = [f"CORE_{core}" for core in missing[:_MAX_SHOWN]]

@@ -100,14 +100,16 @@ def query(root: Path = SYSTEM_ROOT, *, timeout_s: float = _QUERY_TIMEOUT_S) -> Q
 def _query_notes(root: Path, reason: str) -> Query:
     number = parse_status(read_text(root.joinpath(*Path(STATUS_PATH).parts[1:])) or "")
     sections = _known(root).config.modes
-    found = next((one for one in sections if one.id == number), None)
-    if found is None:
+    section = next((candidate for candidate in sections if candidate.id == number), None)
+    if section is None:
         raise DeviceError(
             f"the present power mode cannot be found out: {reason}",
             where=str(root),
             fix="run 'sudo nvpmodel -q' by hand to see what is wrong",
         )
-    return Query(mode_name(found.name), found.id, (reason, f"the mode is the one in {STATUS_PATH}"))
+    return Query(
+        mode_name(section.name), section.id, (reason, f"the mode is the one in {STATUS_PATH}")
+    )
 
 
 def _known(root: Path) -> BoardModes:
@@ -147,8 +149,8 @@ def set_mode(root: Path, number: int, *, timeout_s: float = _TIMEOUT_S) -> ModeO
 def _is_mode(root: Path, now: Query, number: int) -> bool:
     if now.id is not None:
         return now.id == number
-    found = _known(root).find(now.name)
-    return found is not None and found.id == number
+    mode = _known(root).find(now.name)
+    return mode is not None and mode.id == number
 
 
 def _words(done: Finished) -> str:
@@ -169,18 +171,18 @@ def reboot_modes(root: Path, modes: BoardModes, present: str | None) -> Mapping[
     tell taken from the present mode.
     """
     now = _as_integers(present_masks(root, modes.config))
-    found = modes.find(present) if present is not None else None
-    if found is not None:
-        now = {**_as_integers(gating_masks(found.section)), **now}
+    current = modes.find(present) if present is not None else None
+    if current is not None:
+        now = {**_as_integers(gating_masks(current.section)), **now}
     reasons = {}
-    for one in modes.modes:
+    for mode in modes.modes:
         changes = [
             f"{argument} {now.get(argument, 'unknown')} → {mask}"
-            for argument, mask in _as_integers(gating_masks(one.section)).items()
+            for argument, mask in _as_integers(gating_masks(mode.section)).items()
             if now.get(argument) != mask
         ]
-        if changes and one is not found:
-            reasons[one.mode.name] = f"changes the GPU's gating: {', '.join(changes)}"
+        if changes and mode is not current:
+            reasons[mode.mode.name] = f"changes the GPU's gating: {', '.join(changes)}"
     return reasons
 
 
@@ -204,8 +206,8 @@ def probe(
         )
     outcomes: dict[str, ModeOutcome] = {}
     try:
-        for one in wanted:
-            outcomes[one.mode.name] = set_one(root, one.id)
+        for mode in wanted:
+            outcomes[mode.mode.name] = set_one(root, mode.id)
     finally:
         back = set_one(root, present.id)
     if back.kind != "set":

@@ -105,14 +105,14 @@ def resolve(settings: ModeSettings, choices: ModeChoices) -> Point:
     n_cpus = settings.n_cpus
     if n_cpus is not None:
         choices.table("cores").require("cores", WrittenValue(float(n_cpus), 0.0, str(n_cpus)))
-    found = {
+    clocks_hz = {
         f"{key}_hz": choices.table(key).require(
             key, WrittenValue(wanted.hz, wanted.slack_hz, wanted.text)
         )
         for key in CLOCKS
         if (wanted := getattr(settings, key)) is not None
     }
-    point = Point(n_cpus=n_cpus, **found)
+    point = Point(n_cpus=n_cpus, **clocks_hz)
     _check_reachable(point, choices)
     return point
 
@@ -126,7 +126,9 @@ def exact_point(values: Mapping[str, float]) -> Point:
 
 def custom_modes(text: str, choices: ModeChoices) -> tuple[PowerMode, ...]:
     """The modes of ``gpu=612MHz,cores=4``, separated by ';'; raises UsageError."""
-    return tuple(custom_mode(resolve(one, choices), choices) for one in parse_settings(text))
+    return tuple(
+        custom_mode(resolve(settings, choices), choices) for settings in parse_settings(text)
+    )
 
 
 def _check_reachable(point: Point, choices: ModeChoices) -> None:

@@ -167,10 +167,10 @@ def grid_points(grid: Grid, choices: Settable) -> tuple[tuple[float, ...], ...]:
     if "cpu" in keys:
         reach = _Reach(keys, choices)
         points = map(reach.reached, points)  # type: ignore[assignment]
-    found = tuple(dict.fromkeys(points))
-    if not found:
+    distinct = tuple(dict.fromkeys(points))
+    if not distinct:
         raise UsageError("the grid has no mode left", fix="exclude less, or name more values")
-    return found
+    return distinct
 
 
 def _is_excluded(

@@ -142,9 +142,9 @@ def resolve(mode: PowerMode, highest: HighestClocks) -> Resolved:
     unknown = dict(mode.unknown)
     clocks = {"gpu_hz": highest.gpu, "memory_hz": highest.memory, "dla_hz": highest.dla}
     numbers: dict[str, float] = {}
-    for field, found in clocks.items():
-        if unknown.get(field) == UNCAPPED and found is not None:
-            numbers[field], notes[field] = found.hz, found.source
+    for field, clock in clocks.items():
+        if unknown.get(field) == UNCAPPED and clock is not None:
+            numbers[field], notes[field] = clock.hz, clock.source
     clusters = tuple(_resolve_cluster(cluster, highest, notes) for cluster in mode.clusters)
     cpu_hz = [cluster.max_hz for cluster in clusters]
     if mode.cpu_hz is None and cpu_hz and None not in cpu_hz:
@@ -160,11 +160,11 @@ def resolve(mode: PowerMode, highest: HighestClocks) -> Resolved:
 def _resolve_cluster(
     cluster: CpuCluster, highest: HighestClocks, notes: dict[str, str]
 ) -> CpuCluster:
-    found = highest.cpu.get(cluster.cpus[0]) if cluster.cpus else None
-    if cluster.unknown.get("max_hz") != UNCAPPED or found is None:
+    clock = highest.cpu.get(cluster.cpus[0]) if cluster.cpus else None
+    if cluster.unknown.get("max_hz") != UNCAPPED or clock is None:
         return cluster
-    notes["cpu_hz"] = found.source
-    return CpuCluster(cpus=cluster.cpus, max_hz=found.hz)
+    notes["cpu_hz"] = clock.source
+    return CpuCluster(cpus=cluster.cpus, max_hz=clock.hz)
 
 
 def find_highest(
@@ -292,23 +292,23 @@ def _listing(
 ) -> Listing:
     highest = find_highest(root, modes.module, is_super=_is_super(modes))
     reboot = reboot_modes(root, modes, present) if root is not None else {}
-    found = modes.find(present) if present is not None else None
+    current = modes.find(present) if present is not None else None
     listed = []
     clocks = find_clocks(root) if root is not None else None
-    for one in modes.modes:
-        taken = as_taken(root, one.mode, clocks) if root is not None and clocks else one.mode
+    for mode in modes.modes:
+        taken = as_taken(root, mode.mode, clocks) if root is not None and clocks else mode.mode
         resolved = resolve(taken, highest)
-        notes = (*notes, *_roundings(one.mode, taken))
+        notes = (*notes, *_roundings(mode.mode, taken))
         listed.append(
             ListedMode(
-                id=one.id,
-                mode=one.mode,
+                id=mode.id,
+                mode=mode.mode,
                 resolved=resolved.mode,
                 resolved_from=resolved.notes,
                 modelled=predict(resolved.mode, _chip(modes), modes.module),
-                is_default=one.mode.name == modes.default,
-                is_present=one is found,
-                may_need_reboot=reboot.get(one.mode.name),
+                is_default=mode.mode.name == modes.default,
+                is_present=mode is current,
+                may_need_reboot=reboot.get(mode.mode.name),
             )
         )
     return Listing(
@@ -319,7 +319,7 @@ def _listing(
         default=modes.default,
         present=present,
         modes=tuple(listed),
-        notes=(*notes, *modes.fit.notes, *(modes.why_refused(one.name) for one in modes.refused)),
+        notes=(*notes, *modes.fit.notes, *(modes.why_refused(mode.name) for mode in modes.refused)),
         ignored=modes.config.ignored,
     )
 
@@ -347,4 +347,4 @@ def _chip(modes: BoardModes) -> Module | None:
 
 def _is_super(modes: BoardModes) -> bool:
     # The configuration of a "Super" board has a mode of that name.
-    return any(one.mode.name.endswith("_SUPER") for one in modes.modes)
+    return any(mode.mode.name.endswith("_SUPER") for mode in modes.modes)

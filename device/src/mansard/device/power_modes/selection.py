@@ -226,8 +226,8 @@ def choose_modes(
     chosen = _distinct(_listed(text, modes))
     if pick is None or pick >= len(chosen):
         return chosen
-    kept = spread(_coordinates(chosen), pick, seed)
-    return tuple(chosen[index] for index in kept)
+    indices = spread(_coordinates(chosen), pick, seed)
+    return tuple(chosen[index] for index in indices)
 
 
 def names_grid(text: str | None) -> bool:
@@ -237,12 +237,12 @@ def names_grid(text: str | None) -> bool:
 
 def _modes_of(text: str, root: Path, machine: MachineIdentity) -> MachineModes:
     if machine.kind == "jetson":
-        from mansard.device.power_modes.jetson_modes import JetsonModes
+        from mansard.device.power_modes.machine_modes import JetsonModes
 
         return JetsonModes(root, machine)
     # A machine with a card is one for the card, unless cores or clocks of the CPU are named.
     if machine.kind == "gpu" and not _CPU_TEXT.match(text):
-        from mansard.device.power_modes.card_modes import CardModes
+        from mansard.device.power_modes.machine_modes import CardModes
 
         return CardModes(root, machine)
     return CpuModes(root, machine)
@@ -270,10 +270,10 @@ def _grid_modes(
     choices = modes.choices()
     grid = read_grid(path, choices) if content is None else parse_grid(content, path, choices)
     points = grid_points(grid, choices)
-    kept = list(range(len(points))) if pick is None else list(spread(points, pick, seed))
-    random.Random(seed).shuffle(kept)  # noqa: S311 - an order, not a secret
+    indices = list(range(len(points))) if pick is None else list(spread(points, pick, seed))
+    random.Random(seed).shuffle(indices)  # noqa: S311 - an order, not a secret
     keys = tuple(grid.axes)
-    return _distinct(modes.make(dict(zip(keys, points[index], strict=True))) for index in kept)
+    return _distinct(modes.make(dict(zip(keys, points[index], strict=True))) for index in indices)
 
 
 def _distinct(modes: Iterable[PowerMode]) -> tuple[PowerMode, ...]:

@@ -176,12 +176,12 @@ class ModeChoices(msgspec.Struct, frozen=True, kw_only=True):
             on = {cpu for cluster in self.present.clusters for cpu in cluster.cpus}
         else:
             on = set(self.cpus[: self.present.n_cpus])
-        found = []
+        clusters = []
         for cluster in self.clusters:
             cpus = tuple(cpu for cpu in cluster.cpus if cpu in on)
             if cpus:
-                found.append((cluster, cpus))
-        return tuple(found)
+                clusters.append((cluster, cpus))
+        return tuple(clusters)
 
     def reachable_hz(self, cpu_hz: float, n_cpus: int | None) -> float:
         """The highest CPU clock up to ``cpu_hz`` that the cores that are on have."""

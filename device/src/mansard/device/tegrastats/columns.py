@@ -29,10 +29,10 @@ def row(sample: TegrastatsSample, log: str, time_s: float | None) -> dict[str, C
         cells[f"CPU{number}_load_percent"] = cpu.load_percent
         cells[f"CPU{number}_clock_hz"] = cpu.clock_hz
     _add_engines(cells, sample)
-    for each, name in zip(sample.temperatures, _names(sample.temperatures), strict=True):
-        cells[f"{name}_celsius"] = each.celsius
-        if each.maximum_celsius is not None:
-            cells[f"{name}_maximum_celsius"] = each.maximum_celsius
+    for sensor, name in zip(sample.temperatures, _names(sample.temperatures), strict=True):
+        cells[f"{name}_celsius"] = sensor.celsius
+        if sensor.maximum_celsius is not None:
+            cells[f"{name}_maximum_celsius"] = sensor.maximum_celsius
     _add_rails(cells, sample)
     if sample.unparsed:
         cells["unparsed"] = clean(" ".join(sample.unparsed))
@@ -91,7 +91,7 @@ def _add_engines(cells: dict[str, Cell], sample: TegrastatsSample) -> None:
 
 
 def _names(fields: Sequence[Any]) -> tuple[str, ...]:
-    return numbered(tuple(each.name for each in fields))
+    return numbered(tuple(sensor.name for sensor in fields))
 
 
 _BATCH = 512  # lines whose numbers are held before they are added up
@@ -132,7 +132,7 @@ class Columns:
 
     def add(self, sample: TegrastatsSample) -> None:
         """Take in one sample."""
-        form = (len(sample.cpus), *[len(each.clocks_hz) for each in sample.engines])
+        form = (len(sample.cpus), *[len(engine.clocks_hz) for engine in sample.engines])
         # A stream's samples share their shape: to compare it by identity is enough, and fast.
         if sample.shape is not self._shape or form != self._form:
             self._flush()
@@ -149,12 +149,12 @@ class Columns:
                 field=name,
                 quantity=quantity,
                 unit=unit,
-                n_lines=one.n_lines,
-                minimum=one.minimum,
-                mean=min(max(one.sum / one.n_lines, one.minimum), one.maximum),
-                maximum=one.maximum,
+                n_lines=total.n_lines,
+                minimum=total.minimum,
+                mean=min(max(total.sum / total.n_lines, total.minimum), total.maximum),
+                maximum=total.maximum,
             )
-            for (name, quantity, unit), one in self._running.items()
+            for (name, quantity, unit), total in self._running.items()
         )
 
     def _flush(self) -> None:
@@ -203,7 +203,7 @@ def keys_of(sample: TegrastatsSample) -> list[Key]:
         clocks = ["clock"] if n_clocks < 2 else [f"clock {k}" for k in range(n_clocks)]
         keys += [(engine.name, clock, "Hz") for clock in clocks[:n_clocks]]
     keys += (("MTS foreground", "load", "%"), ("MTS background", "load", "%"))
-    keys += [(each.name, "temperature", "°C") for each in sample.temperatures]
+    keys += [(sensor.name, "temperature", "°C") for sensor in sample.temperatures]
     keys += [(name, "power", "W") for name in sample.rail_names]
     return _numbered(keys)
 
@@ -239,13 +239,13 @@ class Utilisation(Record, frozen=True, kw_only=True):
 
 def utilisation_of(fields: tuple[FieldSummary, ...]) -> tuple[Utilisation, ...]:
     """The loads of cores, GPU, memory controller and other engines."""
-    loads = {each.field: each for each in fields if each.quantity == "load"}
-    n_lines = {each.field: each.n_lines for each in fields if each.unit in {"%", "Hz"}}
-    found = []
+    loads = {field.field: field for field in fields if field.quantity == "load"}
+    n_lines = {field.field: field.n_lines for field in fields if field.unit in {"%", "Hz"}}
+    utilisations = []
     cores = [load for name, load in loads.items() if _kind(name) == "cpu"]
     if cores:
         n_loads = sum(core.n_lines for core in cores)
-        found.append(
+        utilisations.append(
             Utilisation(
                 name="CPU",
                 kind="cpu",
@@ -257,7 +257,7 @@ def utilisation_of(fields: tuple[FieldSummary, ...]) -> tuple[Utilisation, ...]:
     for name, n_having in n_lines.items():
         load = loads.get(name)
         unknown = {} if load else dict.fromkeys(("mean_percent", "maximum_percent"), _NO_LOAD)
-        found.append(
+        utilisations.append(
             Utilisation(
                 name=name,
                 kind=_kind(name),
@@ -267,7 +267,7 @@ def utilisation_of(fields: tuple[FieldSummary, ...]) -> tuple[Utilisation, ...]:
                 unknown=unknown,
             )
         )
-    return tuple(found)
+    return tuple(utilisations)
 
 
 def _kind(name: str) -> Kind:

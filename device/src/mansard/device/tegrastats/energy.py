@@ -202,8 +202,8 @@ class EnergyTally:
 def numbered(names: tuple[str, ...]) -> tuple[str, ...]:
     """Labels told apart: the second NC becomes "NC (2)"."""
     seen: Counter[str] = Counter()
-    told: list[str] = []
+    labels: list[str] = []
     for name in names:
         seen[name] += 1
-        told.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return tuple(told)
+        labels.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return tuple(labels)

@@ -43,8 +43,8 @@ def unwrap(line: str) -> str:
         return line
     if line[0] == "{":
         return _of_entry(line)
-    found = _QUOTED.fullmatch(line)
-    return found[2] if found else line
+    match = _QUOTED.fullmatch(line)
+    return match[2] if match else line
 
 
 def _of_entry(line: str) -> str:

@@ -80,7 +80,7 @@ def find_pieces(tokens: Sequence[str]) -> tuple[Piece, ...]:
     at = 0
     while at < len(tokens):
         piece = _piece(tokens, at)
-        if piece.kind in _ONCE and any(_same(piece, each) for each in pieces):
+        if piece.kind in _ONCE and any(_same(piece, earlier) for earlier in pieces):
             piece = _unknown(at)  # a second one: two lines run together
         pieces.append(piece)
         at += piece.n_tokens
@@ -111,13 +111,13 @@ def _without_lost_slash(pieces: list[Piece], tokens: Sequence[str]) -> list[Piec
     """
     if not any(piece.kind == "rail" and piece.detail[0] != "1" for piece in pieces):
         return pieces
-    found = []
+    repaired = []
     for piece in pieces:
         if piece.kind == "rail" and piece.detail[0] == "1":
-            found += [_refused(tokens, piece.at, _LOST_SLASH), _unknown(piece.at + 1)]
+            repaired += [_refused(tokens, piece.at, _LOST_SLASH), _unknown(piece.at + 1)]
         else:
-            found.append(piece)
-    return found
+            repaired.append(piece)
+    return repaired
 
 
 def _piece(tokens: Sequence[str], at: int) -> Piece:

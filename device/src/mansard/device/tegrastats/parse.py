@@ -69,8 +69,8 @@ def _parse_only(token: str) -> Cpu:
 
 def read_shared(lists: Sequence[str]) -> tuple[Iterable[tuple[Cpu, ...]], Iterable[int]]:
     """The cores of ``[0%,5%,off]@2601`` and the clocks in Hz; raises TokenError."""
-    found = [_one_shared(token) for token in lists]
-    return [cores for cores, _ in found], [clock_hz for _, clock_hz in found]
+    pairs = [_one_shared(token) for token in lists]
+    return [cores for cores, _ in pairs], [clock_hz for _, clock_hz in pairs]
 
 
 def _one_shared(token: str) -> tuple[tuple[Cpu, ...], int]:
@@ -253,7 +253,7 @@ class Parser:
             yield from self._read_batch(batch)
 
     def _read_batch(self, lines: Sequence[str]) -> list[TegrastatsSample | None]:
-        found: list[TegrastatsSample | None] = [None] * len(lines)
+        samples: list[TegrastatsSample | None] = [None] * len(lines)
         prefixes: list[str] = []
         rows: list[list[str]] = []
         alike: dict[int, list[int]] = {}  # number of tokens → which lines
@@ -268,15 +268,15 @@ class Parser:
             alike.setdefault(len(tokens), []).append(number)
         for n_tokens, numbers in alike.items():
             if n_tokens:
-                self._read_alike(numbers, prefixes, rows, found)
-        return found
+                self._read_alike(numbers, prefixes, rows, samples)
+        return samples
 
     def _read_alike(
         self,
         numbers: Sequence[int],
         prefixes: Sequence[str],
         rows: Sequence[list[str]],
-        found: list[TegrastatsSample | None],
+        into: list[TegrastatsSample | None],
     ) -> None:
         """Read lines of as many tokens: all at once, else the halves, else one by one."""
         some_prefixes = [prefixes[number] for number in numbers]
@@ -287,14 +287,14 @@ class Parser:
             except (TokenError, ImplausibleError):
                 continue
             for number, sample in zip(numbers, samples, strict=True):
-                found[number] = sample
+                into[number] = sample
             return
         if len(numbers) == 1:
-            found[numbers[0]] = self._learn(some_prefixes[0], some_rows[0])
+            into[numbers[0]] = self._learn(some_prefixes[0], some_rows[0])
             return
         middle = len(numbers) // 2
-        self._read_alike(numbers[:middle], prefixes, rows, found)
-        self._read_alike(numbers[middle:], prefixes, rows, found)
+        self._read_alike(numbers[:middle], prefixes, rows, into)
+        self._read_alike(numbers[middle:], prefixes, rows, into)
 
     def _learn(self, prefix: str, tokens: list[str]) -> TegrastatsSample | None:
         """Read a line that has no layout yet."""
@@ -305,8 +305,8 @@ class Parser:
             return None
         if len(self._layouts) >= _MOST_LENGTHS:
             self._layouts = {}
-        known = self._layouts.get(len(tokens), [])
-        self._layouts[len(tokens)] = [layout, *known][:_MOST_ALIKE]
+        layouts = self._layouts.get(len(tokens), [])
+        self._layouts[len(tokens)] = [layout, *layouts][:_MOST_ALIKE]
         return layout.read([prefix], [tokens])[0]
 
 
@@ -321,5 +321,5 @@ def _prefix(line: str, start: int) -> str:
         prefix = line[:start]
         if "%" not in prefix and "@" not in prefix:
             return prefix
-    found = _LEADING_TIME.match(line)
-    return found[0] if found else ""
+    match = _LEADING_TIME.match(line)
+    return match[0] if match else ""

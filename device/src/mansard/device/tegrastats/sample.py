@@ -130,7 +130,7 @@ class TegrastatsSample(msgspec.Struct, frozen=True, gc=False):
 
     def engine(self, *names: str) -> EngineLoad | None:
         """The first engine of one of these names."""
-        return next((each for each in self.engines if each.name in names), None)
+        return next((reported for reported in self.engines if reported.name in names), None)
 
     @property
     def emc(self) -> EngineLoad | None:
@@ -144,7 +144,7 @@ class TegrastatsSample(msgspec.Struct, frozen=True, gc=False):
 
     def rail(self, name: str) -> Rail | None:
         """The first rail with this label."""
-        return next((each for each in self.rails if each.name == name), None)
+        return next((reported for reported in self.rails if reported.name == name), None)
 
 
 _NO_MAXIMUM = "a look has no maximum"

@@ -49,20 +49,20 @@ class Moment(msgspec.Struct, frozen=True, gc=False):
 
 def time_of(prefix: str) -> Moment | None:
     """The time in ``prefix``; None where there is none that we can read."""
-    found = _MONTH_FIRST.search(prefix)
-    if found:
-        month, day, year, *clock = found.groups()
+    match = _MONTH_FIRST.search(prefix)
+    if match:
+        month, day, year, *clock = match.groups()
         return _moment(year, month, day, *clock)
-    found = _YEAR_FIRST.search(prefix)
-    if found:
-        return _moment(*found.groups())
-    found = _CLOCK_ALONE.search(prefix)
-    if found:  # of a day that is not known: the first that there is
-        return _moment("1970", "1", "1", *found.groups())
-    found = _EPOCH.search(prefix)
-    if found is None:
+    match = _YEAR_FIRST.search(prefix)
+    if match:
+        return _moment(*match.groups())
+    match = _CLOCK_ALONE.search(prefix)
+    if match:  # of a day that is not known: the first that there is
+        return _moment("1970", "1", "1", *match.groups())
+    match = _EPOCH.search(prefix)
+    if match is None:
         return None
-    seconds, more, fraction = found.groups()
+    seconds, more, fraction = match.groups()
     digits = (more or "") + (fraction or "")
     return Moment(float(f"{seconds}.{digits or 0}"), 10.0 ** -len(digits))
 
@@ -185,10 +185,10 @@ class _Headers:
         A line that repeats with other numbers may report a script's progress: it counts only where
         the dates do not simply continue.
         """
-        found, self._found = self._found, ""
-        if not found or (is_continued and not self._is_equal):
+        header, self._found = self._found, ""
+        if not header or (is_continued and not self._is_equal):
             return ""
-        return f"{printable(found, 60)!r} stands before it again"
+        return f"{printable(header, 60)!r} stands before it again"
 
 
 class _Recording:
@@ -305,7 +305,7 @@ def _n_cpus(sample: TegrastatsSample) -> int | None:
 def _names(sample: TegrastatsSample) -> dict[str, frozenset[str]]:
     return {
         "rails": frozenset(sample.rail_names),
-        "temperatures": frozenset(each.name for each in sample.temperatures),
+        "temperatures": frozenset(sensor.name for sensor in sample.temperatures),
     }
 
 

@@ -168,17 +168,17 @@ def summarise(
     lines: Iterable[str],
     log: str,
     new_summariser: Callable[[], Summariser],
-    each: Callable[[TegrastatsSample, Moment | None], None] | None = None,
+    on_sample: Callable[[TegrastatsSample, Moment | None], None] | None = None,
     n_ahead: int = BATCH,
 ) -> Iterator[LogSummary]:
-    """The summaries of a log's recordings; ``each`` is shown every sample with its time.
+    """The summaries of a log's recordings; ``on_sample`` gets every sample with its time.
 
     ``n_ahead`` lines are read at once: 1 where they come slowly. Raises InputError if none
     is a line of tegrastats, or they make more recordings than a log can have.
     """
     summariser, session, begins = new_summariser(), 1, ""
     n_other = Counter[str]()  # other lines than those of tegrastats, since the last summary
-    for placed in place(_read(lines, n_other, each, n_ahead)):
+    for placed in place(_read(lines, n_other, on_sample, n_ahead)):
         line = placed.line
         if placed.refused:
             n_other["lines"] += 1
@@ -208,7 +208,7 @@ def summarise(
 def _read(
     lines: Iterable[str],
     n_other: Counter[str],
-    each: Callable[[TegrastatsSample, Moment | None], None] | None,
+    on_sample: Callable[[TegrastatsSample, Moment | None], None] | None,
     n_ahead: int,
 ) -> Iterator[Line | str]:
     """The lines of a log in their order: those of tegrastats, and the text of all others."""
@@ -228,8 +228,8 @@ def _read(
                 yield text
             continue
         moment = times.of(sample.prefix)
-        if each is not None:
-            each(sample, moment)
+        if on_sample is not None:
+            on_sample(sample, moment)
         yield Line(number, sample, moment)
 
 
@@ -246,8 +246,8 @@ def _total(
     if power.power_w is None:
         return total, None, None, power.reason
     added = [rail.bounds_j for rail in rails if rail.rail in total.rails]
-    known = [bounds_j for bounds_j in added if bounds_j is not None]
-    if len(known) < len(added):
+    complete = [bounds_j for bounds_j in added if bounds_j is not None]
+    if len(complete) < len(added):
         return total, power.power_w, None, ""
-    energy_j, low_j, high_j = (sum(column) for column in zip(*known, strict=True))
+    energy_j, low_j, high_j = (sum(column) for column in zip(*complete, strict=True))
     return total, power.power_w, (energy_j, low_j, high_j), ""

@@ -120,10 +120,10 @@ class TokenTable(dict[str, Value]):
 
 def matched(pattern: re.Pattern[str], token: str) -> tuple[Any, ...]:
     """The groups of ``pattern``, which must match all of ``token``; raises TokenError."""
-    found = pattern.fullmatch(token)
-    if found is None:
+    match = pattern.fullmatch(token)
+    if match is None:
         raise TokenError(token)
-    return found.groups()
+    return match.groups()
 
 
 def parse_usage(token: str) -> Usage:
@@ -167,12 +167,12 @@ def parse_engine(name: str, token: str) -> EngineLoad:
     percent, sign, clock, bracket, clocks = matched(_ENGINE, token)
     if not token or (percent and clock and not sign):
         raise TokenError(token)
-    found = clocks.split(",") if clocks else [clock] if clock else []
+    clocks_mhz = clocks.split(",") if clocks else [clock] if clock else []
     load_percent = float(percent) if percent else None
     LOAD.check(load_percent or 0.0)
-    CLOCK.check(*map(int, found))
+    CLOCK.check(*map(int, clocks_mhz))
     return EngineLoad(
-        name, True, load_percent, tuple(int(c) * MHZ for c in found), bracket or sign or ""
+        name, True, load_percent, tuple(int(c) * MHZ for c in clocks_mhz), bracket or sign or ""
     )
 
 
@@ -238,10 +238,10 @@ def rail_form(name: str, token: str) -> tuple[int, str] | None:
 
     Raises ImplausibleError.
     """
-    found = _RAIL.fullmatch(token)
-    if found is None:
+    match = _RAIL.fullmatch(token)
+    if match is None:
         return None
-    n_numbers, unit = token.count("/") + 1, found[1]
+    n_numbers, unit = token.count("/") + 1, match[1]
     if n_numbers == 1 and not unit and not _RAIL_NAME.fullmatch(name):
         return None
     POWER.check(*(float(part.rstrip("mW")) / _UNITS[unit] for part in token.split("/")))
@@ -253,10 +253,10 @@ def _number_table(unit: str, lead: str) -> _Read:
     per_watt = _UNITS[unit]
 
     def parse(token: str) -> float:
-        found = form.fullmatch(token)
-        if found is None:
+        match = form.fullmatch(token)
+        if match is None:
             raise TokenError(token)
-        power_w = float(found[1]) / per_watt
+        power_w = float(match[1]) / per_watt
         POWER.check(power_w)
         return power_w
 

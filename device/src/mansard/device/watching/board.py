@@ -86,7 +86,7 @@ class BoardWatch:
         cpus = self._read_cpus()
         cards = self._cards.read() if self._cards is not None else NO_CARDS
         gpus = self._read_gpus(cards)
-        zones = (*(_read_zone(*each) for each in self._zones), *cards.zones)
+        zones = (*(_read_zone(*zone) for zone in self._zones), *cards.zones)
         memory_hz, memory_cap_hz = self._read_memory_clock(unknown)
         power = self._energy.read(now_s)
         if power.power_w is None:
@@ -147,7 +147,7 @@ class BoardWatch:
             )
             for domain in self._clocks.cpu
         }
-        found = []
+        cpus = []
         for cpu, is_on in self._clocks.online.items():
             if not is_on:
                 continue
@@ -163,7 +163,7 @@ class BoardWatch:
                 "clock_hz": (clock_hz, why),
                 "cap_hz": (cap_hz, why),
             }
-            found.append(
+            cpus.append(
                 CpuNow(
                     cpu=cpu,
                     busy_share=share,
@@ -172,7 +172,7 @@ class BoardWatch:
                     unknown={name: why for name, (value, why) in reasons.items() if value is None},
                 )
             )
-        return tuple(found)
+        return tuple(cpus)
 
     def _read_gpus(self, cards: CardsNow) -> tuple[GpuNow, ...]:
         domain = self._clocks.gpu
@@ -189,7 +189,7 @@ class BoardWatch:
             "memory_used_bytes": (None, _SHARES_MEMORY),
             "memory_total_bytes": (None, _SHARES_MEMORY),
         }
-        own = GpuNow(
+        soc_gpu = GpuNow(
             gpu="gpu",
             name=None,
             busy_share=None if mille is None else min(max(mille / 1000, 0.0), 1.0),
@@ -199,7 +199,7 @@ class BoardWatch:
             memory_total_bytes=None,
             unknown={name: why for name, (value, why) in reasons.items() if value is None},
         )
-        return (own, *cards.gpus)
+        return (soc_gpu, *cards.gpus)
 
     def _read_gpu_load(self) -> int | None:
         if self._load is not None:
@@ -229,33 +229,33 @@ class BoardWatch:
 
     def _read_memory(self, unknown: dict[str, str]) -> dict[str, int | None]:
         kernel = read_memory_bytes(self._root)
-        found: dict[str, int | None] = {}
+        amounts: dict[str, int | None] = {}
         for name, whole, free in (
             ("memory", "MemTotal", "MemAvailable"),
             ("swap", "SwapTotal", "SwapFree"),
         ):
-            total, left = kernel.get(whole), kernel.get(free)
-            used = total - left if total is not None and left is not None else None
-            found |= {f"{name}_used_bytes": used, f"{name}_total_bytes": total}
-        for field, value in found.items():
+            total, free_bytes = kernel.get(whole), kernel.get(free)
+            used = total - free_bytes if total is not None and free_bytes is not None else None
+            amounts |= {f"{name}_used_bytes": used, f"{name}_total_bytes": total}
+        for field, value in amounts.items():
             if value is None:
                 unknown[field] = "/proc/meminfo does not say"
-        return found
+        return amounts
 
     def _read_drive(self, cards: CardsNow, unknown: dict[str, str]) -> float | None:
-        own = self._fans.read_drive()
-        drive = cards.fan_drive_share if own is None else own
+        fan_drive = self._fans.read_drive()
+        drive = cards.fan_drive_share if fan_drive is None else fan_drive
         return _known(
             "fan_drive_share", None if drive is None else round(drive, 4), _NO_FAN, unknown
         )
 
     def _read_processes(self, unknown: dict[str, str]) -> tuple[str, ...] | None:
-        found = self._processes.find()
-        why = found.why_not
-        if found.names is None:
+        processes = self._processes.find()
+        why = processes.why_not
+        if processes.names is None:
             # A machine that is no Jetson has none of a Jetson's files.
             why = f"{why}; {self._as_root}" if self._on_jetson else why.partition("; ")[2]
-        return _known("gpu_processes", found.names, why, unknown)
+        return _known("gpu_processes", processes.names, why, unknown)
 
     def _parts(
         self,
@@ -265,7 +265,7 @@ class BoardWatch:
         memory_cap_hz: float | None,
     ) -> list[PartNow]:
         mode = self._mode.mode if self._mode is not None else None
-        by_number = {each.cpu: each for each in cpus}
+        by_number = {reading.cpu: reading for reading in cpus}
         parts: list[PartNow] = []
         for domain in self._clocks.cpu:
             now = [by_number[cpu] for cpu in domain.cpus if cpu in by_number]
@@ -299,16 +299,16 @@ _NO_ENGINES = "no video engine or accelerator shows its power state here"
 
 def _find_zones(root: Path) -> tuple[tuple[str, Path, float | None], ...]:
     """Name, file and passive trip point of each zone; a chip's own sensor where there is none."""
-    found: dict[str, tuple[str, Path, float | None]] = {}
+    zones: dict[str, tuple[str, Path, float | None]] = {}
     for zone in glob(below(root, "/sys/class/thermal"), "thermal_zone[0-9]*"):
         kind = printable(read_text(zone / "type") or "", 64)
-        name = kind if kind and kind not in found else f"{kind or 'zone'} {zone.name[12:]}"
-        found[name] = (name, zone / "temp", _passive_c(zone))
-    if not found:
+        name = kind if kind and kind not in zones else f"{kind or 'zone'} {zone.name[12:]}"
+        zones[name] = (name, zone / "temp", _passive_c(zone))
+    if not zones:
         for at, path in enumerate(find_thermometers(root).paths):
             name = printable(read_text(path.parent / "name") or path.parent.name, 64)
-            found[name if name not in found else f"{name} {at}"] = (name, path, None)
-    return tuple(found.values())
+            zones[name if name not in zones else f"{name} {at}"] = (name, path, None)
+    return tuple(zones.values())
 
 
 def _passive_c(zone: Path) -> float | None:
@@ -343,14 +343,14 @@ def _busy_share(before: tuple[int, int] | None, now: tuple[int, int] | None) -> 
 def _cpu_part(
     domain: Domain, now: Sequence[CpuNow], mode: PowerMode | None, *, on_jetson: bool
 ) -> PartNow:
-    shares = [each.busy_share for each in now if each.busy_share is not None]
+    shares = [cpu.busy_share for cpu in now if cpu.busy_share is not None]
     # A plain machine's cap is its turbo, which it reaches with few cores alone.
     clock_hz = now[0].clock_hz if on_jetson else None
     wanted_hz = None
     if mode is not None:
-        of = (one.max_hz for one in mode.clusters if set(one.cpus) & set(domain.cpus))
+        of = (cluster.max_hz for cluster in mode.clusters if set(cluster.cpus) & set(domain.cpus))
         wanted_hz = next(of, mode.cpu_hz)
-    name = f"CPU {cpu_list([each.cpu for each in now])}"
+    name = f"CPU {cpu_list([cpu.cpu for cpu in now])}"
     return _part(name, domain, (max(shares, default=None), clock_hz, now[0].cap_hz), wanted_hz)
 
 

@@ -65,12 +65,12 @@ class Cards:
 
     def read(self) -> CardsNow:
         """One look at every card; never raises."""
-        found = [self._read(f"gpu{at}", handle) for at, handle in enumerate(self._handles)]
-        drives = [fan for _, _, _, fan in found if fan is not None]
+        readings = [self._read(f"gpu{at}", handle) for at, handle in enumerate(self._handles)]
+        drives = [fan for _, _, _, fan in readings if fan is not None]
         return CardsNow(
-            tuple(gpu for gpu, _, _, _ in found),
-            tuple(zone for _, zone, _, _ in found),
-            tuple(limit for _, _, limits, _ in found for limit in limits),
+            tuple(gpu for gpu, _, _, _ in readings),
+            tuple(zone for _, zone, _, _ in readings),
+            tuple(limit for _, _, limits, _ in readings for limit in limits),
             max(drives, default=None),
         )
 
@@ -126,12 +126,12 @@ class Cards:
 def _limits(gpu: str, reasons: int, celsius: float | None) -> tuple[Limit, ...]:
     """Of what the card says about its clocks that which slows it down."""
     at = "" if celsius is None else f" ({celsius:.0f} °C)"
-    found: list[Limit] = []
+    limits: list[Limit] = []
     for bit, cause, why in _REASONS:
         if not reasons & bit or (bit == HARDWARE and reasons & _SURER):
             continue
         words = f"{why}{at}" if cause == "thermal" else why
         # The power limit is a part of the mode: at it a card runs as its mode allows.
         is_throttling = bit != POWER_CAP
-        found.append(Limit(cause=cause, parts=(gpu,), is_throttling=is_throttling, why=words))
-    return tuple(found)
+        limits.append(Limit(cause=cause, parts=(gpu,), is_throttling=is_throttling, why=words))
+    return tuple(limits)

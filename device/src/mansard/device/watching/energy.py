@@ -37,11 +37,9 @@ class ModeReader:
     def read(self) -> str | None:
         """Its name; None where it is not known, with ``why_not``."""
         number = parse_status(read_text(self._notes) or "")
-        found = (
-            self._modes.by_id(number) if self._modes is not None and number is not None else None
-        )
-        if found is not None:
-            self._name, self.mode = found.mode.name, found.mode
+        mode = self._modes.by_id(number) if self._modes is not None and number is not None else None
+        if mode is not None:
+            self._name, self.mode = mode.mode.name, mode.mode
         else:
             self._ask()
         return self._name

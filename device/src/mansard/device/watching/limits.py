@@ -8,6 +8,7 @@ passive is where the kernel slows devices down, ``trip_point_N_temp`` in m°C.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -81,12 +82,12 @@ class Limits:
         self, parts: Sequence[PartNow], zones: Sequence[ZoneNow], mode: str | None
     ) -> tuple[Limit, ...]:
         """What limits the board now, what throttles it first; never raises."""
-        found = [*self._heat(parts, zones), *self._current()]
-        found += _cap_below_mode(parts, mode, is_hot=bool(found))
-        if not found:
-            found += self._unexplained(parts)
+        limits = [*self._heat(parts, zones), *self._current()]
+        limits += _cap_below_mode(parts, mode, is_hot=bool(limits))
+        if not limits:
+            limits += self._unexplained(parts)
         self._has_looked = True
-        return (*found, *_by_mode(parts, mode))
+        return (*limits, *_by_mode(parts, mode))
 
     def _heat(self, parts: Sequence[PartNow], zones: Sequence[ZoneNow]) -> list[Limit]:
         states, counts = self._throttling.read_alarms(), self._throttling.read_counts()
@@ -153,16 +154,16 @@ class Limits:
             for part in parts
             if _is_slow(part) and (part.busy_share or 0.0) >= _BUSY
         }
-        found = [part for name, part in slow.items() if name in self._slow_before]
+        stuck = [part for name, part in slow.items() if name in self._slow_before]
         self._slow_before = frozenset(slow)
-        if not found:
+        if not stuck:
             return []
         return [
             Limit(
                 cause="unknown",
-                parts=tuple(part.name for part in found),
+                parts=tuple(part.name for part in stuck),
                 is_throttling=True,
-                why=f"busy and slow: {_at_clocks(found)}; the kernel does not say why (governor, "
+                why=f"busy and slow: {_at_clocks(stuck)}; the kernel does not say why (governor, "
                 "firmware, power)",
             )
         ]
@@ -182,11 +183,11 @@ def _at_clocks(parts: Iterable[PartNow]) -> str:
 
 
 def _hottest(zones: Sequence[ZoneNow]) -> str:
-    known = [(zone, zone.temperature_c) for zone in zones if zone.temperature_c is not None]
-    over = [one for one in known if one[0].trip_c is not None and one[1] >= one[0].trip_c]
-    if not known:
+    readings = [(zone, zone.temperature_c) for zone in zones if zone.temperature_c is not None]
+    over = [(zone, c) for zone, c in readings if zone.trip_c is not None and c >= zone.trip_c]
+    if not readings:
         return "no temperature can be read"
-    zone, celsius = max(over or known, key=lambda one: one[1])
+    zone, celsius = max(over or readings, key=itemgetter(1))
     limit = f", slows down from {zone.trip_c:.0f} °C" if zone.trip_c is not None else ""
     return f"{zone.zone} is at {celsius:.1f} °C{limit}"
 

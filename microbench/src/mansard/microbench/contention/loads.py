@@ -19,10 +19,10 @@ from mansard.core.records import MachineIdentity
 from mansard.measuring.raw_samples import RawSample, rejection
 from mansard.measuring.sampling import calibrate
 from mansard.microbench.cpu.source import CpuSource
-from mansard.microbench.cpu.trials import STREAM_PRECISION, stream_working_sets
+from mansard.microbench.cpu.trial_specs import STREAM_PRECISION, stream_working_sets
 from mansard.microbench.cuda.sampling import OpenGpu, check_answers
 from mansard.microbench.cuda.source import CudaSource
-from mansard.microbench.cuda.trials import memory_set
+from mansard.microbench.cuda.trial_specs import memory_set
 from mansard.microbench.kernel import Case, find_kernel, gpu_case
 
 _KERNEL = "fma"
@@ -90,7 +90,9 @@ class CpuLoad:
     def ask(self, fma_per_element: int) -> None:
         """Choose slices that last as long as a sample, or how many sweeps of all do."""
         tried_bytes = self._source.slice(_TRIED_BYTES, fma_per_element)
-        n_tried = self._sample_s / min(one.duration_s for one in self._source.take(_N_TRIED, 1))
+        n_tried = self._sample_s / min(
+            sample.duration_s for sample in self._source.take(_N_TRIED, 1)
+        )
         slice_bytes = self._source.slice(int(n_tried * _TRIED_BYTES) or 1, fma_per_element)
         self._repetitions = max(1, round(n_tried * tried_bytes / slice_bytes))
         self.sample_bytes = slice_bytes * self._repetitions
@@ -189,19 +191,19 @@ def _find_chain(load: Load, wanted: float, longest: int) -> int:
 def _rate(load: Load, fma_per_element: int) -> float:
     """Bytes per second of a chain that runs alone."""
     load.ask(fma_per_element)
-    return load.sample_bytes / min(one.duration_s for one in load.take(_N_TRIED))
+    return load.sample_bytes / min(sample.duration_s for sample in load.take(_N_TRIED))
 
 
 @contextmanager
 def running(load: Load) -> Iterator[list[RawSample]]:
     """``load`` runs on until the end of this; then its samples are in the list."""
     is_over = threading.Event()
-    taken: list[RawSample] = []
+    samples: list[RawSample] = []
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            taken.extend(load.take(_MOST_SAMPLES, is_over.is_set))
+            samples.extend(load.take(_MOST_SAMPLES, is_over.is_set))
         except BaseException as error:
             errors.append(error)
 
@@ -209,7 +211,7 @@ def running(load: Load) -> Iterator[list[RawSample]]:
     thread.start()
     try:
         is_over.wait(_START_S)
-        yield taken
+        yield samples
     finally:
         is_over.set()
         load.stop()
@@ -230,19 +232,19 @@ def rates_within(
     """
     if not beside:
         return [None] * len(samples)
-    starts, durations = np.array([(one.started_s, one.duration_s) for one in beside]).T
+    starts, durations = np.array([(sample.started_s, sample.duration_s) for sample in beside]).T
     ends = starts + durations
-    is_calm = np.array([rejection(one, cpu_share_min) is None for one in beside])
+    is_calm = np.array([rejection(sample, cpu_share_min) is None for sample in beside])
     times = np.stack([starts, ends], axis=1).ravel()
     n_done = np.repeat(np.arange(len(beside) + 1), 2)[1:-1]
     run_s = np.repeat(np.concatenate([[0.0], durations.cumsum()]), 2)[1:-1]
     rates: list[float | None] = []
-    for one in samples:
-        span_s = np.array([one.started_s, one.started_s + one.duration_s])
+    for sample in samples:
+        span_s = np.array([sample.started_s, sample.started_s + sample.duration_s])
         (n_within,), (within_s,) = (
-            np.diff(np.interp(span_s, times, each)) for each in (n_done, run_s)
+            np.diff(np.interp(span_s, times, cumulative)) for cumulative in (n_done, run_s)
         )
         is_during = (starts < span_s[1]) & (ends > span_s[0])
-        is_covered = within_s >= cpu_share_min * one.duration_s and is_calm[is_during].all()
-        rates.append(float(n_within) * sample_bytes / one.duration_s if is_covered else None)
+        is_covered = within_s >= cpu_share_min * sample.duration_s and is_calm[is_during].all()
+        rates.append(float(n_within) * sample_bytes / sample.duration_s if is_covered else None)
     return rates

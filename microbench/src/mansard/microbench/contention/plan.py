@@ -15,7 +15,7 @@ from mansard.core.text import cpu_list
 from mansard.device.system import parse_cpu_list
 from mansard.measuring.plan import PlannedTrial, RunPlan, cpus_of
 from mansard.measuring.protocol import Profile, find_protocol
-from mansard.microbench.planning import SEED, Probe
+from mansard.microbench.plan import SEED, Probe
 
 GPU = "gpu"
 # Of each profile: how many shares, blocks of a trial, and samples of each, alone and beside.
@@ -36,8 +36,8 @@ class ContentionTrial(PlannedTrial, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """What is shown while the trial runs."""
-        own = f"{self.victim} at {self.victim_share:.0%}"
-        return f"{own} beside {self.aggressor} at {self.aggressor_share:.0%}"
+        watched = f"{self.victim} at {self.victim_share:.0%}"
+        return f"{watched} beside {self.aggressor} at {self.aggressor_share:.0%}"
 
 
 class ContentionPlan(RunPlan, frozen=True, kw_only=True):
@@ -88,29 +88,31 @@ def partition_cpus(name: str) -> tuple[int, ...]:
 
 
 def make_contention_plan(
-    machine: MachineIdentity, mode: PowerMode, profile: str, found: Probe
+    machine: MachineIdentity, mode: PowerMode, profile: str, probed: Probe
 ) -> ContentionPlan:
     """Each accelerator as the victim of the other, in a random but repeatable order.
 
-    ``found``: the GPU, and the versions of what runs on either; without one two halves of the CPUs
-    are measured. Raises UsageError for an unknown profile and for a single core.
+    ``probed``: the GPU, and the versions of what runs on either. Without a GPU, two halves of the
+    CPUs are measured. Raises UsageError for an unknown profile and for a single core.
     """
     protocol = find_protocol(profile)
     n_shares, n_blocks, per_block = _SIZES[profile]  # type: ignore[index]  # checked above
     cpus = cpus_of(machine, mode)
-    pair = accelerators_of(cpus, has_gpu=found.gpu is not None)
+    pair = accelerators_of(cpus, has_gpu=probed.gpu is not None)
     shares = [round((k + 1) / n_shares, 4) for k in range(n_shares)]
     trials = [
-        ContentionTrial(victim=victim, aggressor=aggressor, victim_share=own, aggressor_share=other)
+        ContentionTrial(
+            victim=victim, aggressor=aggressor, victim_share=share, aggressor_share=other
+        )
         for victim, aggressor in (pair, pair[::-1])
-        for own, other in product(shares, [0.0, *shares])
+        for share, other in product(shares, [0.0, *shares])
     ]
     random.Random(SEED).shuffle(trials)  # noqa: S311 - an order, not a secret
     return ContentionPlan(
         profile=profile,  # type: ignore[arg-type]  # checked above
         machine=machine,
-        processor="cpu" if found.gpu is None else "gpu",
-        gpu=found.gpu,
+        processor="cpu" if probed.gpu is None else "gpu",
+        gpu=probed.gpu,
         mode=mode,
         cpus=cpus,
         trials=tuple(trials),
@@ -124,6 +126,6 @@ def make_contention_plan(
             idle_s=0.0,
         ),
         seed=SEED,
-        versions=found.versions,
-        unknown={"gpu": "two halves of the CPUs are measured"} if found.gpu is None else {},
+        versions=probed.versions,
+        unknown={"gpu": "two halves of the CPUs are measured"} if probed.gpu is None else {},
     )

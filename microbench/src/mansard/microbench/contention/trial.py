@@ -148,22 +148,22 @@ def _rates(taken: _Taken, victim: Load, cpu_share_min: float) -> _Rates:
     """Those of the samples that no other work interrupted."""
     raw = [*taken.alone, *taken.beside]
     external = [*[0.0] * len(taken.alone), *taken.external_byte_per_s]
-    kept = [
-        (k, victim.sample_bytes / one.duration_s, rate)
-        for k, (one, off_clock, rate) in enumerate(
+    accepted = [
+        (k, victim.sample_bytes / sample.duration_s, rate)
+        for k, (sample, off_clock, rate) in enumerate(
             zip(raw, judge_clocks(raw, victim.clock_step_hz), external, strict=True)
         )
-        if rate is not None and off_clock is None and rejection(one, cpu_share_min) is None
+        if rate is not None and off_clock is None and rejection(sample, cpu_share_min) is None
     ]
-    n_alone, n_rejected = len(taken.alone), len(raw) - len(kept)
-    alone = tuple(own for k, own, _ in kept if k < n_alone)
-    achieved = tuple(own for k, own, _ in kept if k >= n_alone)
+    n_alone, n_rejected = len(taken.alone), len(raw) - len(accepted)
+    alone = tuple(victim_rate for k, victim_rate, _ in accepted if k < n_alone)
+    achieved = tuple(victim_rate for k, victim_rate, _ in accepted if k >= n_alone)
     is_calm = alone and achieved and n_rejected <= _MOST_REJECTED * len(raw)
     words = f"other work interrupted {n_rejected} of {len(raw)} samples"
     return _Rates(
         alone=alone,
         achieved=achieved,
-        external=tuple(rate for k, _, rate in kept if k >= n_alone),
+        external=tuple(rate for k, _, rate in accepted if k >= n_alone),
         n_rejected=n_rejected,
         disturbances=() if is_calm else (words,),
     )

@@ -46,9 +46,9 @@ def _check(kernel: Kernel, precision: str) -> None:
     tolerance = 2 ** (-16 if precision == "fp32" else -40)
     for index, wanted in enumerate(expected):
         # What follows the arrays is the result of a kernel that stores no array.
-        found = operands.arrays[index] if index < kernel.n_arrays else operands.result
+        computed = operands.arrays[index] if index < kernel.n_arrays else operands.result
         equal = np.allclose(
-            found.view(wanted.dtype)[: wanted.size], wanted, rtol=tolerance, atol=tolerance
+            computed.view(wanted.dtype)[: wanted.size], wanted, rtol=tolerance, atol=tolerance
         )
         if not equal:
             raise MeasurementError(

@@ -161,7 +161,7 @@ class CpuSource:
         self._threads.__enter__()
         try:
             self._operands = self._threads.run(lambda _: allocate(self._kernel, self._case))
-            self._words = [each.words.reshape(1, -1) for each in self._operands]
+            self._words = [operands.words.reshape(1, -1) for operands in self._operands]
         except BaseException:
             self._threads.__exit__()
             raise
@@ -234,7 +234,7 @@ class CpuSource:
         tables = [np.zeros((n_samples, driver.N_COLUMNS), dtype=np.int64) for _ in operands]
         address = self._function if function is None else function
         # From where the last samples ended, for what they swept may still be in the caches.
-        words = [np.roll(each, -self._next, axis=0) for each in self._words]
+        words = [np.roll(row, -self._next, axis=0) for row in self._words]
 
         def run(index: int) -> int:
             scratch = np.zeros(driver.N_SCRATCH_WORDS, dtype=np.int64)

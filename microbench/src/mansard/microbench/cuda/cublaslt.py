@@ -124,14 +124,14 @@ def _choose(
     layouts: tuple[Any, Any, Any, Any],
     preference: Any,
 ) -> _Heuristic:
-    found, n_found = _Heuristic(), ctypes.c_int(0)
+    heuristic, n_found = _Heuristic(), ctypes.c_int(0)
     status = library.cublasLtMatmulAlgoGetHeuristic(
-        handle, operation, *layouts, preference, 1, ctypes.byref(found), ctypes.byref(n_found)
+        handle, operation, *layouts, preference, 1, ctypes.byref(heuristic), ctypes.byref(n_found)
     )
-    if status in {0, _NOT_SUPPORTED} and (n_found.value == 0 or found.state != 0):
+    if status in {0, _NOT_SUPPORTED} and (n_found.value == 0 or heuristic.state != 0):
         raise MeasurementError("cuBLASLt has no algorithm for this product on this card")
     _check(status, "cublasLtMatmulAlgoGetHeuristic")
-    return found
+    return heuristic
 
 
 def _made(library: Any, name: str, *arguments: Any) -> ctypes.c_void_p:

@@ -332,8 +332,8 @@ def _load_launches(
         graphs = [graph(_MOST_NODES)] * whole + ([graph(rest)] if rest else [])
         with _named(doing), runtime.stream:
             stamps.before()
-            for each in graphs:
-                each.launch(runtime.stream)
+            for instance in graphs:
+                instance.launch(runtime.stream)
             if not kernel.is_graph:
                 enqueue(repetitions, runtime.stream)
             stamps.after(slot)

@@ -76,20 +76,20 @@ class _Cupy:
     def versions(self) -> dict[str, str]:
         import cupy
 
-        found = {"cupy": str(cupy.__version__)}
+        installed = {"cupy": str(cupy.__version__)}
         for package in _PACKAGES:
             try:
-                found[package] = version(package)
+                installed[package] = version(package)
             except PackageNotFoundError:
                 continue
-        if "numba" in found and "numba-cuda" not in found and _numba_has_nvvm():
-            found["numba-cuda"] = f"part of numba {found['numba']}"
+        if "numba" in installed and "numba-cuda" not in installed and _numba_has_nvvm():
+            installed["numba-cuda"] = f"part of numba {installed['numba']}"
         if _why_no_numba_cuda():
-            found.pop("numba-cuda", None)
+            installed.pop("numba-cuda", None)
         cublas = _cublas_version()
         if cublas is not None:
-            found["cublas"] = cublas
-        return found
+            installed["cublas"] = cublas
+        return installed
 
     def unusable(self) -> tuple[str, ...]:
         why = _why_no_numba_cuda()
@@ -124,7 +124,7 @@ class _Cupy:
 
         def read() -> tuple[str, ...]:
             properties = map(runtime.getDeviceProperties, range(runtime.getDeviceCount()))
-            return tuple(one["name"].decode(errors="replace") for one in properties)
+            return tuple(device["name"].decode(errors="replace") for device in properties)
 
         return _ask(read)
 

@@ -20,6 +20,7 @@ from mansard.core.hardware import MODULES, memory_bytes_per_s, sm_flop_per_cycle
 from mansard.core.records import ABOVE_LIMIT, Gpu, MachineIdentity, PowerMode
 from mansard.device.clocks.domains import read_gpu_step_hz
 from mansard.measuring.metering import UNMETERED, EnergyMetering
+from mansard.measuring.plan import RunPlan
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.raw_samples import RawSample
 from mansard.measuring.sampling import Samples, collect
@@ -32,8 +33,7 @@ from mansard.microbench.cuda.timing import (
     judge_clocks,
     off_clock_s,
 )
-from mansard.microbench.kernel import Case, Kernel, Launch, find_kernel
-from mansard.microbench.plan import KernelPlan, TrialSpec
+from mansard.microbench.kernel import Case, Kernel, Launch, TrialSpec, find_kernel
 
 _COMPUTE = frozenset({"fma", "tensor"})
 _CARD_STEP_HZ = 15e6  # of the clocks that NVML lists of cards since Volta
@@ -72,19 +72,19 @@ def open_gpu() -> OpenGpu:
     """The first visible GPU, opened once a process; raises DeviceError with the reason."""
     from mansard.microbench.cuda.cupy_runtime import CupyRuntime
 
-    found = probe_gpu()
-    if found.gpu is None:
-        raise DeviceError(found.reason, fix="'mansard doctor' says what is missing")
-    return OpenGpu(found.gpu, CupyRuntime(), listed_step_hz=read_gpu_step_hz())
+    probed = probe_gpu()
+    if probed.gpu is None:
+        raise DeviceError(probed.reason, fix="'mansard doctor' says what is missing")
+    return OpenGpu(probed.gpu, CupyRuntime(), listed_step_hz=read_gpu_step_hz())
 
 
-def sample_on_gpu(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None) -> Samples:
+def sample_on_gpu(spec: TrialSpec, plan: RunPlan, metering: EnergyMetering | None) -> Samples:
     """Samples of the plan's trial on the GPU of this machine."""
     return sample_with(open_gpu(), spec, plan, metering)
 
 
 def sample_with(
-    opened: OpenGpu, spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None
+    opened: OpenGpu, spec: TrialSpec, plan: RunPlan, metering: EnergyMetering | None
 ) -> Samples:
     """Samples of the plan's trial on a GPU that is open.
 
@@ -197,9 +197,9 @@ def limits_of(gpu: Gpu, machine: MachineIdentity | None, mode: PowerMode | None)
 def flop_per_cycle_limit(kernel: Kernel, case: Case, gpu: Gpu) -> int | None:
     """FLOP of one SM in a cycle that this kernel cannot exceed; None where it is not known."""
     if kernel.family == "tensor":
-        found = sm_flop_per_cycle(gpu.sm, case.precision, "tensor")
-        if found is not None or case.precision not in _ON_CUDA_CORES:
-            return found
+        limit = sm_flop_per_cycle(gpu.sm, case.precision, "tensor")
+        if limit is not None or case.precision not in _ON_CUDA_CORES:
+            return limit
     elif kernel.family != "fma":
         return None
     return sm_flop_per_cycle(gpu.sm, case.precision, "fma")

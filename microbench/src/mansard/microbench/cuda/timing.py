@@ -162,10 +162,10 @@ def judge_clocks(raw: Sequence[RawSample], step_hz: float | None = None) -> list
     ``step_hz``: between two clocks of this GPU, where it is known. A sample without a clock counts
     only where none has one.
     """
-    known = [sample.clock_hz for sample in raw if sample.clock_hz is not None]
-    if not known:
+    clocks_hz = [sample.clock_hz for sample in raw if sample.clock_hz is not None]
+    if not clocks_hz:
         return [None] * len(raw)
-    middle_hz = median_low(known)  # the clock of a sample: between two clocks lies none
+    middle_hz = median_low(clocks_hz)  # the clock of a sample: between two clocks lies none
     tolerance = clock_tolerance(middle_hz, step_hz)
     return [_reason(sample.clock_hz, middle_hz, tolerance) for sample in raw]
 
@@ -202,11 +202,11 @@ def _reason(clock_hz: float | None, middle_hz: float, tolerance: float) -> str |
 
 def describe_change(raw: Sequence[RawSample]) -> str | None:
     """Why a trial is disturbed: its clock changed for good in the middle; None if it did not."""
-    known = [sample.clock_hz for sample in raw if sample.clock_hz is not None]
-    if len(known) < 2:
+    clocks_hz = [sample.clock_hz for sample in raw if sample.clock_hz is not None]
+    if len(clocks_hz) < 2:
         return None
-    before_hz = median_low(known[: len(known) // 2])
-    after_hz = median_low(known[len(known) // 2 :])
+    before_hz = median_low(clocks_hz[: len(clocks_hz) // 2])
+    after_hz = median_low(clocks_hz[len(clocks_hz) // 2 :])
     if abs(after_hz - before_hz) <= _MOST_CHANGE * before_hz:
         return None
     verb = "fell" if after_hz < before_hz else "rose"

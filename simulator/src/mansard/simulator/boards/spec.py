@@ -150,8 +150,8 @@ def steps(first: int, step: int, n: int, *rest: int) -> tuple[int, ...]:
 
 def named_modes(board: str) -> dict[str, NamedMode]:
     """NVIDIA's modes of ``board`` by name; a board's caps stand in one table for all rooms."""
-    (found,) = (each.modes for each in NAMED_MODES if each.board == board)
-    return {mode.name: mode for mode in found}
+    (modes,) = (table.modes for table in NAMED_MODES if table.board == board)
+    return {mode.name: mode for mode in modes}
 
 
 def cap_text(hz: float | None, uncapped: str = UNCAPPED) -> str:

@@ -29,10 +29,10 @@ class BoardTree:
 
     def _json(self, name: str) -> dict[str, Any]:
         try:
-            found = json.loads((self.root / name).read_text())
+            content = json.loads((self.root / name).read_text())
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return content if isinstance(content, dict) else {}
 
     def fault(self, name: str) -> Any:
         """What the tree's fault file says of ``name``; None where it says nothing."""

@@ -122,8 +122,8 @@ def _singles(board: BoardTree) -> list[str]:
         f"{CPU}/cpu{cpu}/cpuidle/state{state}/disable" for cpu in board.online() for state in (0, 1)
     ]
     railgate = f"{board.info.get('gpu_folder')}/railgate_enable"
-    found = [*idle, railgate, f"{_EMC}/mrq_rate_locked"]
-    return [path for path in found if board.path(path).exists()]
+    paths = [*idle, railgate, f"{_EMC}/mrq_rate_locked"]
+    return [path for path in paths if board.path(path).exists()]
 
 
 def _lock(board: BoardTree) -> int:

@@ -206,8 +206,8 @@ def _path(board: BoardTree, param: ConfParam, argument: str) -> str | None:
     plain = param.paths.get(argument)
     if plain and param.kind == "HWMON":
         folder, _, file = plain.partition(" ")
-        found = sorted(glob.glob(f"{board.path(folder)}/hwmon*/{file}"))  # noqa: PTH207
-        return f"/{found[0][len(str(board.root)) :].lstrip('/')}" if found else None
+        files = sorted(glob.glob(f"{board.path(folder)}/hwmon*/{file}"))  # noqa: PTH207
+        return f"/{files[0][len(str(board.root)) :].lstrip('/')}" if files else None
     return plain
 
 

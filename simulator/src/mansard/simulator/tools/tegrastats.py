@@ -141,9 +141,9 @@ def _powers_mw(board: BoardTree) -> dict[str, int]:
     for rail in board.info["rails"]:
         folder, number = rail["folder"], int(rail["number"])
         names = {"ina3221": f"in{number}_label", "ina3221x": f"rail_name_{number - 1}"}
-        found = board.read(f"{folder}/{names.get(rail['chip'], 'name')}")
-        if found is not None:
-            label = rail["label"] if rail["chip"] == "ina238" else found
+        text = board.read(f"{folder}/{names.get(rail['chip'], 'name')}")
+        if text is not None:
+            label = rail["label"] if rail["chip"] == "ina238" else text
             powers[label] = _rail_mw(board, rail)
     return powers
 

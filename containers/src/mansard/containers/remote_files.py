@@ -193,7 +193,7 @@ class BoardFiles:
     def _receive(self, end_s: float) -> list[bytes]:
         assert self._process.stdout is not None  # noqa: S101 - a pipe, as asked for
         handle = self._process.stdout.fileno()
-        found: list[bytes] = []
+        lines: list[bytes] = []
         n_bytes = 0
         while True:
             left_s = end_s - time.monotonic()
@@ -207,8 +207,8 @@ class BoardFiles:
                 raise DeviceError("it sends more than its files hold", where=self._host.name)
             for line in self._lines.feed(more):
                 if line == _END:
-                    return found
-                found.append(line)
+                    return lines
+                lines.append(line)
 
     def _take(self, lines: list[bytes], before: frozenset[str] = frozenset()) -> frozenset[str]:
         """Write what has changed, remove what of ``before`` is gone; the files that came."""
@@ -220,14 +220,14 @@ class BoardFiles:
             if complaint is not None:
                 denied.append(printable(complaint[1].decode("utf-8", "replace"), 200))
                 continue
-            found = _LINE.fullmatch(line)
-            path = own_path(found[1], self._prefix) if found is not None else None
-            if found is None or path is None:
+            match = _LINE.fullmatch(line)
+            path = own_path(match[1], self._prefix) if match is not None else None
+            if match is None or path is None:
                 continue
             if path != last and path in texts:  # a second pattern fits it
                 texts[path] = []
             last = path
-            texts.setdefault(path, []).append(found[2])
+            texts.setdefault(path, []).append(match[2])
         if before:
             self.denied = tuple(name.removeprefix(self._prefix) for name in denied)
         for path, pieces in texts.items():

@@ -6,8 +6,7 @@ import math
 
 from mansard.core.caches import capacity_bytes, level_windows
 from mansard.core.records import MachineIdentity
-from mansard.microbench.kernel import FMA_PER_ELEMENT, Stores, cpu_kernels
-from mansard.microbench.plan import TrialSpec
+from mansard.microbench.kernel import FMA_PER_ELEMENT, Stores, TrialSpec, cpu_kernels
 
 _KIB, _MIB = 1024, 1024**2
 # Only for a machine that does not describe its caches: from below any L1 we know of

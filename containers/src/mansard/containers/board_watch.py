@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from mansard.containers.board_files import BoardFiles, board_files
 from mansard.containers.hosts import Host
+from mansard.containers.remote_files import BoardFiles, board_files
 from mansard.core.errors import DeviceError, MansardError
 from mansard.core.records import BoardSample
 from mansard.device.watching import BoardWatch, Wait, samples, sleep
@@ -36,14 +36,14 @@ class _WatchedBoard(threading.Thread):
     def __init__(
         self,
         host: Host,
-        found: queue.SimpleQueue[BoardSample | Lost],
+        samples: queue.SimpleQueue[BoardSample | Lost],
         *,
         interval_s: float,
         n_samples: int | None,
         options: Sequence[str],
     ) -> None:
         super().__init__(name=f"watch {host.name}", daemon=True)
-        self._host, self._found, self._options = host, found, options
+        self._host, self._samples, self._options = host, samples, options
         self._interval_s, self._n_samples = interval_s, n_samples
         self.stopping = threading.Event()
         self.mistake: Exception | None = None
@@ -54,7 +54,7 @@ class _WatchedBoard(threading.Thread):
                 try:
                     self._look()
                 except MansardError as error:
-                    self._found.put(Lost(self._host.name, error))
+                    self._samples.put(Lost(self._host.name, error))
                 if self._n_samples is not None or self.stopping.wait(RETRY_S):
                     return
         except Exception as error:  # a mistake of ours is raised in the caller's thread
@@ -72,7 +72,7 @@ class _WatchedBoard(threading.Thread):
                 wait=self.stopping.wait,
             )
             for sample in looks:
-                self._found.put(sample)
+                self._samples.put(sample)
 
 
 def _look(files: BoardFiles, watch: BoardWatch) -> BoardSample:
@@ -113,9 +113,9 @@ def look_at_boards(
     its error where it is the only one and has never answered, and DeviceError where with
     ``n_samples`` some have not.
     """
-    found: queue.SimpleQueue[BoardSample | Lost] = queue.SimpleQueue()
+    samples: queue.SimpleQueue[BoardSample | Lost] = queue.SimpleQueue()
     boards = [
-        _WatchedBoard(host, found, interval_s=interval_s, n_samples=n_samples, options=options)
+        _WatchedBoard(host, samples, interval_s=interval_s, n_samples=n_samples, options=options)
         for host in hosts
     ]
     lost: dict[str, MansardError] = {}
@@ -124,15 +124,15 @@ def look_at_boards(
         is_over, has_answered = False, False
         while not is_over and (end_s is None or clock() <= end_s):
             is_over = not any(board.is_alive() for board in boards)
-            for one in _drain(found):
-                if isinstance(one, BoardSample):
+            for sample in _drain(samples):
+                if isinstance(sample, BoardSample):
                     has_answered = True
-                    yield one
+                    yield sample
                     continue
                 if len(hosts) == 1 and not has_answered:
-                    raise one.error
-                lost[one.board] = one.error
-                (on_lost or _ignore)(one.board, one.error)
+                    raise sample.error
+                lost[sample.board] = sample.error
+                (on_lost or _ignore)(sample.board, sample.error)
             is_over |= wait(min(_POLL_S, interval_s))
     if n_samples is not None:
         _check(lost)
@@ -159,10 +159,10 @@ def _ignore(board: str, error: MansardError) -> None:
     del board, error
 
 
-def _drain(found: queue.SimpleQueue[BoardSample | Lost]) -> Iterator[BoardSample | Lost]:
+def _drain(samples: queue.SimpleQueue[BoardSample | Lost]) -> Iterator[BoardSample | Lost]:
     with contextlib.suppress(queue.Empty):
         while True:
-            yield found.get_nowait()
+            yield samples.get_nowait()
 
 
 def _check(lost: dict[str, MansardError]) -> None:

@@ -72,8 +72,10 @@ def modes_elsewhere(
     choices = _Choices(boards)
     if names_grid(text):
         grid = read_grid(Path(text.strip()), choices)
-        points = [dict(zip(grid.axes, each, strict=True)) for each in grid_points(grid, choices)]
-        return tuple(_mode(each) for each in points)
+        points = [
+            dict(zip(grid.axes, values, strict=True)) for values in grid_points(grid, choices)
+        ]
+        return tuple(_mode(values) for values in points)
     if is_settings(text):
         parts = [part for part in text.split(";") if part.strip()]
         modes = [_mode(_amounts(part, choices)) for part in parts]
@@ -119,11 +121,11 @@ class _Choices:
 
 def _amounts(text: str, choices: _Choices) -> dict[str, float]:
     """The settings of ``gpu=612MHz,cores=4``; raises UsageError."""
-    found = {}
+    amounts = {}
     for key, value in split_pairs(text, _KEYS).items():
         table = choices.table(key)
-        found[key] = table.require(key, read_amount(key, value, table.unit))
-    return found
+        amounts[key] = table.require(key, read_amount(key, value, table.unit))
+    return amounts
 
 
 def _mode(values: Mapping[str, float]) -> PublishedMode:
@@ -164,8 +166,8 @@ def _named_modes(device: str, boards: Sequence[NamedModes]) -> dict[str, NamedMo
 
 
 def _find(name: str, device: str, board: NamedModes) -> NamedMode:
-    found = board.find(name)
-    if found is None:
+    named = board.find(name)
+    if named is None:
         names = ", ".join(mode.name for mode in board.modes)
         raise UsageError(f"{printable(device)} has no mode {name!r}", fix=f"it has {names}")
-    return found
+    return named

@@ -62,11 +62,11 @@ def summarise(
         "fan_speed_rpm": "no fan shows its speed",
         "fan_drive_share": "no fan shows how much it is driven",
     }
-    found: dict[str, tuple[object, str]] = {  # a value, or why it is None
+    summaries: dict[str, tuple[object, str]] = {  # a value, or why it is None
         name: (_spread([getattr(reading, name) for reading in readings]), why)
         for name, why in spreads.items()
     }
-    found |= {
+    summaries |= {
         "temperature_slope_c_per_s": (
             temperature_slope(readings),
             f"it takes {LEAST_READINGS} readings over {LEAST_S} s in the second half of the trial",
@@ -95,8 +95,8 @@ def summarise(
         ),
     }
     return Conditions(
-        **{name: value for name, (value, _) in found.items()},  # type: ignore[arg-type]
-        unknown={name: why for name, (value, why) in found.items() if value is None},
+        **{name: value for name, (value, _) in summaries.items()},  # type: ignore[arg-type]
+        unknown={name: why for name, (value, why) in summaries.items() if value is None},
     )
 
 
@@ -106,8 +106,8 @@ def temperature_slope(readings: Sequence[ConditionsReading]) -> float | None:
     The first half is left out: a chip warms by some degrees at once when work begins, and that
     says nothing about whether it has settled.
     """
-    known = [(r.monotonic_s, r.temperature_c) for r in readings if r.temperature_c is not None]
-    later = known[len(known) // 2 :]
+    answered = [(r.monotonic_s, r.temperature_c) for r in readings if r.temperature_c is not None]
+    later = answered[len(answered) // 2 :]
     if len(later) < LEAST_READINGS or later[-1][0] - later[0][0] < LEAST_S:
         return None
     mean_s = sum(at_s for at_s, _ in later) / len(later)
@@ -117,10 +117,10 @@ def temperature_slope(readings: Sequence[ConditionsReading]) -> float | None:
 
 
 def _why_no_clock(clocks: Sequence[WatchedClock | None], what: str) -> str:
-    found = [clock for clock in clocks if clock is not None]
-    if not found:
+    watched = [clock for clock in clocks if clock is not None]
+    if not watched:
         return f"no file with {what} is here"
-    silent = next((clock for clock in found if clock.read_hz() is None), None)
+    silent = next((clock for clock in watched if clock.read_hz() is None), None)
     return why_unreadable(silent.path) if silent else "a reading of it did not answer"
 
 
@@ -128,8 +128,8 @@ def _spread(readings: Sequence[float | None]) -> Spread | None:
     """Before, extremes and after; None where the first or last reading did not answer."""
     if not readings or readings[0] is None or readings[-1] is None:
         return None
-    known = [reading for reading in readings if reading is not None]
-    return Spread(before=readings[0], low=min(known), high=max(known), after=readings[-1])
+    answered = [reading for reading in readings if reading is not None]
+    return Spread(before=readings[0], low=min(answered), high=max(answered), after=readings[-1])
 
 
 def _n_throttles(
@@ -153,7 +153,7 @@ def _n_overcurrents(sources: Sources, looks: Sequence[TrialReadings]) -> int | N
 def _processes(neighbours: Sequence[GpuProcessesFound]) -> tuple[str, ...] | None:
     if not neighbours or neighbours[-1].names is None:
         return None
-    return tuple(dict.fromkeys(name for found in neighbours for name in found.names or ()))
+    return tuple(dict.fromkeys(name for neighbour in neighbours for name in neighbour.names or ()))
 
 
 def _settings_changed(
@@ -168,8 +168,8 @@ def _settings_changed(
 
 
 def _engines(readings: Sequence[ConditionsReading]) -> tuple[str, ...] | None:
-    known = [reading.engines for reading in readings if reading.engines is not None]
-    return tuple(sorted({name for names in known for name in names})) if known else None
+    answered = [reading.engines for reading in readings if reading.engines is not None]
+    return tuple(sorted({name for names in answered for name in names})) if answered else None
 
 
 def _swapped_bytes(looks: Sequence[TrialReadings]) -> int | None:
@@ -246,12 +246,12 @@ class Watch:
         return summarise(self._sources, readings, looks, neighbours, written, self._memory_shares())
 
     def _memory_shares(self) -> list[float | None]:
-        found, windows = tuple(self._memory), self.windows
+        readings, windows = tuple(self._memory), self.windows
         return [
             share
-            for at_s, share in found
+            for at_s, share in readings
             if windows is None
-            or any(each.start_s <= at_s <= each.start_s + each.window_s for each in windows)
+            or any(window.start_s <= at_s <= window.start_s + window.window_s for window in windows)
         ]
 
     def _read(self) -> None:

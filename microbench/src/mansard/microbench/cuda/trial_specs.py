@@ -24,11 +24,11 @@ from mansard.microbench.kernel import (
     FMA_PER_ELEMENT,
     Case,
     Kernel,
+    TrialSpec,
     cuda_kernels,
     gpu_case,
     shape_of,
 )
-from mansard.microbench.plan import TrialSpec
 
 BRIEF_CHAINS = (1, 16, 256)  # bound by memory, near the ridge, bound by compute
 PEAK_CHAIN = 256
@@ -80,9 +80,9 @@ def level_sets(gpu: Gpu) -> tuple[Sized, ...]:
     sets = []
     for window in gpu_level_windows(gpu, gpu.n_sms):
         scope = scope_of(window.level)
-        one = Sized(scope, _whole(_inside(window), scope, gpu.n_sms))
-        if window.low_bytes < one.n_bytes <= window.high_bytes:
-            sets.append(one)
+        working_set = Sized(scope, _whole(_inside(window), scope, gpu.n_sms))
+        if window.low_bytes < working_set.n_bytes <= window.high_bytes:
+            sets.append(working_set)
     return tuple(sets)
 
 
@@ -92,8 +92,8 @@ def memory_set(gpu: Gpu) -> Sized | None:
     size = max(_DRAM_SETS * l2_bytes, _DRAM_LEAST_BYTES)
     if gpu.memory_bytes is not None:
         size = min(size, int(gpu.memory_bytes * _MEMORY_SHARE))
-    one = Sized("gpu", _whole(size, "gpu", gpu.n_sms))
-    return one if one.n_bytes > dram_low_bytes(l2_bytes) else None
+    working_set = Sized("gpu", _whole(size, "gpu", gpu.n_sms))
+    return working_set if working_set.n_bytes > dram_low_bytes(l2_bytes) else None
 
 
 def stream_sets(gpu: Gpu, points_per_octave: int) -> tuple[Sized, ...]:
@@ -164,7 +164,9 @@ def _ladder(first: float, end: float, points_per_octave: int) -> list[float]:
 
 
 def _in_order(sets: list[Sized]) -> tuple[Sized, ...]:
-    return tuple(sorted(set(sets), key=lambda one: (one.scope != "sm", one.n_bytes)))
+    return tuple(
+        sorted(set(sets), key=lambda working_set: (working_set.scope != "sm", working_set.n_bytes))
+    )
 
 
 def _whole(size: float, scope: Scope, n_sms: int) -> int:
@@ -215,7 +217,9 @@ def _trials_of(kernel: Kernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
         return _streams(kernel, gpu, profile)
     if kernel.family == "latency":
         points = _LATENCY_POINTS[profile]
-        return (_spec(kernel, gpu, "fp32", one) for one in latency_sets(gpu, points))
+        return (
+            _spec(kernel, gpu, "fp32", working_set) for working_set in latency_sets(gpu, points)
+        )
     if kernel.family == "tensor":
         return _tensor(kernel, gpu)
     return iter([_spec(kernel, gpu, "fp32", Sized("gpu", 0))])
@@ -239,9 +243,9 @@ def _chains(kernel: Kernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
 def _streams(kernel: Kernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
     if not _has_streams(kernel, profile):
         return
-    for one in stream_sets(gpu, _POINTS_PER_OCTAVE[profile]):
-        if one.scope in kernel.level_scopes:
-            yield _spec(kernel, gpu, "fp32", one)
+    for working_set in stream_sets(gpu, _POINTS_PER_OCTAVE[profile]):
+        if working_set.scope in kernel.level_scopes:
+            yield _spec(kernel, gpu, "fp32", working_set)
     large = memory_set(gpu)
     if large is None:
         return
@@ -256,14 +260,14 @@ def _has_streams(kernel: Kernel, profile: str) -> bool:
 
 def _tensor(kernel: Kernel, gpu: Gpu) -> Iterator[TrialSpec]:
     for precision in _precisions(kernel, gpu):
-        one: Sized | None = chain_set(gpu)
+        working_set: Sized | None = chain_set(gpu)
         if kernel.backend == "cublas":
             limit = sm_flop_per_cycle(gpu.sm, precision, "tensor")
             limit = limit or sm_flop_per_cycle(gpu.sm, precision, "fma")
-            one = gemm_set(gpu, precision, limit)
-        if one is not None:
-            yield _spec(kernel, gpu, precision, one)
-            yield _spec(kernel, gpu, precision, one, operands="constant")
+            working_set = gemm_set(gpu, precision, limit)
+        if working_set is not None:
+            yield _spec(kernel, gpu, precision, working_set)
+            yield _spec(kernel, gpu, precision, working_set, operands="constant")
 
 
 def _twins(kernel: Kernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
@@ -283,13 +287,15 @@ def _spec(
     kernel: Kernel,
     gpu: Gpu,
     precision: str,
-    one: Sized,
+    working_set: Sized,
     *,
     chain: int | None = None,
     operands: Operands = "chaotic",
     memory: MemoryKind = "device",
 ) -> TrialSpec:
-    case = gpu_case(kernel.name, precision, one.n_bytes, chain, operands, one.scope, memory)
+    case = gpu_case(
+        kernel.name, precision, working_set.n_bytes, chain, operands, working_set.scope, memory
+    )
     unknown = {"stores": "a GPU's kernels store in one way only"}
     if chain is None:
         unknown["fma_per_element"] = "no chain of FMA"
@@ -301,7 +307,7 @@ def _spec(
         fma_per_element=chain,
         stores=None,
         operands=operands,
-        scope=one.scope,
+        scope=working_set.scope,
         memory=memory,
         unknown=unknown,
     )
