@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA
 from mansard.analytics.decisions.batches import batch_table
-from mansard.analytics.decisions.plan import plan_next
+from mansard.analytics.decisions.next_modes import plan_next
 from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.time_sharing import Mix, Task
+from mansard.analytics.pages.words.next_modes import plan_in_words
 from mansard.core.errors import UsageError
 from tests.analytics.answers import plan_mix
 from tests.analytics.claim_checks import kind_of, span, state
@@ -160,7 +161,7 @@ def test_a_plan_names_the_place_of_a_clock_among_those_of_all_modes(
         ],
         schema=MODE_SCHEMA,
     )
-    plan = plan_next(modes, n=n)
+    plan = plan_in_words(plan_next(modes, n=n))
     assert len(plan.picks) == min(n, modes.height)
     assert (plan.n_candidates, plan.n_measured) == (modes.height, 0)
     for pick in plan.picks:
