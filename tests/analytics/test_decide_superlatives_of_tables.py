@@ -17,6 +17,7 @@ from mansard.analytics.decisions.batches import batch_table
 from mansard.analytics.decisions.next_modes import plan_next
 from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.time_sharing import Mix, Task
+from mansard.analytics.pages.words.batches import with_remarks
 from mansard.analytics.pages.words.next_modes import plan_in_words
 from mansard.core.errors import UsageError
 from tests.analytics.answers import plan_mix
@@ -56,7 +57,8 @@ def curves(draw: st.DrawFn) -> list[dict[str, Any]]:
 @settings(max_examples=300)
 @given(rows=curves())
 def test_a_batch_is_called_the_best_or_near_it_where_it_is(rows: list[dict[str, Any]]) -> None:
-    for found in batch_table(frame(rows), SCORES, NOTHING_RUN).iter_rows(named=True):
+    table = with_remarks(batch_table(frame(rows), SCORES, NOTHING_RUN))
+    for found in table.iter_rows(named=True):
         for remark in (found["remark"] or "").split("; ") if found["remark"] else []:
             what = "energy" if "energy" in remark else "rate"
             known = {each["batch"]: of[1] for each in rows if (of := span_of(each, what))}
@@ -79,7 +81,7 @@ def span_of(each: dict[str, Any], what: str) -> tuple[float, float, float] | Non
 def test_a_smaller_batch_near_the_best_is_not_called_the_best() -> None:
     # 100, 199 and 200 items/s
     rows = [row("15W", 0.01), row("15W", 2 / 199, batch=2), row("15W", 0.02, batch=4)]
-    found = batch_table(frame(rows), SCORES, NOTHING_RUN)["remark"].to_list()
+    found = with_remarks(batch_table(frame(rows), SCORES, NOTHING_RUN))["remark"].to_list()
     assert found == [None, "smallest within 1 % of the most items per second", None]
 
 

@@ -245,11 +245,13 @@ def _batch_some(
 ) -> tuple[tuple[Frame, tuple[str, ...], tuple[str, ...]], int]:
     """The rows of one network or all, their names, and which modes are not known."""
     from mansard.analytics.decisions import batches
+    from mansard.analytics.pages.words.batches import with_remarks
     from mansard.analytics.pages.words.comparisons import unknown_modes_notes
 
     basis, highest_only = shared
     predictions, modes = basis.predictions(network), basis.modes
     rows = batches.batch_table(predictions, basis.scores, basis.observations)
+    rows = with_remarks(rows)
     names = tuple(rows["network"].unique().to_list())
     if highest_only:
         rows, modes = batches.highest_only(rows, modes), batches.highest_modes(modes)
