@@ -32,6 +32,7 @@ from mansard.analytics.decisions.choice import (
 )
 from mansard.analytics.decisions.limits import (
     Accuracies,
+    DropScreen,
     Mask,
     Nearness,
     Screen,
@@ -82,7 +83,7 @@ class Question:
     broken: Mask
     unknown: Mask
     accuracies: Accuracies  # by precision; empty: none was measured
-    left_out: tuple[str, ...]  # precisions that may not be recommended, and why
+    drops: DropScreen | None  # precisions held against a limit on the drop of accuracy
     timeless: Mapping[str, str]  # modes that were asked for and have no time, and why
     fallback: FallBack | None
 
@@ -124,7 +125,7 @@ def read_question(
     ``asked``: the modes to choose from; those that have no prediction stay in the question.
     """
     timeless = unknown_modes(predictions, asked, wanted.batches)
-    predictions, left_out = without_drops(predictions, wanted, accuracies)
+    predictions, drops = without_drops(predictions, wanted, accuracies)
     values = read_values(predictions, wanted)
     # A mode without a row has no time either.
     values = replace(values, n_timeless=max(values.n_timeless, len(timeless)))
@@ -145,7 +146,7 @@ def read_question(
         broken=is_broken,
         unknown=~is_comparable & ~is_broken,
         accuracies=accuracies,
-        left_out=left_out,
+        drops=drops,
         timeless=timeless,
         fallback=fallback,
     )
@@ -320,7 +321,7 @@ def decide(
     measured is preferred (``choice.choose``); where there is none, of those that may keep them the
     likeliest; where each breaks one, the one that breaks them least. ``accuracies``: how often the
     network is right, by precision. ``asked``: the modes to choose from; one that has no time may
-    change the answer, which says so. Raises UsageError for a limit that bounds nothing, or for
+    change the answer, which says so. Raises UsageError for a limit that is not above 0, or for
     predictions of several networks, devices or phases.
     """
     _check_single(predictions)
