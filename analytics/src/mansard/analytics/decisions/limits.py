@@ -126,14 +126,14 @@ class Screen:
 
 def limits_of(wanted: Wanted) -> tuple[tuple[Quantity, float], ...]:
     """The limits that were asked for; raises UsageError for one that is no positive number."""
-    asked: tuple[tuple[Quantity, float | None], ...] = (
+    given: tuple[tuple[Quantity, float | None], ...] = (
         ("latency", wanted.max_latency_s),
         ("power", wanted.max_power_w),
         ("energy", wanted.max_energy_j),
         ("rate", wanted.min_fps),
     )
-    found = tuple((quantity, limit) for quantity, limit in asked if limit is not None)
-    for quantity, limit in found:
+    limits = tuple((quantity, limit) for quantity, limit in given if limit is not None)
+    for quantity, limit in limits:
         if not (math.isfinite(limit) and limit > 0):
             raise UsageError(
                 f"a limit on {quantity} cannot be {limit:g}", fix="give a number above 0"
@@ -143,7 +143,7 @@ def limits_of(wanted: Wanted) -> tuple[tuple[Quantity, float], ...]:
             f"a limit cannot hold with probability {wanted.probability}",
             fix="give one between 0 and 1, such as 0.9",
         )
-    return found
+    return limits
 
 
 def screen(values: Values, wanted: Wanted) -> Screen:
@@ -200,15 +200,15 @@ def upper_bound(quantity: Quantity, limit: float) -> float:
 
 
 def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wanted) -> LimitCheck:
-    found = interval_of(candidate, quantity)
-    if found is None:
+    interval = interval_of(candidate, quantity)
+    if interval is None:
         reason = candidate.unknown[f"{quantity}_{'w' if quantity == 'power' else 'j'}"]
         unknown = dict.fromkeys(("value", "excess", "probability"), reason)
         return LimitCheck(
             quantity=quantity, limit=limit, value=None, excess=None, holds="unknown",
             probability=None, unknown=unknown,
         )  # fmt: skip
-    value, low, high = found.value, found.low, found.high
+    value, low, high = interval.value, interval.low, interval.high
     most, kind = upper_bound(quantity, limit), candidate.certainty or ""
     low_end, high_end = (np.array([math.nan if end is None else end]) for end in (low, high))
     is_ratio = quantity == "power"
@@ -294,8 +294,8 @@ def _worst_excess(values: Values, screened: Screen) -> tuple[Array, Array]:
         most = np.where(is_bounded, high, least)
         ends.append([np.maximum(0.0, end / bound - 1.0) for end in (least, most)])
     # What is unknown breaks nothing, as far as is known.
-    found = np.nan_to_num(np.array(ends), nan=0.0).max(axis=0)
-    return found[0], found[1]
+    worst = np.nan_to_num(np.array(ends), nan=0.0).max(axis=0)
+    return worst[0], worst[1]
 
 
 def find_relaxations(
@@ -307,8 +307,8 @@ def find_relaxations(
     what it keeps with the probability that was asked for. What is on a roof or has no interval
     keeps no limit, however loose.
     """
-    found = []
-    for number, (quantity, asked) in enumerate(screened.limits):
+    relaxations = []
+    for number, (quantity, present) in enumerate(screened.limits):
         others = np.delete(screened.holds, number, axis=0)
         band = values.of(quantity)
         can_keep = (band.interval == "spread") | (band.interval == "bounds")
@@ -318,12 +318,12 @@ def find_relaxations(
         quantile = band.quantile(max(wanted.probability, 0.5))
         at = int(rows[np.lexsort((rows, quantile[rows]))[0]])
         limit = float(quantile[at])
-        found.append(
+        relaxations.append(
             Relaxation(
                 quantity=quantity,
-                asked=asked,
+                asked=present,
                 limit=1.0 / limit if quantity == "rate" else limit,
                 candidate=values.candidate(at),
             )
         )
-    return tuple(found)
+    return tuple(relaxations)

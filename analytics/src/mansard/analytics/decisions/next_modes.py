@@ -89,20 +89,20 @@ def _choose_device(
     names: list[str] = devices.unique(maintain_order=True).to_list()
     if not names:
         raise UsageError("no mode was measured", fix="leave the folder out")
-    asked = (device or "").casefold()
-    found = [name for name in names if name == device] or [
-        name for name in names if asked in name.casefold()
+    part = (device or "").casefold()
+    matches = [name for name in names if name == device] or [
+        name for name in names if part in name.casefold()
     ]
-    if len(found) > 1 and network is not None:
+    if len(matches) > 1 and network is not None:
         ran = observations.filter(pl.col("network").str.to_lowercase() == network.lower())
         on = ran.get_column("device").unique().to_list()
-        found = [name for name in found if name in on] or found
-    if len(found) == 1:
-        return found[0]
-    if not found:
+        matches = [name for name in matches if name in on] or matches
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
         raise UsageError(f"no measured device is called {device!r}", fix=f"use {_few(names)}")
     raise UsageError(
-        f"{len(found)} devices were measured", fix=f"choose one with --device: {_few(found)}"
+        f"{len(matches)} devices were measured", fix=f"choose one with --device: {_few(matches)}"
     )
 
 
@@ -110,13 +110,13 @@ def _choose_network(
     runs: pl.DataFrame, allowed: pl.DataFrame, network: str
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     is_it = pl.col("network").str.to_lowercase() == network.lower()
-    found = runs.filter(is_it), allowed.filter(is_it)
-    if not any(frame.height for frame in found):
+    selected = runs.filter(is_it), allowed.filter(is_it)
+    if not any(frame.height for frame in selected):
         columns = [frame.get_column("network") for frame in (runs, allowed)]
         names = pl.concat(columns).unique(maintain_order=True).to_list()
         fix = f"use {_few(names)}" if names else "score or import it first"
         raise UsageError(f"nothing is known of a network {network!r}", fix=fix)
-    return found
+    return selected
 
 
 def _as_observations(predictions: pl.DataFrame) -> pl.DataFrame:
