@@ -20,9 +20,10 @@ import numpy as np
 import polars as pl
 from recorded.mode_sweeps import Sweep, read_sweeps
 
-from mansard.analytics.decisions.plan import plan_next
+from mansard.analytics.decisions.next_modes import plan_next
 from mansard.analytics.models.scaling.network_fit import fit_networks
 from mansard.analytics.models.scaling.network_predict import predict_modes
+from mansard.analytics.pages.words.next_modes import plan_in_words
 
 COUNTS, SEED = range(3, 9), 20_130_520
 # Index of each mode in the order of GPU clock, then memory clock: the first plans before the set
@@ -88,7 +89,7 @@ def judge(sweep: Sweep, chosen: Sequence[str]) -> Errors:
 
 def planned(modes: pl.DataFrame, k: int) -> list[str]:
     """The first plan of ``k`` modes."""
-    return [pick.mode for pick in plan_next(modes, n=k).picks]
+    return [pick.mode for pick in plan_in_words(plan_next(modes, n=k)).picks]
 
 
 def mean_of_draws(sweep: Sweep, k: int, n_draws: int) -> Errors:

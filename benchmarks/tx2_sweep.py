@@ -31,9 +31,10 @@ from recorded.tx2 import (
     read_vgg19_power,
 )
 
-from mansard.analytics.decisions.plan import plan_next
+from mansard.analytics.decisions.next_modes import plan_next
 from mansard.analytics.models.scaling.network_fit import fit_network
 from mansard.analytics.models.scaling.network_predict import predict_modes
+from mansard.analytics.pages.words.next_modes import plan_in_words
 
 N_PICKED, N_DRAWS, SEED = 10, 200, 20_130_520
 N_CLOCKS = 4
@@ -118,7 +119,7 @@ def show_times(data: Path) -> None:
     """Part 1."""
     sweep = read_sweep(data)
     modes = modes_of(sweep)
-    picked = [pick.mode for pick in plan_next(modes, n=N_PICKED).picks]
+    picked = [pick.mode for pick in plan_in_words(plan_next(modes, n=N_PICKED)).picks]
     print(f"1. Times in the {modes.height - N_PICKED} modes that are not measured. Picked:")
     print("   " + ", ".join(picked))
     print(f"   {'':14}{'':29}median%  worst%  in 95% interval")
@@ -161,7 +162,7 @@ def show_power(data: Path, group: str) -> None:
     """Part 2."""
     rows = read_vgg19_power(data, group)
     modes = modes_of(rows)
-    picked = [pick.mode for pick in plan_next(modes, n=N_CLOCKS).picks]
+    picked = [pick.mode for pick in plan_in_words(plan_next(modes, n=N_CLOCKS)).picks]
     predicted = fitted(rows.filter(pl.col("mode").is_in(picked)), modes)
     least = least_energy(predicted, rows)
     print(f"   times of {group}; picked: {', '.join(picked)}")
@@ -185,7 +186,7 @@ def show_sequence(data: Path, group: str) -> None:
     """Part 3."""
     rows = read_vgg19_power(data, group)
     modes = modes_of(rows)
-    picked = [pick.mode for pick in plan_next(modes, n=3).picks]
+    picked = [pick.mode for pick in plan_in_words(plan_next(modes, n=3)).picks]
     print(f"   times of {group}; first {', '.join(picked)}")
     print(f"   {'measured':>9} {'best measured':>15} {'recommended':>13}   next")
     while len(picked) < N_SEQUENCE:
@@ -193,7 +194,7 @@ def show_sequence(data: Path, group: str) -> None:
         best_j = float((rows["latency_s"] * rows["power_w"]).to_numpy().min())
         measured = float((known["latency_s"] * known["power_w"]).to_numpy().min()) / best_j - 1
         recommended = least_energy(fitted(known, modes), rows).above_best
-        pick = plan_next(modes, observations_of(known), n=1).picks[0]
+        pick = plan_in_words(plan_next(modes, observations_of(known), n=1)).picks[0]
         print(
             f"   {len(picked):9} {100 * measured:13.2f} % {100 * recommended:11.2f} %   "
             f"{pick.mode}: {pick.reason}"

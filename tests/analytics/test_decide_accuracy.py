@@ -113,7 +113,7 @@ def test_nothing_is_recommended_where_no_accuracy_is_known() -> None:
 
 @pytest.mark.parametrize("most", [1.0, -0.1, math.inf, math.nan])
 def test_a_drop_that_bounds_nothing(most: float) -> None:
-    with pytest.raises(UsageError, match="bounds nothing"):
+    with pytest.raises(UsageError, match="a limit on the drop of accuracy cannot be"):
         recommend(frame(THREE), Wanted(max_drop=most))
 
 

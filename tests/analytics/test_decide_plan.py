@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
+from mansard.analytics.decisions.next_modes import Plan, plan_next
 from mansard.analytics.decisions.outlook import block_of, find_terms, prior_outlook
-from mansard.analytics.decisions.plan import Plan, plan_next
 from mansard.analytics.models.scaling.network_terms import setting_values
+from mansard.analytics.pages.words.next_modes import plan_in_words
 from mansard.core.errors import UsageError
 from mansard.core.hardware import SETTINGS
 from tests.analytics.network_truth import modes, name, observe, some
@@ -36,7 +37,7 @@ def power_w(gpu: float, memory: float) -> float:
 
 
 def test_a_first_plan_reaches_to_the_ends_of_each_clock() -> None:
-    plan = plan_next(GRID, n=6)
+    plan = plan_in_words(plan_next(GRID, n=6))
     chosen = some(GRID, picked(plan))
     for clock in ("gpu_hz", "memory_hz"):
         assert chosen[clock].min() == GRID[clock].min()
@@ -59,7 +60,7 @@ def test_a_first_plan_expects_less_error_than_random_choices() -> None:
 
     random = np.random.default_rng(1)
     draws = [error(random.choice(18, 6, replace=False).tolist()) for _ in range(200)]
-    planned = error([indices[mode] for mode in picked(plan_next(GRID, n=6))])
+    planned = error([indices[mode] for mode in picked(plan_in_words(plan_next(GRID, n=6)))])
     assert planned <= min(draws) * (1 + 1e-9)
 
 
@@ -84,7 +85,7 @@ BOARD = pl.DataFrame(
 
 @pytest.mark.parametrize("candidates", [GRID, LINE, BOARD], ids=["grid", "line", "board"])
 def test_four_modes_reach_both_ends_of_every_setting(candidates: pl.DataFrame) -> None:
-    plan = plan_next(candidates, n=4)
+    plan = plan_in_words(plan_next(candidates, n=4))
     assert plan.n_designed == 4
     chosen = some(candidates, picked(plan))
     for setting in ("gpu_hz", "n_sms", "memory_hz", "cpu_hz"):
@@ -93,7 +94,7 @@ def test_four_modes_reach_both_ends_of_every_setting(candidates: pl.DataFrame) -
 
 
 def test_no_two_settings_go_together_in_four_modes() -> None:
-    chosen = some(BOARD, picked(plan_next(BOARD, n=4)))
+    chosen = some(BOARD, picked(plan_in_words(plan_next(BOARD, n=4))))
     logs = chosen.select(pl.col("gpu_hz", "memory_hz", "cpu_hz").log()).to_numpy().T
     between = np.corrcoef(logs)[np.triu_indices(3, 1)]
     assert (np.abs(between) < 0.9).all()
@@ -103,29 +104,31 @@ def test_one_to_three_measured_modes_are_completed_to_four_before_others() -> No
     # The lowest clocks of both are measured: the two highest are in one mode, or in two
     known = [name(0.2, 0.8)]
     found = observe(some(GRID, known), time_s, power_w)
-    plan = plan_next(GRID, found, n=5)
+    plan = plan_in_words(plan_next(GRID, found, n=5))
     assert plan.n_designed >= 3
     together = some(GRID, known + picked(plan)[:3])
     for clock in ("gpu_hz", "memory_hz"):
         assert together[clock].max() == GRID[clock].max()
     found = observe(some(GRID, [*known, name(0.2, 3.2), name(1.2, 0.8)]), time_s, power_w)
-    plan = plan_next(GRID, found, n=5)
+    plan = plan_in_words(plan_next(GRID, found, n=5))
     assert plan.n_designed == 1
     assert [pick.reason.startswith("part of the set") for pick in plan.picks] == [True] + [
         False
     ] * 4
-    found = observe(some(GRID, picked(plan_next(GRID, n=4))), time_s, power_w)
-    assert plan_next(GRID, found, n=5).n_designed == 0
+    found = observe(some(GRID, picked(plan_in_words(plan_next(GRID, n=4)))), time_s, power_w)
+    assert plan_in_words(plan_next(GRID, found, n=5)).n_designed == 0
 
 
 def test_fewer_than_four_modes_are_picked_and_it_is_said() -> None:
-    plan = plan_next(GRID, n=2)
+    plan = plan_in_words(plan_next(GRID, n=2))
     assert len(plan.picks) == 2
     assert plan.notes == ("fewer than 4 measured modes predict the others badly: ask for 4",)
 
 
 def test_each_pick_lessens_the_expected_error_of_those_before() -> None:
-    errors = [(pick.error_before, pick.error_after) for pick in plan_next(GRID, n=8).picks]
+    errors = [
+        (pick.error_before, pick.error_after) for pick in plan_in_words(plan_next(GRID, n=8)).picks
+    ]
     assert all(after < before for before, after in errors)
     assert [before for before, _ in errors[1:]] == pytest.approx(
         [after for _, after in errors[:-1]]
@@ -134,25 +137,25 @@ def test_each_pick_lessens_the_expected_error_of_those_before() -> None:
 
 def test_the_order_of_the_rows_does_not_matter() -> None:
     found = observe(some(GRID, [name(0.2, 0.8), name(0.6, 3.2), name(1.2, 0.8)]), time_s, power_w)
-    there = plan_next(GRID, found, n=4)
-    back = plan_next(GRID.reverse(), found.reverse(), n=4)
+    there = plan_in_words(plan_next(GRID, found, n=4))
+    back = plan_in_words(plan_next(GRID.reverse(), found.reverse(), n=4))
     assert back == there
 
 
 def test_what_is_measured_is_not_measured_again() -> None:
-    first = picked(plan_next(GRID, n=6))
+    first = picked(plan_in_words(plan_next(GRID, n=6)))
     found = observe(some(GRID, first), time_s, power_w)
-    second = plan_next(GRID, found, n=12)
+    second = plan_in_words(plan_next(GRID, found, n=12))
     assert not set(first) & set(picked(second))
     assert second.n_measured == 6
     # also where a mode was measured without a network, under another name with the same clocks
     renamed = some(GRID, first).with_columns(mode=pl.concat_str(pl.lit("run "), "mode"))
-    third = plan_next(GRID, n=12, measured=renamed)
+    third = plan_in_words(plan_next(GRID, n=12, measured=renamed))
     assert not set(first) & set(picked(third))
 
 
 def test_more_than_there_are_is_all_there_are() -> None:
-    plan = plan_next(GRID, observe(GRID.head(16), time_s, power_w), n=10)
+    plan = plan_in_words(plan_next(GRID, observe(GRID.head(16), time_s, power_w), n=10))
     assert sorted(picked(plan)) == sorted(GRID["mode"].to_list()[16:])
     assert plan.notes == ("2 of 18 modes are left to measure",)
 
@@ -167,7 +170,7 @@ def test_more_than_there_are_is_all_there_are() -> None:
 def test_it_looks_where_the_objective_may_be_better(minimise: str, best: str) -> None:
     known = [name(0.4), name(0.7), name(0.9), name(1.1)]
     found = observe(some(LINE, known), time_s, power_w)
-    plan = plan_next(LINE, found, n=1, minimise=minimise)  # type: ignore[arg-type]
+    plan = plan_in_words(plan_next(LINE, found, n=1, minimise=minimise))  # type: ignore[arg-type]
     assert picked(plan) == [best]
     assert plan.picks[0].improvement > 0  # type: ignore[operator]
     assert plan.picks[0].reason.startswith("may lower the")
@@ -179,10 +182,10 @@ def test_the_least_energy_is_found_in_few_steps() -> None:
     )
     best = energy.sort("energy_j")["mode"][0]
     assert best not in (LINE["mode"][0], LINE["mode"][-1])  # it lies inside
-    known = picked(plan_next(LINE, n=4))
+    known = picked(plan_in_words(plan_next(LINE, n=4)))
     while best not in known and len(known) < 6:
         found = observe(some(LINE, known), time_s, power_w)
-        known += picked(plan_next(LINE, found, n=1))
+        known += picked(plan_in_words(plan_next(LINE, found, n=1)))
     assert best in known
 
 
@@ -190,7 +193,7 @@ def test_no_slower_clock_promises_a_shorter_time() -> None:
     # The fastest clocks were measured: whatever the network is, no other mode is faster.
     known = [name(gpu, memory) for gpu in (0.2, 0.6, 1.2) for memory in (0.8, 3.2)]
     found = observe(some(GRID, known), time_s)
-    plan = plan_next(GRID, found, n=5, minimise="latency")
+    plan = plan_in_words(plan_next(GRID, found, n=5, minimise="latency"))
     assert [pick.improvement for pick in plan.picks] == [0.0] * 5
     assert all(pick.reason.startswith("expected error of time") for pick in plan.picks)
 
@@ -200,8 +203,8 @@ def test_modes_too_slow_for_the_limit_promise_nothing() -> None:
     # what was measured: another network could be as fast there, which leaves 1 % of hope.
     known = [name(0.9), name(1.0), name(1.1), name(1.3)]
     found = observe(some(LINE, known), time_s, power_w)
-    free = plan_next(LINE, found, n=1)
-    bound = plan_next(LINE, found, n=3, max_latency_s=0.012)
+    free = plan_in_words(plan_next(LINE, found, n=1))
+    bound = plan_in_words(plan_next(LINE, found, n=3, max_latency_s=0.012))
     assert free.picks[0].settings["gpu_hz"] <= 0.6e9
     gains = {pick.mode: pick.improvement for pick in bound.picks}
     assert all((gain or 0) < 0.01 for mode, gain in gains.items() if mode < name(0.6))
@@ -212,16 +215,16 @@ def test_where_all_are_too_slow_the_first_within_the_limit_is_sought() -> None:
     # 8 ms / 0.5 GHz + 1 ms = 17 ms and more was measured; 12 ms take 0.73 GHz
     known = [name(0.2), name(0.3), name(0.4), name(0.5)]
     found = observe(some(LINE, known), time_s, power_w)
-    pick = plan_next(LINE, found, n=1, max_latency_s=0.012).picks[0]
+    pick = plan_in_words(plan_next(LINE, found, n=1, max_latency_s=0.012)).picks[0]
     assert pick.settings["gpu_hz"] >= 0.8e9
     assert pick.improvement is None
     assert pick.reason.startswith("within the limit with a chance of")
 
 
 def test_a_limit_before_anything_is_measured_has_no_say() -> None:
-    plan = plan_next(LINE, n=4, max_latency_s=0.012)
+    plan = plan_in_words(plan_next(LINE, n=4, max_latency_s=0.012))
     assert plan.notes == ("the limit on time is not used yet: no time can be predicted",)
-    assert picked(plan) == picked(plan_next(LINE, n=4))
+    assert picked(plan) == picked(plan_in_words(plan_next(LINE, n=4)))
 
 
 def test_a_row_more_and_a_row_less_is_as_before() -> None:
@@ -240,17 +243,20 @@ def test_a_row_more_and_a_row_less_is_as_before() -> None:
 
 
 def test_without_a_power_energy_cannot_be_planned_for_and_it_is_said() -> None:
-    found = observe(some(GRID, picked(plan_next(GRID, n=6))), time_s)
-    plan = plan_next(GRID, found, n=2)
+    found = observe(some(GRID, picked(plan_in_words(plan_next(GRID, n=6)))), time_s)
+    plan = plan_in_words(plan_next(GRID, found, n=2))
     assert plan.notes == ("energy of net cannot be predicted: power was measured in no mode",)
     assert all(pick.improvement is None for pick in plan.picks)
-    assert plan_next(GRID, found, n=2, minimise="latency").picks[0].improvement is not None
+    assert (
+        plan_in_words(plan_next(GRID, found, n=2, minimise="latency")).picks[0].improvement
+        is not None
+    )
 
 
 def test_a_clock_that_was_never_changed_is_explored() -> None:
     known = [name(gpu, 1.6) for gpu in (0.2, 0.6, 1.2)]
     found = observe(some(GRID, known), time_s, power_w)
-    chosen = some(GRID, picked(plan_next(GRID, found, n=2)))
+    chosen = some(GRID, picked(plan_in_words(plan_next(GRID, found, n=2))))
     assert chosen["memory_hz"].n_unique() > 1 or 1.6e9 not in chosen["memory_hz"]
 
 
@@ -262,14 +268,14 @@ def test_limits_of_a_graphics_card_are_spread() -> None:
         ],
         schema=MODE_SCHEMA,
     )
-    assert {"power100W", "power300W"} <= set(picked(plan_next(limits, n=3)))
+    assert {"power100W", "power300W"} <= set(picked(plan_in_words(plan_next(limits, n=3))))
 
 
 def test_a_setting_that_no_measured_mode_names_is_not_used() -> None:
     # Runs of the board's CPU say nothing of the GPU's clock
     grid = GRID.with_columns(cpu_hz=pl.col("memory_hz"), memory_hz=pl.lit(None, pl.Float64))
     cpu = grid.head(2).with_columns(gpu_hz=pl.lit(None, pl.Float64))
-    plan = plan_next(grid, n=5, measured=cpu)
+    plan = plan_in_words(plan_next(grid, n=5, measured=cpu))
     assert "the GPU clock is not used: no measured mode names it" in plan.notes
     # three CPU clocks are left of 18 modes, two of them measured
     assert len(plan.picks) == 1
@@ -278,7 +284,7 @@ def test_a_setting_that_no_measured_mode_names_is_not_used() -> None:
 
 def test_a_mode_without_its_clocks_is_left_out_and_said() -> None:
     odd = modes((0.5,), (None,)).with_columns(mode=pl.lit("odd"))
-    plan = plan_next(pl.concat([GRID, odd]), n=18)
+    plan = plan_in_words(plan_next(pl.concat([GRID, odd]), n=18))
     assert "odd" not in picked(plan)
     assert plan.notes == ("left out, their memory clock is not known: odd",)
 
@@ -302,7 +308,7 @@ def test_what_cannot_be_planned_is_said(
     candidates: pl.DataFrame, options: dict[str, float], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        plan_next(candidates, **options)  # type: ignore[arg-type]
+        plan_in_words(plan_next(candidates, **options))  # type: ignore[arg-type]
 
 
 CLOCK = st.one_of(st.none(), st.sampled_from([0.0, -1.0, math.nan, 1e9, 2e9, 3e9]))
@@ -340,7 +346,7 @@ def test_whatever_the_rows_a_plan_or_one_line(
         ]
     )
     try:
-        plan = plan_next(candidates, found, n=5, minimise=minimise)  # type: ignore[arg-type]
+        plan = plan_in_words(plan_next(candidates, found, n=5, minimise=minimise))  # type: ignore[arg-type]
     except UsageError:
         return
     names = picked(plan)
@@ -353,7 +359,9 @@ def test_whatever_the_rows_a_plan_or_one_line(
 def test_a_setting_that_no_mode_to_choose_from_names_is_not_used() -> None:
     # Runs know the clock of their CPU. A table of GPU clocks alone is no reason to plan nothing.
     ran = GRID[::2].with_columns(cpu_hz=pl.lit(2e9))
-    plan = plan_next(GRID.with_columns(cpu_hz=pl.lit(None, pl.Float64)), n=2, measured=ran)
+    plan = plan_in_words(
+        plan_next(GRID.with_columns(cpu_hz=pl.lit(None, pl.Float64)), n=2, measured=ran)
+    )
     assert len(plan.picks) == 2
     assert set(picked(plan)).isdisjoint(ran["mode"].to_list())
     assert "the CPU clock is not used: no mode to choose from names it" in plan.notes

@@ -9,9 +9,10 @@ import pytest
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_SCHEMA
 from mansard.analytics.decisions.modes import mode_frame, read_mode_table
-from mansard.analytics.decisions.plan import observed
+from mansard.analytics.decisions.next_modes import select_data
 from mansard.analytics.models.scaling.network_fit import fit_network
 from mansard.analytics.models.scaling.network_predict import predict_modes
+from mansard.analytics.pages.words.next_modes import modelled_notes
 from mansard.core.errors import InputError, UsageError
 from mansard.core.power_mode import core_count_mode
 from tests.analytics.network_truth import modes, observe
@@ -65,44 +66,44 @@ def test_modes_of_a_plain_machine_have_cores_and_no_clocks() -> None:
 
 
 def test_the_only_device_is_meant_and_its_networks_are_there() -> None:
-    known = observed(GRID, RAN, NOTHING)
+    known = select_data(GRID, RAN, NOTHING)
     assert (known.device, known.modes.height, known.observations.height) == ("board", 6, 6)
-    assert known.notes == ()
+    assert known.modelled == ()
 
 
 def test_of_several_devices_one_has_to_be_named() -> None:
     both = pl.concat([GRID, GRID.with_columns(device=pl.lit("other"))])
     with pytest.raises(UsageError, match=r"2 devices were measured; .*: board, other"):
-        observed(both, RAN, NOTHING)
+        select_data(both, RAN, NOTHING)
     for part in ("other", "OTH"):
-        known = observed(both, RAN, NOTHING, device=part)
+        known = select_data(both, RAN, NOTHING, device=part)
         assert (known.modes.height, known.observations.height) == (6, 0)
     with pytest.raises(UsageError, match="2 devices were measured"):
-        observed(both, RAN, NOTHING, device="o")  # board and other
+        select_data(both, RAN, NOTHING, device="o")  # board and other
     with pytest.raises(UsageError, match="no measured device is called 'third'; use board, other"):
-        observed(both, RAN, NOTHING, device="third")
+        select_data(both, RAN, NOTHING, device="third")
     # A program of the whole board, say: the network tells which device is meant.
-    assert observed(both, RAN, NOTHING, network="net").device == "board"
+    assert select_data(both, RAN, NOTHING, network="net").device == "board"
 
 
 def test_a_network_is_found_whatever_its_capitals_or_named() -> None:
-    known = observed(GRID, RAN, NOTHING, network="NET")
+    known = select_data(GRID, RAN, NOTHING, network="NET")
     assert known.observations.height == 6
     with pytest.raises(UsageError, match="nothing is known of a network 'nets'; use net"):
-        observed(GRID, RAN, NOTHING, network="nets")
+        select_data(GRID, RAN, NOTHING, network="nets")
 
 
 def test_what_the_roofs_allow_stands_for_networks_that_nobody_ran() -> None:
     allowed = predict_modes(fit_network(RAN, GRID), GRID).with_columns(is_extrapolated=False)
     other = allowed.with_columns(network=pl.lit("other"))
     beyond = allowed.with_columns(network=pl.lit("beyond"), is_extrapolated=True)
-    known = observed(GRID, RAN, pl.concat([allowed, other, beyond]))
+    known = select_data(GRID, RAN, pl.concat([allowed, other, beyond]))
     assert dict(known.observations.schema) == OBSERVATION_SCHEMA
     sources = known.observations.group_by("network", "source", maintain_order=True).len().rows()
     assert sources == [("net", "measured", 6), ("other", "modelled", 6)]
-    assert known.notes == ("not measured: other; what the roofs allow is used instead",)
+    assert modelled_notes(known) == ("not measured: other; what the roofs allow is used instead",)
 
 
 def test_nothing_measured_is_said() -> None:
     with pytest.raises(UsageError, match="no mode was measured; leave the folder out"):
-        observed(GRID.clear(), RAN.clear(), NOTHING)
+        select_data(GRID.clear(), RAN.clear(), NOTHING)

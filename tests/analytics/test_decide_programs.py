@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.decisions.plan import observed, plan_next
+from mansard.analytics.decisions.next_modes import plan_next, select_data
 from mansard.analytics.decisions.records import Candidate, Wanted
 from mansard.analytics.models.predict.measured import measured_programs
 from mansard.analytics.models.predict.models import find_models
 from mansard.analytics.models.predict.prediction import NetworkSelection, predict
+from mansard.analytics.pages.words.next_modes import plan_in_words
 from mansard.core.records import NamedWindow, PowerMode
 from tests.analytics.answers import recommend_each
 from tests.analytics.factory import manifest, measurement, program, window, write_run
@@ -88,13 +89,15 @@ def best_of(runs: Path) -> Candidate:
 def planned(runs: Path, n: int) -> list[str]:
     """What ``mansard plan RUNS --network llm`` names."""
     models = find_models(open_runs([runs]))
-    known = observed(models.modes, models.observations, predict(models).predictions, network="llm")
-    found = plan_next(candidates(), known.observations, n=n, measured=known.modes)
+    known = select_data(
+        models.modes, models.observations, predict(models).predictions, network="llm"
+    )
+    found = plan_in_words(plan_next(candidates(), known.observations, n=n, measured=known.modes))
     return [pick.mode for pick in found.picks]
 
 
 def test_four_modes_and_what_the_plan_adds_find_the_best_of_twenty(tmp_path: Path) -> None:
-    first = [pick.mode for pick in plan_next(candidates(), n=4).picks]
+    first = [pick.mode for pick in plan_in_words(plan_next(candidates(), n=4)).picks]
     for mode in first:
         run_in(tmp_path, mode)
     assert len(first) == 4

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA
 from mansard.analytics.decisions.batches import batch_table
-from mansard.analytics.decisions.plan import plan_next
+from mansard.analytics.decisions.next_modes import plan_next
 from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.time_sharing import Mix, Task
+from mansard.analytics.pages.words.batches import with_remarks
+from mansard.analytics.pages.words.next_modes import plan_in_words
 from mansard.core.errors import UsageError
 from tests.analytics.answers import plan_mix
 from tests.analytics.claim_checks import kind_of, span, state
@@ -55,7 +57,8 @@ def curves(draw: st.DrawFn) -> list[dict[str, Any]]:
 @settings(max_examples=300)
 @given(rows=curves())
 def test_a_batch_is_called_the_best_or_near_it_where_it_is(rows: list[dict[str, Any]]) -> None:
-    for found in batch_table(frame(rows), SCORES, NOTHING_RUN).iter_rows(named=True):
+    table = with_remarks(batch_table(frame(rows), SCORES, NOTHING_RUN))
+    for found in table.iter_rows(named=True):
         for remark in (found["remark"] or "").split("; ") if found["remark"] else []:
             what = "energy" if "energy" in remark else "rate"
             known = {each["batch"]: of[1] for each in rows if (of := span_of(each, what))}
@@ -78,7 +81,7 @@ def span_of(each: dict[str, Any], what: str) -> tuple[float, float, float] | Non
 def test_a_smaller_batch_near_the_best_is_not_called_the_best() -> None:
     # 100, 199 and 200 items/s
     rows = [row("15W", 0.01), row("15W", 2 / 199, batch=2), row("15W", 0.02, batch=4)]
-    found = batch_table(frame(rows), SCORES, NOTHING_RUN)["remark"].to_list()
+    found = with_remarks(batch_table(frame(rows), SCORES, NOTHING_RUN))["remark"].to_list()
     assert found == [None, "smallest within 1 % of the most items per second", None]
 
 
@@ -160,7 +163,7 @@ def test_a_plan_names_the_place_of_a_clock_among_those_of_all_modes(
         ],
         schema=MODE_SCHEMA,
     )
-    plan = plan_next(modes, n=n)
+    plan = plan_in_words(plan_next(modes, n=n))
     assert len(plan.picks) == min(n, modes.height)
     assert (plan.n_candidates, plan.n_measured) == (modes.height, 0)
     for pick in plan.picks:

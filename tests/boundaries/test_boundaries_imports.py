@@ -71,7 +71,7 @@ def test_the_api_loads_no_library_before_a_function_needs_it() -> None:
 
 def test_predicting_and_recommending_load_no_scipy() -> None:
     # Its import takes as long as a third of a whole recommendation.
-    modules = "mansard.analytics.decisions.recommend, mansard.analytics.decisions.plan, "
+    modules = "mansard.analytics.decisions.recommend, mansard.analytics.decisions.next_modes, "
     modules += "mansard.analytics.models.predict.prediction, mansard.analytics.pages.report.write"
     result = run_python("-X", "importtime", "-c", f"import {modules}")
     assert result.returncode == 0, result.stderr

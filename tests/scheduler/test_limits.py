@@ -12,7 +12,7 @@ from mansard.core.errors import InputError
 from mansard.core.records.schedule import Accelerator, LayerGroup, NetworkChain, Problem, Schedule
 from mansard.scheduler import check, evaluate, solve
 from mansard.scheduler.baselines import gain
-from mansard.scheduler.chains import chains
+from mansard.scheduler.chains import build_arrays
 from tests.scheduler import brute_force, drawing
 
 replace = msgspec.structs.replace
@@ -213,7 +213,7 @@ def test_more_transitions_than_places_between_groups_change_nothing() -> None:
     # Three groups have two places: 1000 transitions are as good as 2, and take no table of 1000.
     few, many = (drawing.problem(3, (3, 3), max_transitions=most) for most in (2, 1000))
     assert solve(many).value == solve(few).value
-    assert chains(many).max_transitions == (2, 2)
+    assert build_arrays(many).max_transitions == (2, 2)
 
 
 def test_a_size_or_a_ratio_without_end_is_one_line() -> None:

@@ -17,7 +17,7 @@ from mansard.core.records.schedule import (
     Schedule,
 )
 from mansard.scheduler import evaluate, solve
-from mansard.scheduler.chains import chains
+from mansard.scheduler.chains import build_arrays
 from mansard.scheduler.simulation import new_run, repeat
 from tests.scheduler import brute_force, drawing
 
@@ -154,7 +154,7 @@ def test_what_one_assignment_leaves_is_not_the_state_of_the_next() -> None:
 def test_a_state_that_returns_is_seen_where_runs_arrive() -> None:
     # On one accelerator, every 20 ms two runs of a (10 ms apart, 4 ms each) and one of b (4 ms):
     # the state returns after 20 ms, however many runs are allowed.
-    made = chains(
+    made = build_arrays(
         problem(
             chain("a", [{"gpu": 0.004}], rate_per_s=100.0),
             chain("b", [{"gpu": 0.004}], rate_per_s=50.0),
@@ -169,7 +169,7 @@ def test_a_state_that_returns_is_seen_where_runs_arrive() -> None:
 
 def test_a_run_that_waited_longer_is_another_state() -> None:
     # b arrives every 30 ms and a every 20 ms: their states return after 60 ms, not after 30.
-    made = chains(
+    made = build_arrays(
         problem(
             chain("a", [{"gpu": 0.004}], rate_per_s=50.0),
             chain("b", [{"gpu": 0.004}], rate_per_s=100 / 3),

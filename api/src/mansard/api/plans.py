@@ -23,7 +23,7 @@ from mansard.sweeps.reporter import SILENT, Reporter
 if TYPE_CHECKING:
     from mansard.analytics.data.dataset import Dataset
     from mansard.analytics.decisions.modes import ModeFrame
-    from mansard.analytics.decisions.plan import Observed, Pick, Plan
+    from mansard.analytics.decisions.next_modes import Pick, Plan, PlanningData
     from mansard.analytics.decisions.records import Candidate
     from mansard.analytics.models.predict.prediction import Prediction
     from mansard.analytics.models.sanity.finding import Finding
@@ -162,7 +162,7 @@ class _Known:
     is a program; of several the newest.
     """
 
-    observed: Observed
+    data: PlanningData
     is_cpu: bool
     program: ProgramRun | None
     notes: tuple[str, ...]
@@ -202,9 +202,9 @@ def plan_each(
     each = [None if read is None or not own else _known(one, read, own) for one in asked]
     found: dict[str | None, FoundModes] = {}
     for known in each:
-        device = None if known is None else known.observed.device
+        device = None if known is None else known.data.device
         if device not in found:
-            seen = None if known is None else known.observed.modes
+            seen = None if known is None else known.data.modes
             found[device] = find_modes(request.modes, request.board, device, seen)
     work = Work(
         function=_plan_next,
@@ -214,7 +214,7 @@ def plan_each(
         shared=(request, {device: each.modes for device, each in found.items()}),
     )
     questions = [
-        _Question(one.network, None if known is None else known.observed)
+        _Question(one.network, None if known is None else known.data)
         for one, known in zip(asked, each, strict=True)
     ]
     jobs = 1 if on is None else None
@@ -229,22 +229,23 @@ class _Question(msgspec.Struct, frozen=True):
     """What is planned for: a network or all, and what is known of it."""
 
     network: str | None
-    observed: Observed | None
+    data: PlanningData | None
 
     @property
     def device(self) -> str | None:
         """None: this board."""
-        return None if self.observed is None else self.observed.device
+        return None if self.data is None else self.data.device
 
 
 def _plan_next(
     asked: _Question, shared: tuple[PlanRequest, Mapping[str | None, ModeFrame]]
 ) -> Plan:
-    from mansard.analytics.decisions.plan import plan_next
+    from mansard.analytics.decisions.next_modes import plan_next
+    from mansard.analytics.pages.words.next_modes import plan_in_words
 
     request, candidates = shared
-    known = asked.observed
-    return plan_next(
+    known = asked.data
+    chosen = plan_next(
         candidates[asked.device],
         None if known is None else known.observations,
         n=request.n_next,
@@ -252,6 +253,7 @@ def _plan_next(
         max_latency_s=request.max_latency_s,
         measured=None if known is None else known.modes,
     )
+    return plan_in_words(chosen)
 
 
 def _lost(asked: _Question) -> Plan:
@@ -274,7 +276,7 @@ def _answer(
     command = _command(found, request, program, are_named=modes.are_named, is_cpu=is_cpu)
     if known is None:
         return PlanAnswer(found, command, of_others)
-    notes = elsewhere_note(known.observed.device, request.board) if command else ()
+    notes = elsewhere_note(known.data.device, request.board) if command else ()
     return PlanAnswer(found, command, (*known.notes, *modes.notes, *notes), known.warnings)
 
 
@@ -327,7 +329,8 @@ def _read_runs(request: PlanRequest, runs: Path) -> _PlanBasis:
 
 def _known(request: PlanRequest, read: _PlanBasis, own: Sequence[str]) -> _Known:
     from mansard.analytics.data.names import device_labels, display_name
-    from mansard.analytics.decisions.plan import observed
+    from mansard.analytics.decisions.next_modes import select_data
+    from mansard.analytics.pages.words.next_modes import modelled_notes
 
     dataset, prediction = read.dataset, read.prediction
     modes, observations, predictions = (
@@ -338,7 +341,7 @@ def _known(request: PlanRequest, read: _PlanBasis, own: Sequence[str]) -> _Known
             prediction.predictions,
         )
     )
-    found = observed(
+    found = select_data(
         modes,
         observations,
         predictions,
@@ -361,7 +364,7 @@ def _known(request: PlanRequest, read: _PlanBasis, own: Sequence[str]) -> _Known
     program = max(programs, key=lambda each: each.started_utc, default=None)
     if request.network is None and any(each.kind != "programs" for each in ours):
         program = None  # networks are planned for as well
-    return _Known(found, is_cpu, program, (*dataset.notes, *found.notes), warnings)
+    return _Known(found, is_cpu, program, (*dataset.notes, *modelled_notes(found)), warnings)
 
 
 def _command(

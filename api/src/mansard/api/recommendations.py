@@ -198,6 +198,7 @@ def _without_drops(
     """``predictions`` without precisions that may lose too much, which notes name."""
     from mansard.analytics.data.accuracies import by_precision, network_accuracies
     from mansard.analytics.decisions.limits import without_drops
+    from mansard.analytics.pages.words.omissions import drop_notes
 
     if wanted.max_drop is None or predictions.is_empty():
         return predictions
@@ -205,8 +206,8 @@ def _without_drops(
     for rows in predictions.partition_by("device", "network", maintain_order=True):
         device, network = str(rows["device"][0]), str(rows["network"][0])
         known = by_precision(accuracies, device, network, predicted.models.observations)
-        allowed, notes = without_drops(rows, wanted, known)
-        for line in notes:
+        allowed, drops = without_drops(rows, wanted, known)
+        for line in drop_notes(drops):
             reporter.note(f"note: {network} on {device}: {line}")
         kept.append(allowed)
     found = kept[0]
@@ -245,11 +246,13 @@ def _batch_some(
 ) -> tuple[tuple[Frame, tuple[str, ...], tuple[str, ...]], int]:
     """The rows of one network or all, their names, and which modes are not known."""
     from mansard.analytics.decisions import batches
+    from mansard.analytics.pages.words.batches import with_remarks
     from mansard.analytics.pages.words.comparisons import unknown_modes_notes
 
     basis, highest_only = shared
     predictions, modes = basis.predictions(network), basis.modes
     rows = batches.batch_table(predictions, basis.scores, basis.observations)
+    rows = with_remarks(rows)
     names = tuple(rows["network"].unique().to_list())
     if highest_only:
         rows, modes = batches.highest_only(rows, modes), batches.highest_modes(modes)

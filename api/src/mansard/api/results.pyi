@@ -2,9 +2,9 @@ from mansard.analytics.data.accuracies import NetworkAccuracy as NetworkAccuracy
 from mansard.analytics.data.opening import Merged as Merged
 from mansard.analytics.decisions.compare import Change as Change
 from mansard.analytics.decisions.compare import Comparison as Comparison
+from mansard.analytics.decisions.next_modes import Pick as Pick
+from mansard.analytics.decisions.next_modes import Plan as Plan
 from mansard.analytics.decisions.offload.records import Hierarchical as Hierarchical
-from mansard.analytics.decisions.plan import Pick as Pick
-from mansard.analytics.decisions.plan import Plan as Plan
 from mansard.analytics.decisions.records import Candidate as Candidate
 from mansard.analytics.decisions.records import Recommendation as Recommendation
 from mansard.analytics.decisions.time_sharing import MixAnswer as MixAnswer

@@ -1,4 +1,4 @@
-"""Schedules of simpler rules, scored by the same simulator: what a schedule has to beat.
+"""Schedules by simpler rules, scored by the same simulator, to compare a schedule with.
 
 "gpu only": everything on the GPU. "naive": each network whole on one accelerator, on as many
 different ones as there are; of all such schedules the shortest. Herald (Kwon et al., HPCA
@@ -20,9 +20,9 @@ from collections.abc import Sequence
 import msgspec
 
 from mansard.core.records.schedule import Goal, NetworkChain, Problem, Schedule
-from mansard.scheduler.chains import chains
+from mansard.scheduler.chains import build_arrays
 from mansard.scheduler.local_search import SearchClock
-from mansard.scheduler.search import evaluate_chains
+from mansard.scheduler.search import evaluate_arrays
 
 Assignment = tuple[tuple[str, ...], ...]
 
@@ -31,38 +31,38 @@ _MOST_NAIVE = 100_000
 
 
 def baselines(problem: Problem, time_limit_s: float = math.inf) -> tuple[Schedule, ...]:
-    """The baselines that this problem has, in the order above; H2H as far as its time goes.
+    """The baselines of a problem, in the order above; H2H within its time limit.
 
-    Without a GPU that takes all groups there is no "gpu only"; where no accelerator takes a whole
-    network there is no "naive"; where groups allow no choice that Herald could make, no "herald".
+    "gpu only" needs a GPU that runs all groups; "naive", an accelerator for each whole network;
+    "herald", an accelerator for each group in turn.
     """
-    found, made = [], chains(problem)
+    schedules, arrays = [], build_arrays(problem)
     clock = SearchClock(time.perf_counter(), time_limit_s, lambda *_: None)
 
     def scored(assignment: Assignment, method: str) -> Schedule:
-        return evaluate_chains(made, assignment, method, None)
+        return evaluate_arrays(arrays, assignment, method, None)
 
     for accelerator in problem.accelerators:
         if accelerator.kind == "gpu" and all(_takes(n, accelerator.name) for n in problem.networks):
             alone = tuple((accelerator.name,) * len(n.groups) for n in problem.networks)
-            found.append(scored(alone, "gpu only"))
+            schedules.append(scored(alone, "gpu only"))
             break
     naive = _naive(problem)
     if naive is not None:
-        found.append(scored(naive, "naive"))
+        schedules.append(scored(naive, "naive"))
     herald = _herald(problem)
     if herald is not None:
-        found.append(scored(herald, "herald"))
+        schedules.append(scored(herald, "herald"))
         moved = _h2h(problem, herald, clock)
-        found.append(scored(moved, "h2h, cut off" if clock.is_late() else "h2h"))
-    return tuple(found)
+        schedules.append(scored(moved, "h2h, cut off" if clock.is_late() else "h2h"))
+    return tuple(schedules)
 
 
-def best_of(found: Sequence[Schedule]) -> Schedule | None:
-    """The first of the best of schedules with one goal; those that keep all limits come first."""
+def best_of(schedules: Sequence[Schedule]) -> Schedule | None:
+    """The best of schedules with one goal, of equals the first; within all limits comes first."""
     return min(
-        (each for each in found if each.value is not None),
-        key=lambda each: (len(each.broken), _cost(each), each.makespan_s),
+        (schedule for schedule in schedules if schedule.value is not None),
+        key=lambda schedule: (len(schedule.broken), _cost(schedule), schedule.makespan_s),
         default=None,
     )
 
@@ -102,8 +102,8 @@ def _naive(problem: Problem) -> Assignment | None:
         load = dict.fromkeys(way, 0.0)
         for times, name in zip(sums, way, strict=True):
             load[name] += times[name]
-        found = (-len(load), max(load.values()), way)
-        best = found if best is None else min(best, found)
+        rank = (-len(load), max(load.values()), way)
+        best = rank if best is None else min(best, rank)
     if best is None:
         return None
     return tuple(
@@ -164,12 +164,12 @@ def _changes_needed(network: NetworkChain, place: int, name: str) -> int:
 
 
 def _h2h(problem: Problem, start: Assignment, clock: SearchClock) -> Assignment:
-    """Two passes over all groups; what is compared is the makespan without contention."""
+    """Two passes over all groups; candidates are compared by makespan without contention."""
     blind = msgspec.structs.replace(
         problem, pccs={}, surfaces={}, goal="makespan", is_steady=False, max_makespan_s=0.0
     )
-    made = chains(blind)
-    best, least = start, evaluate_chains(made, start, "h2h", None).makespan_s
+    arrays = build_arrays(blind)
+    best, least = start, evaluate_arrays(arrays, start, "h2h", None).makespan_s
     for _ in range(2):
         for n, network in enumerate(problem.networks):
             for place, group in enumerate(network.groups):
@@ -183,7 +183,7 @@ def _h2h(problem: Problem, start: Assignment, clock: SearchClock) -> Assignment:
                     if n_changes(on) > problem.max_transitions or not _can_run(network, on):
                         continue
                     moved = (*best[:n], tuple(on), *best[n + 1 :])
-                    makespan = evaluate_chains(made, moved, "h2h", None).makespan_s
+                    makespan = evaluate_arrays(arrays, moved, "h2h", None).makespan_s
                     if makespan < least:
                         best, least = moved, makespan
     return best

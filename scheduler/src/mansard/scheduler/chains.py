@@ -1,4 +1,4 @@
-"""A problem as arrays, and what is wrong with it in one line."""
+"""A problem's chains of layer groups as arrays, and the errors of a problem, each in one line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BATCH, WEIGHT, DEADLINE, PERIOD = range(4)
 
 
 class Instance(NamedTuple):
-    """What compiled functions read. G groups of N networks one after another, A accelerators.
+    """The input of compiled functions: G groups of N networks in order, A accelerators.
 
     Seconds, joules, watts and bytes per second; infinite: not taken, not known, or no limit.
     """
@@ -54,8 +54,8 @@ class Instance(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Chains:
-    """A problem that was checked, and its arrays."""
+class ProblemArrays:
+    """A checked problem and its arrays."""
 
     problem: Problem
     instance: Instance
@@ -74,13 +74,13 @@ class Chains:
         return np.array([a.max_segments or largest for a in self.problem.accelerators])
 
     def is_offered(self, group: int, left: int, entered: int) -> bool:
-        """Whether it is known what a change after a group costs, by indices."""
+        """Whether the cost of a change of accelerator after a group is known; all are indices."""
         alone = self.instance.alone
         return bool(np.isfinite(alone[LEAVE, group, left] + alone[ENTER, group + 1, entered]))
 
 
 def lengths(instance: Instance, begin: int, ons: Ints) -> tuple[Floats, Bools]:
-    """How long groups from ``begin`` on take alone, with changes, by assignments [M, groups].
+    """The time of each group from ``begin`` on, run alone, with changes: [M, groups].
 
     And whether each is followed by a change [M, groups − 1].
     """
@@ -91,11 +91,11 @@ def lengths(instance: Instance, begin: int, ons: Ints) -> tuple[Floats, Bools]:
     return whole, changed
 
 
-def chains(
+def build_arrays(
     problem: Problem,
     max_transitions: Sequence[int] | None = None,
     begun: Sequence[bool] | None = None,
-) -> Chains:
+) -> ProblemArrays:
     """The arrays of ``problem``; ``max_transitions`` of each network, where they differ.
 
     ``begun``: networks whose first group runs already; by default none. Raises InputError for what
@@ -131,7 +131,7 @@ def chains(
     # A network has no more changes than places between its groups; tables have a column for each.
     places = [len(network.groups) - 1 for network in problem.networks]
     allowed = list(map(min, given, places))
-    result = Chains(
+    result = ProblemArrays(
         problem=problem,
         instance=Instance(
             first=np.cumsum([0, *(len(network.groups) for network in problem.networks)]),
@@ -159,7 +159,7 @@ def chains(
         notes=(),
     )
     notes += _missing_costs(result)
-    return Chains(problem, result.instance, result.max_transitions, tuple(notes))
+    return ProblemArrays(problem, result.instance, result.max_transitions, tuple(notes))
 
 
 def _check_names(problem: Problem) -> None:
@@ -249,7 +249,7 @@ def _check_network(network: NetworkChain) -> None:
 
 
 def _check_ratio(problem: Problem) -> None:
-    least_s = [sum(min(g.time_s.values()) for g in each.groups) for each in problem.networks]
+    least_s = [sum(min(g.time_s.values()) for g in network.groups) for network in problem.networks]
     if problem.is_steady and max(least_s) > MOST_RATIO * min(least_s):
         raise InputError(
             f"one network is more than {MOST_RATIO:,} times as long as another",
@@ -272,7 +272,7 @@ def _check_energy(problem: Problem, missing: Bools) -> None:
 
 
 def group_at(problem: Problem, index: int) -> tuple[NetworkChain, int]:
-    """The network that the group of this index belongs to, and its place there."""
+    """The network of a group, by the group's index, and the group's place in it."""
     for network in problem.networks:
         if index < len(network.groups):
             return network, index
@@ -288,12 +288,12 @@ def _unknown_demands(problem: Problem) -> int:
     )
 
 
-def _missing_costs(chains: Chains) -> list[str]:
-    """A note for each network with changes of accelerator that cost nobody knows what."""
+def _missing_costs(arrays: ProblemArrays) -> list[str]:
+    """A note for each network with changes of accelerator whose cost is unknown."""
     notes = []
-    instance = chains.instance
-    for number, network in enumerate(chains.problem.networks):
-        if not chains.max_transitions[number] or len(chains.names) < 2:
+    instance = arrays.instance
+    for number, network in enumerate(arrays.problem.networks):
+        if not arrays.max_transitions[number] or len(arrays.names) < 2:
             continue
         here = slice(instance.first[number], instance.first[number + 1])
         takes = np.isfinite(instance.alone[TIME, here])
@@ -321,7 +321,7 @@ def _orders(problem: Problem) -> Ints:
 def _contention(problem: Problem, demand: Floats) -> Floats:
     """Curves of speed against external demand, straight between their points: [2, G, A, K]."""
     models = [contention_of(problem, accelerator.name) for accelerator in problem.accelerators]
-    points = [[curve(model, own) for model, own in zip(models, row, strict=True)] for row in demand]
+    points = [[curve(model, at) for model, at in zip(models, row, strict=True)] for row in demand]
     length = max(len(at) for row in points for at, _ in row)
     curves = np.empty((2, *demand.shape, length))
     for g, row in enumerate(points):

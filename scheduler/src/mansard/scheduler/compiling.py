@@ -1,7 +1,7 @@
-"""Compiled functions: kept on disk where there is a place for them, free of the interpreter's lock.
+"""Functions compiled by Numba: cached on disk where possible, without the interpreter's lock.
 
-Numba looks at the file of a function alone to see whether what it kept is still true. So compiled
-functions that call one another stand in one file.
+Numba invalidates its cache by the file of a function alone, so compiled functions that call one
+another are kept in one file.
 """
 
 from __future__ import annotations

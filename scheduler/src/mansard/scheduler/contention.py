@@ -29,7 +29,7 @@ _GRID, _ZOOM, _STARTS, _ROUNDS = 16, 5, 8, 16
 
 
 def contention_of(problem: Problem, accelerator: str) -> PccsFit | ContentionSurface | None:
-    """What slows an accelerator down: its surface, else its fit, else nothing.
+    """The contention model of an accelerator: its surface, else its fit, else None.
 
     Raises InputError for a surface or a fit that is none.
     """
@@ -50,31 +50,31 @@ def contention_of(problem: Problem, accelerator: str) -> PccsFit | ContentionSur
 
 
 def curve(
-    contention: PccsFit | ContentionSurface | None, own: float
+    contention: PccsFit | ContentionSurface | None, demand: float
 ) -> tuple[Sequence[float], Sequence[float]]:
-    """External demands, ascending from 0, and the speed of a group of this own demand beside them.
+    """External demands, ascending from 0, and the speed at each of a group with this demand.
 
     Straight between its points and constant beyond the last; so it is exactly PCCS, or the
     bilinear surface: full speed without external demand, the nearest edge outside.
     """
-    if contention is None or own <= 0:
+    if contention is None or demand <= 0:
         return (0.0,), (1.0,)
     if isinstance(contention, PccsFit):
-        return _pccs_curve(contention, own)
+        return _pccs_curve(contention, demand)
     rows, external, lost = losses(contention)
     speeds = np.clip(1 - lost / 100, LEAST_SPEED, 1)
-    at_own = [float(np.interp(own, rows, column)) for column in speeds.T]
+    at_own = [float(np.interp(demand, rows, column)) for column in speeds.T]
     return (0.0, *external.tolist()), (1.0, *at_own)
 
 
-def _pccs_curve(fit: PccsFit, own: float) -> tuple[Sequence[float], Sequence[float]]:
-    """The bends of the region that ``own`` is in, and the speeds there."""
+def _pccs_curve(fit: PccsFit, demand: float) -> tuple[Sequence[float], Sequence[float]]:
+    """The corner points of the region that ``demand`` falls in, and the speeds at them."""
     most = 100 * (1 - LEAST_SPEED)
     limit, rate = fit.contention_byte_per_s, fit.points_per_byte_per_s
-    beyond = own - fit.total_byte_per_s
-    if own <= fit.normal_byte_per_s:
+    beyond = demand - fit.total_byte_per_s
+    if demand <= fit.normal_byte_per_s:
         limit, slope, start, base = math.inf, fit.minor_points / fit.peak_byte_per_s, 0.0, 0.0
-    elif own >= fit.intensive_byte_per_s:
+    elif demand >= fit.intensive_byte_per_s:
         slope, start, base = max(rate * (beyond + limit) / limit, 0.0), 0.0, 0.0
     else:
         slope, start, base = rate, max(-beyond, 0.0), min(rate * max(beyond, 0.0), most)
@@ -91,33 +91,33 @@ def speed(
     own_byte_per_s: float,
     external_byte_per_s: float,
 ) -> float:
-    """The share of its speed alone that a group keeps, in (0, 1]."""
+    """The speed of a group relative to its speed alone, in (0, 1]."""
     if external_byte_per_s <= 0:
         return 1.0
     return float(np.interp(external_byte_per_s, *curve(contention, own_byte_per_s)))
 
 
 def losses(surface: ContentionSurface) -> tuple[Array, Array, Array]:
-    """Own and external demands, and the points lost of each own demand beside each external one.
+    """Own and external demands, and the loss in points for each pair of them.
 
     Raises InputError for axes that do not ascend from above zero, or a grid of another shape.
     """
-    own, external = np.array(surface.own_byte_per_s), np.array(surface.external_byte_per_s)
+    demand, external = np.array(surface.own_byte_per_s), np.array(surface.external_byte_per_s)
     achieved = np.array(surface.achieved_byte_per_s, dtype=float)
-    for axis in (own, external):
+    for axis in (demand, external):
         if not len(axis) or axis[0] <= 0 or np.any(np.diff(axis) <= 0):
             raise InputError(
                 "the demands of a contention surface are not positive and ascending",
                 where=", ".join(f"{value:g}" for value in axis),
                 fix="sort them, and leave out the row or column of 0",
             )
-    if achieved.shape != (len(own), len(external)) or not np.all(achieved >= 0):
+    if achieved.shape != (len(demand), len(external)) or not np.all(achieved >= 0):
         raise InputError(
-            f"a contention surface needs {len(own)} × {len(external)} achieved bytes per second",
+            f"a contention surface needs {len(demand)} × {len(external)} achieved bytes per second",
             where=f"it has {achieved.shape}",
             fix="measure each own demand beside each external one",
         )
-    return own, external, 100 - 100 * achieved / own[:, None]
+    return demand, external, 100 - 100 * achieved / demand[:, None]
 
 
 def fit_pccs(surface: ContentionSurface) -> PccsFit:
@@ -127,17 +127,17 @@ def fit_pccs(surface: ContentionSurface) -> PccsFit:
     points; for each of them the best limits between the regions are found exactly. Beside its own
     error stands that of rows that the fit did not see (None below four rows).
     """
-    own, external, lost = losses(surface)
-    fit = _fit(own, external, lost)
+    demand, external, lost = losses(surface)
+    fit = _fit(demand, external, lost)
     left_out, unknown = None, {"left_out_points": "fewer than four own demands"}
-    if len(own) >= 4:
-        each = []
-        for row in range(len(own)):
-            rest = np.arange(len(own)) != row
-            seen = _fit(own[rest], external, lost[rest])
-            each.append(_error(seen, own[[row]], external, lost[[row]]))
-        left_out, unknown = float(np.mean(each)), {}
-    error = _error(fit, own, external, lost)
+    if len(demand) >= 4:
+        errors = []
+        for row in range(len(demand)):
+            rest = np.arange(len(demand)) != row
+            seen = _fit(demand[rest], external, lost[rest])
+            errors.append(_error(seen, demand[[row]], external, lost[[row]]))
+        left_out, unknown = float(np.mean(errors)), {}
+    error = _error(fit, demand, external, lost)
     return msgspec.structs.replace(
         fit, error_points=error, left_out_points=left_out, unknown=unknown
     )
@@ -148,29 +148,29 @@ def error_points(fit: PccsFit, surface: ContentionSurface) -> float:
     return _error(fit, *losses(surface))
 
 
-def _error(fit: PccsFit, own: Array, external: Array, lost: Array) -> float:
-    modelled = [100 - 100 * np.interp(external, *curve(fit, x)) for x in own]
+def _error(fit: PccsFit, demand: Array, external: Array, lost: Array) -> float:
+    modelled = [100 - 100 * np.interp(external, *curve(fit, x)) for x in demand]
     return float(np.abs(np.array(modelled) - lost).mean())
 
 
-def _fit(own: Array, external: Array, lost: Array) -> PccsFit:
+def _fit(demand: Array, external: Array, lost: Array) -> PccsFit:
     """The best of a grid over TBWDC, CBP and rate, refined; its errors are not in it."""
     slopes, minor_error = _minor_rows(external, lost)
     steepest = np.diff(lost, axis=1, prepend=0) / np.diff(external, prepend=0)
-    scale = np.array([own[-1] + external[-1], external[-1], max(float(steepest.max()), 1e-12)])
+    scale = np.array([demand[-1] + external[-1], external[-1], max(float(steepest.max()), 1e-12)])
     grid = _cube(np.linspace(0, 1, _GRID + 1)[1:])
-    errors, _, _ = _grid_errors(grid * scale, own, external, lost, minor_error)
-    box, found = _cube(np.linspace(-1, 1, _ZOOM)), []
+    errors, _, _ = _grid_errors(grid * scale, demand, external, lost, minor_error)
+    box, refined = _cube(np.linspace(-1, 1, _ZOOM)), []
     for start in grid[np.argsort(errors, kind="stable")[:_STARTS]]:
         point, step = start, 1.0 / _GRID
         for _ in range(_ROUNDS):
             near = np.clip(point + box * step, 1e-6, 1)
-            errors, firsts, lasts = _grid_errors(near * scale, own, external, lost, minor_error)
+            errors, firsts, lasts = _grid_errors(near * scale, demand, external, lost, minor_error)
             at = int(np.argmin(errors))
             point, step = near[at], step * 0.6
-        found.append((float(errors[at]), int(firsts[at]), int(lasts[at]), *(point * scale)))
-    _, first, last, total, limit, rate = min(found)
-    edges = np.concatenate([[0.0], (own[1:] + own[:-1]) / 2, [own[-1] + external[-1]]])
+        refined.append((float(errors[at]), int(firsts[at]), int(lasts[at]), *(point * scale)))
+    _, first, last, total, limit, rate = min(refined)
+    edges = np.concatenate([[0.0], (demand[1:] + demand[:-1]) / 2, [demand[-1] + external[-1]]])
     return PccsFit(
         normal_byte_per_s=float(edges[first]),
         intensive_byte_per_s=float(edges[last]),
@@ -189,30 +189,30 @@ def _cube(axis: Array) -> Array:
 
 
 def _minor_rows(external: Array, lost: Array) -> tuple[Array, Array]:
-    """The slope of the first n rows, were they minor, and their summed error; n = 0, 1, ..."""
+    """The slope of the first n rows as the minor region, and their summed error; n = 0, 1, …"""
     slopes, errors = np.zeros(len(lost) + 1), np.zeros(len(lost) + 1)
     for n in range(1, len(lost) + 1):
-        each, weight = lost[:n] / external, np.broadcast_to(external, (n, len(external)))
-        order = np.argsort(each, axis=None)
+        ratios, weight = lost[:n] / external, np.broadcast_to(external, (n, len(external)))
+        order = np.argsort(ratios, axis=None)
         summed = np.cumsum(weight.ravel()[order])
-        median = each.ravel()[order][int(np.searchsorted(summed, summed[-1] / 2))]
+        median = ratios.ravel()[order][int(np.searchsorted(summed, summed[-1] / 2))]
         slopes[n] = max(median, 0.0)  # the weighted median has the least absolute error
         errors[n] = np.abs(slopes[n] * external - lost[:n]).sum()
     return slopes, errors
 
 
 def _grid_errors(
-    points: Array, own: Array, external: Array, lost: Array, minor_error: Array
+    points: Array, demand: Array, external: Array, lost: Array, minor_error: Array
 ) -> tuple[Array, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Summed error of each (TBWDC, CBP, rate) at its best limits: rows before the first are
     minor, rows from the last on intensive.
     """
     total, limit, rate = (points[:, at, None, None] for at in range(3))
-    x, y = own[:, None], external
+    x, y = demand[:, None], external
     reached = np.minimum(y, limit)
     normal = np.clip(np.where(x + y > total, rate * (x + reached - total), 0), 0, 99)
     intensive = np.clip(rate * (x + limit - total) / limit * reached, 0, 99)
-    n_points, n_rows = len(points), len(own)
+    n_points, n_rows = len(points), len(demand)
     before = np.zeros((n_points, n_rows + 1))
     before[:, 1:] = np.cumsum(np.abs(normal - lost).sum(axis=2), axis=1)
     after = np.zeros((n_points, n_rows + 1))

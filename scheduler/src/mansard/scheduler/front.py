@@ -1,4 +1,4 @@
-"""One network alone: every assignment for which none is both faster and cheaper in energy.
+"""The Pareto front of time and energy of one network alone.
 
 Label setting along the chain: for each accelerator and number of changes so far, the times and
 energies that none of the others beats; what is beaten there is beaten at the end.
@@ -12,7 +12,16 @@ import numpy as np
 
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Problem
-from mansard.scheduler.chains import ENERGY, ENTER, LEAVE, TIME, Chains, Floats, Ints, chains
+from mansard.scheduler.chains import (
+    ENERGY,
+    ENTER,
+    LEAVE,
+    TIME,
+    Floats,
+    Ints,
+    ProblemArrays,
+    build_arrays,
+)
 
 
 @dataclass(frozen=True)
@@ -42,9 +51,9 @@ def front(problem: Problem, network: str) -> tuple[FrontPoint, ...]:
     wanted = [chain for chain in problem.networks if chain.name == network]
     if not wanted:
         raise InputError("no network of the problem has this name", where=network)
-    made = chains(_alone(problem, wanted[0].name))
-    steps = _steps(made)
-    idle = made.instance.limits[3]
+    arrays = build_arrays(_alone(problem, wanted[0].name))
+    steps = _steps(arrays)
+    idle = arrays.instance.limits[3]
     ends = [(key, labels) for key, labels in steps[-1].items()]
     if not ends:
         raise InputError(
@@ -56,30 +65,30 @@ def front(problem: Problem, network: str) -> tuple[FrontPoint, ...]:
     energy = np.concatenate([labels.energy for _, labels in ends])
     owner = np.concatenate([np.full(len(e.time), at) for at, (_, e) in enumerate(ends)])
     label = np.concatenate([np.arange(len(e.time)) for _, e in ends])
-    kept = _unbeaten(time, energy + idle * time)
+    on_front = _unbeaten(time, energy + idle * time)
     return tuple(
         FrontPoint(
             float(time[i]),
             float(energy[i] + idle * time[i]),
-            _path(made, steps, ends[owner[i]][0], int(label[i])),
+            _path(arrays, steps, ends[owner[i]][0], int(label[i])),
         )
-        for i in kept
+        for i in on_front
     )
 
 
 def _alone(problem: Problem, network: str) -> Problem:
-    """That network and its energy alone."""
+    """The problem with this network only, and energy as its goal."""
     from msgspec.structs import replace
 
     chosen = tuple(chain for chain in problem.networks if chain.name == network)
     return replace(problem, networks=chosen, goal="energy", is_steady=False)
 
 
-def _steps(made: Chains) -> list[dict[tuple[int, int], _Labels]]:
-    """After each group, by accelerator and number of changes, the labels that none beats."""
-    alone, most = made.instance.alone, made.max_transitions[0]
+def _steps(arrays: ProblemArrays) -> list[dict[tuple[int, int], _Labels]]:
+    """The non-dominated labels after each group, by accelerator and number of changes."""
+    alone, most = arrays.instance.alone, arrays.max_transitions[0]
     takes = np.isfinite(alone[TIME])
-    accelerators = range(len(made.names))
+    accelerators = range(len(arrays.names))
     none = np.zeros(1, np.int64)
     steps = [
         {
@@ -95,7 +104,7 @@ def _steps(made: Chains) -> list[dict[tuple[int, int], _Labels]]:
                 sources = [
                     (b, steps[-1].get((b, count - (a != b))))
                     for b in accelerators
-                    if a == b or made.is_offered(g - 1, b, a)
+                    if a == b or arrays.is_offered(g - 1, b, a)
                 ]
                 merged = _merge(alone[:, g - 1 : g + 1], a, sources)
                 if takes[g, a] and merged is not None:
@@ -114,17 +123,17 @@ def _merge(alone: Floats, a: int, sources: list[tuple[int, _Labels | None]]) -> 
     energy = np.concatenate([labels.energy for _, labels in parts])
     label = np.concatenate([np.arange(len(labels.time)) for _, labels in parts])
     before = np.concatenate([np.full(len(labels.time), b) for b, labels in parts])
-    kept = _unbeaten(time, energy)
+    on_front = _unbeaten(time, energy)
     return _Labels(
-        time[kept] + alone[TIME, 1, a],
-        energy[kept] + alone[ENERGY, 1, a],
-        label[kept],
-        before[kept],
+        time[on_front] + alone[TIME, 1, a],
+        energy[on_front] + alone[ENERGY, 1, a],
+        label[on_front],
+        before[on_front],
     )
 
 
 def _unbeaten(time: Floats, energy: Floats) -> Ints:
-    """Indices, by ascending time, of those that no other beats in both."""
+    """Indices of the non-dominated points, by ascending time."""
     order = np.lexsort((energy, time))
     ordered = energy[order]
     least = np.minimum.accumulate(ordered)
@@ -134,11 +143,14 @@ def _unbeaten(time: Floats, energy: Floats) -> Ints:
 
 
 def _path(
-    made: Chains, steps: list[dict[tuple[int, int], _Labels]], end: tuple[int, int], label: int
+    arrays: ProblemArrays,
+    steps: list[dict[tuple[int, int], _Labels]],
+    end: tuple[int, int],
+    label: int,
 ) -> tuple[str, ...]:
     (at, count), names = end, []
     for labels in reversed(steps):
-        names.append(made.names[at])
+        names.append(arrays.names[at])
         here = labels[at, count]
         before = int(here.before[label])
         label = int(here.label[label])

@@ -14,7 +14,7 @@ from threading import Event, Thread
 
 import numpy as np
 
-from mansard.scheduler.chains import ENTER, LEAVE, TIME, Chains, Floats, Ints
+from mansard.scheduler.chains import ENTER, LEAVE, TIME, Floats, Ints, ProblemArrays
 from mansard.scheduler.records import segments
 from mansard.scheduler.simulation import Played, is_less
 
@@ -35,7 +35,7 @@ class SearchClock:
 
     @contextmanager
     def at_end(self, call: Callable[[], None]) -> Iterator[None]:
-        """Has another thread call that when the time is over, if it is before this is left."""
+        """Call a function from another thread if the time ends inside this context."""
         is_left = Event()
 
         def watch() -> None:
@@ -64,19 +64,19 @@ class SearchClock:
 
 
 def descend(
-    made: Chains,
+    arrays: ProblemArrays,
     start: Ints,
     seed: int,
     n_rounds: int,
     clock: SearchClock,
     simulated: Callable[[Ints], Played],
 ) -> tuple[Ints, int]:
-    """The best assignment [G] that was met, and how many were simulated.
+    """The best assignment [G] of the search, and the number of assignments simulated.
 
     From ``start`` down to where no neighbour is better; then again from a few random steps away.
     """
     draw = np.random.default_rng(seed)
-    n_networks, n_tried = len(made.problem.networks), 0
+    n_networks, n_tried = len(arrays.problem.networks), 0
     best = at = start
     best_score = at_score = simulated(start[None]).score
     for number in range(n_rounds):
@@ -84,7 +84,7 @@ def descend(
         while is_better and not clock.is_late():
             is_better = False
             for network in draw.permutation(n_networks):
-                rows = neighbours(made, at, int(network), draw)
+                rows = neighbours(arrays, at, int(network), draw)
                 for block in blocks(rows, clock):
                     n_tried += len(block)
                     got = simulated(block)
@@ -97,14 +97,14 @@ def descend(
         clock.progress(number / n_rounds, f"{n_tried} assignments simulated")
         at = best
         for _ in range(int(draw.integers(1, 4))):
-            rows = neighbours(made, at, int(draw.integers(n_networks)), draw)
+            rows = neighbours(arrays, at, int(draw.integers(n_networks)), draw)
             at = rows[draw.integers(len(rows))] if len(rows) else at
         at_score = simulated(at[None]).score
     return best, n_tried
 
 
 def blocks(rows: Ints, clock: SearchClock) -> Iterator[Ints]:
-    """Rows to simulate at once, as many as take a moment, until the time is over."""
+    """Blocks of rows to simulate at once, each short in time, until the time limit."""
     at, size = 0, _FEWEST
     while at < len(rows) and not clock.is_late():
         begun_s = clock.spent_s
@@ -114,13 +114,13 @@ def blocks(rows: Ints, clock: SearchClock) -> Iterator[Ints]:
             size *= 2
 
 
-def neighbours(made: Chains, on: Ints, network: int, draw: np.random.Generator) -> Ints:
+def neighbours(arrays: ProblemArrays, on: Ints, network: int, draw: np.random.Generator) -> Ints:
     """Assignments [M, G] that differ in one stretch of one network, and that may be.
 
     Of a long network some stretches, drawn: all of them would not fit into memory.
     """
-    begin, end = made.instance.first[network], made.instance.first[network + 1]
-    size, n_accelerators = end - begin, len(made.names)
+    begin, end = arrays.instance.first[network], arrays.instance.first[network + 1]
+    size, n_accelerators = end - begin, len(arrays.names)
     first, last = np.triu_indices(size)
     most = max(1, _MOST_CELLS // (n_accelerators * len(on)))
     if len(first) > most:
@@ -130,18 +130,20 @@ def neighbours(made: Chains, on: Ints, network: int, draw: np.random.Generator) 
     inside = (first[:, None] <= at) & (at <= last[:, None])
     rows = np.concatenate([np.where(inside, a, on[begin:end]) for a in range(n_accelerators)])
     rows = np.unique(rows[(rows != on[begin:end]).any(axis=1)], axis=0)
-    rows = rows[may_be(made, rows, network)]
+    rows = rows[may_be(arrays, rows, network)]
     whole = np.repeat(on[None], len(rows), axis=0)
     whole[:, begin:end] = rows
-    return whole[(segments(made, whole) <= made.most_segments).all(axis=1)]
+    return whole[(segments(arrays, whole) <= arrays.most_segments).all(axis=1)]
 
 
-def may_be(made: Chains, rows: Ints, network: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def may_be(
+    arrays: ProblemArrays, rows: Ints, network: int
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which assignments of one network [M, its groups] its accelerators take, at known costs."""
-    alone, begin = made.instance.alone, made.instance.first[network]
+    alone, begin = arrays.instance.alone, arrays.instance.first[network]
     at = np.arange(begin, begin + rows.shape[1])
     changes = rows[:, 1:] != rows[:, :-1]
     cost: Floats = alone[LEAVE, at[:-1], rows[:, :-1]] + alone[ENTER, at[1:], rows[:, 1:]]
     known = (np.isfinite(cost) | ~changes).all(axis=1)
-    few = changes.sum(axis=1) <= made.max_transitions[network]
+    few = changes.sum(axis=1) <= arrays.max_transitions[network]
     return np.isfinite(alone[TIME, at, rows]).all(axis=1) & known & few

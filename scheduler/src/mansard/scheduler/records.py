@@ -1,4 +1,4 @@
-"""From what was simulated to the record of a schedule."""
+"""The record of a schedule, from its simulation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mansard.core.records.schedule import Schedule, ScheduledGroup, ScheduledNetwork
-from mansard.scheduler.chains import BATCH, ENTER, GOALS, LEAVE, TIME, Chains, Floats, Ints
+from mansard.scheduler.chains import BATCH, ENTER, GOALS, LEAVE, TIME, Floats, Ints, ProblemArrays
 from mansard.scheduler.simulation import CLOSE, Score, is_less
 
 _COUNTABLE = 10**15
@@ -29,45 +29,45 @@ class Search:
     solve_s: float
 
 
-def one_shot(chains: Chains, on: Ints, times: Floats, search: Search) -> Schedule:
+def one_shot(arrays: ProblemArrays, on: Ints, times: Floats, search: Search) -> Schedule:
     """The record of one round by starts and ends of its groups, ``times`` [2, G].
 
     The next round begins when all networks have ended, so the makespan divides the items of each:
     one that ends early gives no more items for it.
     """
-    first = chains.instance.first
+    first = arrays.instance.first
     ends = times[1, first[1:] - 1]
-    joules = _joules(chains, on)
+    joules = _joules(arrays, on)
     makespan = float(ends.max())
-    rates = chains.instance.asked[BATCH] / makespan
-    energy = None if joules is None else float(joules.sum()) + _idle_w(chains) * makespan
-    return record(chains, on, times, search, (ends, ends, rates), makespan, energy)
+    rates = arrays.instance.asked[BATCH] / makespan
+    energy = None if joules is None else float(joules.sum()) + _idle_w(arrays) * makespan
+    return record(arrays, on, times, search, (ends, ends, rates), makespan, energy)
 
 
 def repeated(
-    chains: Chains, on: Ints, times: Floats, search: Search, of_networks: tuple[Floats, ...]
+    arrays: ProblemArrays, on: Ints, times: Floats, search: Search, of_networks: tuple[Floats, ...]
 ) -> Schedule:
     """The record of networks that repeat: mean and largest latency, items per second of each."""
-    runs_per_s = of_networks[2] / chains.instance.asked[BATCH]
-    joules = _joules(chains, on)
+    runs_per_s = of_networks[2] / arrays.instance.asked[BATCH]
+    joules = _joules(arrays, on)
     makespan = float(1 / runs_per_s.min())
     energy = None
     if joules is not None:
-        energy = (float(joules @ runs_per_s) + _idle_w(chains)) * makespan
+        energy = (float(joules @ runs_per_s) + _idle_w(arrays)) * makespan
     times = times - times[0].min()
-    return record(chains, on, times, search, of_networks, makespan, energy)
+    return record(arrays, on, times, search, of_networks, makespan, energy)
 
 
-def _idle_w(chains: Chains) -> float:
-    return chains.problem.idle_w or 0.0
+def _idle_w(arrays: ProblemArrays) -> float:
+    return arrays.problem.idle_w or 0.0
 
 
-def _joules(chains: Chains, on: Ints) -> Floats | None:
+def _joules(arrays: ProblemArrays, on: Ints) -> Floats | None:
     """Of one run of each network [N]; None where a group's is not known."""
-    totals, first = np.zeros(len(chains.problem.networks)), chains.instance.first
-    for n, network in enumerate(chains.problem.networks):
+    totals, first = np.zeros(len(arrays.problem.networks)), arrays.instance.first
+    for n, network in enumerate(arrays.problem.networks):
         for group, at in zip(network.groups, on[first[n] :], strict=False):
-            energy = group.energy_j.get(chains.names[at])
+            energy = group.energy_j.get(arrays.names[at])
             if energy is None:
                 return None
             totals[n] += energy
@@ -75,7 +75,7 @@ def _joules(chains: Chains, on: Ints) -> Floats | None:
 
 
 def record(  # noqa: PLR0917 - what a simulation gives
-    chains: Chains,
+    arrays: ProblemArrays,
     on: Ints,
     times: Floats,
     search: Search,
@@ -87,9 +87,9 @@ def record(  # noqa: PLR0917 - what a simulation gives
 
     ``of_networks``: mean and largest latency, items per second of each [N].
     """
-    problem, networks = chains.problem, []
+    problem, networks = arrays.problem, []
     for n, network in enumerate(problem.networks):
-        at = slice(chains.instance.first[n], chains.instance.first[n + 1])
+        at = slice(arrays.instance.first[n], arrays.instance.first[n + 1])
         mean, largest, rate = (float(values[n]) for values in of_networks)
         is_limited = network.max_latency_s > 0
         is_missed = largest > network.max_latency_s * (1 + CLOSE)
@@ -106,7 +106,7 @@ def record(  # noqa: PLR0917 - what a simulation gives
         )
     power = energy / makespan if energy is not None else None
     reasons: dict[str, str] = {}
-    value = goal_value(chains, networks, makespan, energy)
+    value = goal_value(arrays, networks, makespan, energy)
     if energy is None:
         reasons |= dict.fromkeys(("energy_j", "power_w"), "the energy of a group is not known")
     if search.bound is None:
@@ -126,20 +126,20 @@ def record(  # noqa: PLR0917 - what a simulation gives
         n_assignments=min(search.n_assignments, _LARGEST),
         n_simulated=search.n_simulated,
         solve_s=search.solve_s,
-        groups=_groups(chains, on, times),
+        groups=_groups(arrays, on, times),
         networks=tuple(networks),
         makespan_s=makespan,
         energy_j=energy,
         power_w=power,
-        broken=broken(chains, on, networks, makespan, energy, power),
-        notes=chains.notes,
+        broken=broken(arrays, on, networks, makespan, energy, power),
+        notes=arrays.notes,
         unknown=reasons,
     )
 
 
-def _groups(chains: Chains, on: Ints, times: Floats) -> tuple[ScheduledGroup, ...]:
-    alone, first, groups = chains.instance.alone, chains.instance.first, []
-    for n in range(len(chains.problem.networks)):
+def _groups(arrays: ProblemArrays, on: Ints, times: Floats) -> tuple[ScheduledGroup, ...]:
+    alone, first, groups = arrays.instance.alone, arrays.instance.first, []
+    for n in range(len(arrays.problem.networks)):
         for g in range(first[n], first[n + 1]):
             is_entered = g > first[n] and on[g - 1] != on[g]
             is_left = g + 1 < first[n + 1] and on[g + 1] != on[g]
@@ -147,7 +147,7 @@ def _groups(chains: Chains, on: Ints, times: Floats) -> tuple[ScheduledGroup, ..
                 ScheduledGroup(
                     network=n,
                     group=g - int(first[n]),
-                    accelerator=chains.names[on[g]],
+                    accelerator=arrays.names[on[g]],
                     start_s=float(times[0, g]),
                     end_s=float(times[1, g]),
                     alone_s=float(alone[TIME, g, on[g]]),
@@ -159,16 +159,16 @@ def _groups(chains: Chains, on: Ints, times: Floats) -> tuple[ScheduledGroup, ..
 
 
 def goal_value(
-    chains: Chains, networks: list[ScheduledNetwork], makespan: float, energy: float | None
+    arrays: ProblemArrays, networks: list[ScheduledNetwork], makespan: float, energy: float | None
 ) -> float | None:
     """The goal, as it is printed: of rates the rates themselves."""
-    goal = chains.problem.goal
+    goal = arrays.problem.goal
     if goal == "throughput":
         return sum(network.rate_per_s for network in networks)
     if goal == "min_rate":
         return min(network.rate_per_s for network in networks)
     if goal == "weighted_latency":
-        weights = [network.weight for network in chains.problem.networks]
+        weights = [network.weight for network in arrays.problem.networks]
         return sum(w * n.latency_s for w, n in zip(weights, networks, strict=True))
     if goal == "misses":
         return float(sum(bool(network.is_missed) for network in networks))
@@ -176,13 +176,13 @@ def goal_value(
 
 
 def space_text(n: int) -> str:
-    """How many assignments; of a number with many digits its power of ten."""
+    """The number of assignments in words; a large one as a power of ten."""
     count = f"{n:,}" if n < _COUNTABLE else f"more than 10^{int(math.log10(n))}"
     return f"{count} assignments"
 
 
 def printed_bound(goal: int, score: Score, bound: Score) -> tuple[bool, float | None]:
-    """Whether nothing is better than a score, and the bound as the goal is printed.
+    """Whether a score is optimal, and the bound in the units of the goal.
 
     None: another schedule may break the limits by less, whatever its goal is.
     """
@@ -194,7 +194,7 @@ def printed_bound(goal: int, score: Score, bound: Score) -> tuple[bool, float | 
 
 
 def broken(
-    chains: Chains,
+    arrays: ProblemArrays,
     on: Ints,
     networks: list[ScheduledNetwork],
     makespan: float,
@@ -202,7 +202,7 @@ def broken(
     power: float | None,
 ) -> tuple[str, ...]:
     """A line for each limit that a schedule breaks."""
-    problem, lines = chains.problem, []
+    problem, lines = arrays.problem, []
     checked = [
         ("makespan", "s", makespan, problem.max_makespan_s),
         ("energy", "J", energy, problem.max_energy_j),
@@ -220,15 +220,15 @@ def broken(
         if problem.is_steady and got.rate_per_s < asked.rate_per_s * (1 - SHORT):
             lines.append(f"{got.name}: {got.rate_per_s:.4g} of {asked.rate_per_s:.4g} per second")
     for a, accelerator in enumerate(problem.accelerators):
-        used = int(segments(chains, on[None])[0, a])
+        used = int(segments(arrays, on[None])[0, a])
         if accelerator.max_segments and used > accelerator.max_segments:
             lines.append(f"{accelerator.name}: {used} segments, limit {accelerator.max_segments}")
     return tuple(lines)
 
 
-def segments(chains: Chains, ons: Ints) -> Ints:
-    """Groups in a row on each accelerator, counted once: [M, A] of assignments [M, G]."""
+def segments(arrays: ProblemArrays, ons: Ints) -> Ints:
+    """The number of segments (runs of groups) on each accelerator: [M, A] of assignments [M, G]."""
     begins = np.ones(ons.shape, bool)
     begins[:, 1:] = ons[:, 1:] != ons[:, :-1]
-    begins[:, chains.instance.first[:-1]] = True
-    return np.stack([(begins & (ons == a)).sum(axis=1) for a in range(len(chains.names))], axis=1)
+    begins[:, arrays.instance.first[:-1]] = True
+    return np.stack([(begins & (ons == a)).sum(axis=1) for a in range(len(arrays.names))], axis=1)

@@ -1,4 +1,4 @@
-"""A new schedule while groups finish: earlier or later than they were planned to."""
+"""A new schedule for the groups that are left, when groups end earlier or later than planned."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import msgspec
 
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import LayerGroup, NetworkChain, Problem, Schedule
-from mansard.scheduler.chains import chains
+from mansard.scheduler.chains import build_arrays
 from mansard.scheduler.local_search import SearchClock
-from mansard.scheduler.search import evaluate_chains, solve_chains
+from mansard.scheduler.search import evaluate_arrays, solve_arrays
 
 _PAST_S = 1e-9  # a limit that is over, a group about to end: 0 would be none
 
 
 @dataclass(frozen=True)
 class NetworkState:
-    """How far a network of a problem is. A group that is still leaving has not ended."""
+    """The progress of one network. A group that is still leaving has not ended."""
 
     n_done: int  # groups that ended
     # Of the group that runs, alone, without what a change after it costs; None: none runs.
@@ -30,7 +30,7 @@ class NetworkState:
 
 @dataclass(frozen=True)
 class Rescheduled:
-    """What is still to do, by the plan and anew; times count from now."""
+    """The rest of a problem, scheduled as before and anew; times start now."""
 
     problem: Problem  # of networks that have not ended; its first groups are what is left of them
     kept: Schedule  # the planned accelerators and orders
@@ -86,20 +86,20 @@ def reschedule(
         max_makespan_s=_remaining(problem.max_makespan_s, now_s),
         max_energy_j=0.0,  # what was spent is not known here
     )
-    made = chains(left, transitions, runs)
-    kept = evaluate_chains(made, assignment, "the plan", starts)  # compiled by then
+    arrays = build_arrays(left, transitions, runs)
+    unchanged = evaluate_arrays(arrays, assignment, "the plan", starts)  # compiled by then
     clock = SearchClock(time.perf_counter(), time_limit_s, lambda *_: None)
-    found = solve_chains(made, "auto", clock, seed)
-    return Rescheduled(left, kept, found, kept.makespan_s - found.makespan_s)
+    rescheduled = solve_arrays(arrays, "auto", clock, seed)
+    return Rescheduled(left, unchanged, rescheduled, unchanged.makespan_s - rescheduled.makespan_s)
 
 
 def _rest(
     network: NetworkChain, names: Sequence[str], state: NetworkState
 ) -> tuple[list[LayerGroup], int]:
-    """What is left of a network, and the place of its first group.
+    """The groups of a network that are left, and the index of the first.
 
-    A group that runs is what is left of it. One that ended is still there, without a time: a
-    change after it costs what it did.
+    A running group has its remaining time. A group that has just ended is included with no time,
+    because leaving its accelerator still costs time.
     """
     done, groups = state.n_done, network.groups
     if state.left_s is not None:

@@ -1,8 +1,9 @@
 """The best schedule: every assignment that a bound does not rule out, in every order of groups.
 
-An assignment gives each group an accelerator, with at most so many changes in each network. Its
-bound is that of its networks alone and of its accelerators' loads, without contention, which only
-slows down. Assignments are searched from the best bound on until a bound reaches the best score.
+An assignment gives each group an accelerator, with a limited number of changes in each network. Its
+lower bound comes from its networks alone and from the load of each accelerator, without contention,
+which only adds time. Assignments are searched by ascending bounds until a bound reaches the best
+score.
 """
 
 from __future__ import annotations
@@ -29,13 +30,21 @@ from mansard.core.records.schedule import (
     Schedule,
 )
 from mansard.core.workers import Shared, Workers
-from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at, lengths
+from mansard.scheduler.chains import (
+    TIME,
+    Floats,
+    Ints,
+    ProblemArrays,
+    build_arrays,
+    group_at,
+    lengths,
+)
 from mansard.scheduler.choices import (
     Choices,
     assignments,
-    choices,
+    count_choices,
     least,
-    n_choices,
+    list_choices,
     promising,
     space_bound,
 )
@@ -65,11 +74,11 @@ _SMALLEST = Problem(
     networks=(NetworkChain(name="one", groups=(LayerGroup(name="one", time_s={"one": 1.0}),)),),
     idle_w=0.0,
 )
-_LONG_COMPILING_S = 3.0  # to read what was kept takes less
-_LARGE = 12_000_000  # combinations of which each is looked at
-_LARGEST = 2**62  # that can be numbered
+_LONG_COMPILING_S = 3.0  # loading from Numba's cache is faster
+_LARGE = 12_000_000  # combinations; up to here all are searched
+_LARGEST = 2**62  # combinations that an int64 can number
 _MOST_CELLS = 10_000_000  # groups of all choices of all networks: about 500 MB
-_SMALL = 2_000  # combinations that need no schedule to begin with
+_SMALL = 2_000  # combinations; up to here no first schedule is needed
 _ROUNDS = 8
 _LOCAL_ROUNDS, _LOCAL_NODES = 200, 100_000
 _AVOIDED = 1e9  # times the time on an accelerator that is full
@@ -88,31 +97,31 @@ def evaluate(
     method: str,
     starts: Sequence[Sequence[float]] | None = None,
 ) -> Schedule:
-    """What an assignment [network][group] of accelerators' names does, by the simulator.
+    """Simulate an assignment [network][group] of accelerators' names.
 
     Groups run first come first served, or on each accelerator in the order of ``starts``
     [network][group], seconds. Any number of changes is allowed. Raises InputError where a group's
     time or the cost of a change is not known.
     """
-    return evaluate_chains(chains(problem), assignment, method, starts)
+    return evaluate_arrays(build_arrays(problem), assignment, method, starts)
 
 
-def evaluate_chains(
-    made: Chains,
+def evaluate_arrays(
+    arrays: ProblemArrays,
     assignment: Sequence[Sequence[str]],
     method: str,
     starts: Sequence[Sequence[float]] | None,
 ) -> Schedule:
     """``evaluate``, where groups may have begun."""
     begun = time.perf_counter()
-    on = _assignment(made, assignment)
-    if made.problem.is_steady:
-        return evaluate_steady(made, on, method, SearchClock(begun, math.inf, lambda *_: None))
-    planned = _turns(made, on, starts) if starts else None
-    played = simulate(made.instance, new_run(made.instance), on[None], planned=planned)
+    on = _assignment(arrays, assignment)
+    if arrays.problem.is_steady:
+        return evaluate_steady(arrays, on, method, SearchClock(begun, math.inf, lambda *_: None))
+    planned = _turns(arrays, on, starts) if starts else None
+    played = simulate(arrays.instance, new_run(arrays.instance), on[None], planned=planned)
     if played.best < 0:
         raise InputError("the starts of these groups cannot be kept: they wait for one another")
-    found = Search(
+    search = Search(
         method=method,
         bound=None,
         is_optimal=False,
@@ -121,21 +130,21 @@ def evaluate_chains(
         n_simulated=1,
         solve_s=time.perf_counter() - begun,
     )
-    return one_shot(made, on, played.times, found)
+    return one_shot(arrays, on, played.times, search)
 
 
-def _turns(made: Chains, on: Ints, starts: Sequence[Sequence[float]]) -> Floats:
-    """The place of each group by its start [G]; of those that start at once the shortest first."""
-    first, turns = made.instance.first, np.empty(len(on))
-    each = [on[None, begin:end] for begin, end in itertools.pairwise(first)]
-    whole = [lengths(made.instance, at, row)[0][0] for at, row in zip(first, each, strict=False)]
+def _turns(arrays: ProblemArrays, on: Ints, starts: Sequence[Sequence[float]]) -> Floats:
+    """The rank of each group by its start [G]; of equal starts, the shortest comes first."""
+    first, turns = arrays.instance.first, np.empty(len(on))
+    rows = [on[None, begin:end] for begin, end in itertools.pairwise(first)]
+    whole = [lengths(arrays.instance, at, row)[0][0] for at, row in zip(first, rows, strict=False)]
     turns[np.lexsort((np.concatenate(whole), np.concatenate(starts)))] = np.arange(len(on))
     return turns
 
 
-def _assignment(made: Chains, assignment: Sequence[Sequence[str]]) -> Ints:
-    """Indices [G] of accelerators; InputError where one cannot run what it is given."""
-    problem, instance, names = made.problem, made.instance, made.names
+def _assignment(arrays: ProblemArrays, assignment: Sequence[Sequence[str]]) -> Ints:
+    """The accelerators' indices [G]; InputError if an accelerator cannot run its group."""
+    problem, instance, names = arrays.problem, arrays.instance, arrays.names
     if [len(row) for row in assignment] != [len(n.groups) for n in problem.networks]:
         raise InputError("an assignment needs an accelerator for each group of each network")
     strange = sorted({name for row in assignment for name in row} - set(names))
@@ -148,7 +157,7 @@ def _assignment(made: Chains, assignment: Sequence[Sequence[str]]) -> Ints:
         if not np.isfinite(instance.alone[TIME, g, a]):
             raise InputError(f"{names[a]} does not take this group", where=where)
         before = on[g - 1]
-        if at and a != before and not made.is_offered(g - 1, before, a):
+        if at and a != before and not arrays.is_offered(g - 1, before, a):
             raise InputError(
                 f"what a change from {names[before]} to {names[a]} costs is not known",
                 where=where,
@@ -170,54 +179,58 @@ def solve(
 ) -> Schedule:
     """The best schedule of ``problem``, with its proof or its gap.
 
-    "auto" is "first_come", then "exact" from its answer on, up to twelve million assignments,
-    and "local" beyond. After ``time_limit_s`` the best that was found, with the bound of what was
-    not searched. ``workers`` search assignments that a bound does not rule out in
-    parts: the same best score with the same proof; of several such schedules it may be another.
-    ``stopped``: ends the search when it is set, as the time limit does.
+    "auto": up to twelve million assignments "first_come", then "exact" from its answer; above that
+    "local". After ``time_limit_s`` the best schedule so far, with the bound of what was not
+    searched. ``workers`` share the search: the score and the proof are the same, but of several
+    schedules with that score they may return another. ``stopped`` ends the search when it is set.
     Raises InputError for a problem that cannot be scheduled.
     """
-    made, told = chains(problem), progress or (lambda *_: None)
-    compile_simulator(made, told)
+    arrays, report = build_arrays(problem), progress or (lambda *_: None)
+    compile_simulator(arrays, report)
     if workers is not None:  # there too, as far as can be: each takes what comes next
-        told(0.0, "compiling the simulator elsewhere")
-        list(workers.completed(_compile_there, range(2 * workers.n_workers), Shared(made)))
-    clock = SearchClock(time.perf_counter(), time_limit_s, told, stopped or Event())
-    return solve_chains(made, method, clock, seed, workers)
+        report(0.0, "compiling the simulator elsewhere")
+        list(workers.completed(_compile_there, range(2 * workers.n_workers), Shared(arrays)))
+    clock = SearchClock(time.perf_counter(), time_limit_s, report, stopped or Event())
+    return solve_arrays(arrays, method, clock, seed, workers)
 
 
 def prepare(problem: Problem, progress: Progress) -> None:
-    """Compiles the simulator, or reads what was kept of it; raises InputError as ``solve``."""
-    compile_simulator(chains(problem), progress)
+    """Compile the simulator, or load it from Numba's cache; raises InputError as ``solve``."""
+    compile_simulator(build_arrays(problem), progress)
 
 
-def compile_simulator(made: Chains, progress: Progress) -> None:
-    """Has the simulator compiled, or read where it was kept: no search's time counts that."""
-    if (repeat if made.problem.is_steady else play).signatures:
+def compile_simulator(arrays: ProblemArrays, progress: Progress) -> None:
+    """Compile the simulator or load it from Numba's cache, before the time of a search begins."""
+    if (repeat if arrays.problem.is_steady else play).signatures:
         return
     said = Timer(_LONG_COMPILING_S, progress, (0.0, "compiling the simulator"))
     said.start()
     try:
-        smallest = msgspec.structs.replace(_SMALLEST, is_steady=made.problem.is_steady)
+        smallest = msgspec.structs.replace(_SMALLEST, is_steady=arrays.problem.is_steady)
         clock = SearchClock(time.perf_counter(), math.inf, lambda *_: None)
-        solve_chains(chains(smallest), "auto", clock, 0)
+        solve_arrays(build_arrays(smallest), "auto", clock, 0)
     finally:
         said.cancel()
 
 
-def _compile_there(_: int, made: Shared[Chains]) -> None:
-    compile_simulator(made.value, lambda *_: None)
+def _compile_there(_: int, arrays: Shared[ProblemArrays]) -> None:
+    compile_simulator(arrays.value, lambda *_: None)
 
 
-def solve_chains(
-    made: Chains, method: Method, clock: SearchClock, seed: int, workers: Workers | None = None
+def solve_arrays(
+    arrays: ProblemArrays,
+    method: Method,
+    clock: SearchClock,
+    seed: int,
+    workers: Workers | None = None,
 ) -> Schedule:
-    """``solve``, with a number of changes for each network."""
-    size = _size(made)
-    if made.problem.is_steady:
-        return solve_steady(made, size, clock, _start(made), seed)
+    """``solve`` for a problem as arrays, where networks may have different numbers of changes."""
+    size = _size(arrays)
+    if arrays.problem.is_steady:
+        return solve_steady(arrays, size, clock, _start(arrays), seed)
     n_cells = [
-        n_choices(made, n) * len(network.groups) for n, network in enumerate(made.problem.networks)
+        count_choices(arrays, n) * len(network.groups)
+        for n, network in enumerate(arrays.problem.networks)
     ]
     is_small = size <= _LARGEST and sum(n_cells) <= _MOST_CELLS
     if method in ("exact", "first_come") and not is_small:
@@ -226,22 +239,22 @@ def solve_chains(
             fix="search locally, or allow fewer transitions",
         )
     if method == "local" or not is_small or (method == "auto" and size > _LARGE):
-        return _local(made, size, clock, seed)
-    return _exact(made, size, clock, seed, method, workers)
+        return _local(arrays, size, clock, seed)
+    return _exact(arrays, size, clock, seed, method, workers)
 
 
 def check(problem: Problem) -> None:
-    """Raises InputError for the first thing that is wrong with a problem."""
-    _size(chains(problem))
+    """Raise InputError for the first error in a problem."""
+    _size(build_arrays(problem))
 
 
-def _size(made: Chains) -> int:
-    """How many assignments there are; InputError where a network has none."""
-    sizes = [n_choices(made, n) for n in range(len(made.problem.networks))]
+def _size(arrays: ProblemArrays) -> int:
+    """The number of assignments; InputError if a network has none."""
+    sizes = [count_choices(arrays, n) for n in range(len(arrays.problem.networks))]
     if 0 in sizes:
         raise InputError(
             "its groups cannot be assigned with so few changes of accelerator, at known costs",
-            where=made.problem.networks[sizes.index(0)].name,
+            where=arrays.problem.networks[sizes.index(0)].name,
             fix="raise max_transitions, or measure what changes cost",
         )
     return math.prod(sizes)
@@ -262,24 +275,24 @@ class _Best:
             self.score, self.on, self.times = played.score, rows[played.best], played.times
 
 
-def _local(made: Chains, size: int, clock: SearchClock, seed: int) -> Schedule:
-    """The best that a search from neighbour to neighbour finds, then the best order of it."""
-    simulated = partial(simulate, made.instance, new_run(made.instance))
-    best, bound, on = _Best(), space_bound(made, clock.is_late), _start(made)
+def _local(arrays: ProblemArrays, size: int, clock: SearchClock, seed: int) -> Schedule:
+    """A local search for the assignment, then the best order of its groups."""
+    simulated = partial(simulate, arrays.instance, new_run(arrays.instance))
+    best, bound, on = _Best(), space_bound(arrays, clock.is_late), _start(arrays)
     best.take(on[None], simulated(on[None]))
     if is_less(*bound, *best.score):  # never so for the makespan of one network
-        on, best.n_simulated = descend(made, on, seed, _LOCAL_ROUNDS, clock, simulated)
+        on, best.n_simulated = descend(arrays, on, seed, _LOCAL_ROUNDS, clock, simulated)
     rows, lower = on[None], np.array([bound])
     best.take(rows, simulated(rows))
     most_nodes = np.array([_LOCAL_NODES])
     with clock.at_end(lambda: most_nodes.fill(0)):
         best.take(rows, simulated(rows, lower=lower, best=best.score, most_nodes=most_nodes))
-    return _answer(made, best, bound, "local", size, clock)
+    return _answer(arrays, best, bound, "local", size, clock)
 
 
-def _start(made: Chains) -> Ints:
+def _start(arrays: ProblemArrays) -> Ints:
     """``_fastest``, or InputError."""
-    on = _fastest(made)
+    on = _fastest(arrays)
     if on is None:
         raise InputError(
             "no assignment was found that keeps to the most segments of each accelerator",
@@ -288,34 +301,39 @@ def _start(made: Chains) -> Ints:
     return on
 
 
-def _fastest(made: Chains) -> Ints | None:
+def _fastest(arrays: ProblemArrays) -> Ints | None:
     """Each network as it is fastest alone, but for accelerators that hold no more segments.
 
     None where one of them holds too few nevertheless.
     """
-    networks, weights = range(len(made.max_transitions)), np.ones(len(made.names))
-    rows = [least(made, n, weights, 0.0)[1] for n in networks]
+    networks, weights = range(len(arrays.max_transitions)), np.ones(len(arrays.names))
+    rows = [least(arrays, n, weights, 0.0)[1] for n in networks]
     for n in reversed(networks):
-        full = (segments(made, np.concatenate(rows)[None]) > made.most_segments)[0]
+        full = (segments(arrays, np.concatenate(rows)[None]) > arrays.most_segments)[0]
         if not full.any():
             break
         weights = np.where(full, _AVOIDED, weights)
-        rows[n] = least(made, n, weights, 0.0)[1]
+        rows[n] = least(arrays, n, weights, 0.0)[1]
     on = np.concatenate(rows)
-    return None if (segments(made, on[None]) > made.most_segments).any() else on
+    return None if (segments(arrays, on[None]) > arrays.most_segments).any() else on
 
 
 def _exact(
-    made: Chains, size: int, clock: SearchClock, seed: int, method: Method, workers: Workers | None
+    arrays: ProblemArrays,
+    size: int,
+    clock: SearchClock,
+    seed: int,
+    method: Method,
+    workers: Workers | None,
 ) -> Schedule:
-    all_choices = [choices(made, n) for n in range(len(made.problem.networks))]
-    simulated, best = partial(simulate, made.instance, new_run(made.instance)), _Best()
-    start = _fastest(made) if size > _SMALL else None
+    all_choices = [list_choices(arrays, n) for n in range(len(arrays.problem.networks))]
+    simulated, best = partial(simulate, arrays.instance, new_run(arrays.instance)), _Best()
+    start = _fastest(arrays) if size > _SMALL else None
     if start is not None:  # a good schedule first, so that few combinations can beat it
-        on, best.n_simulated = descend(made, start, seed, _ROUNDS, clock, simulated)
+        on, best.n_simulated = descend(arrays, start, seed, _ROUNDS, clock, simulated)
         best.take(on[None], simulated(on[None]))
     blocks, n_kept, is_whole = [], 0, True
-    for share, ids, lower in promising(made, all_choices, best.score):
+    for share, ids, lower in promising(arrays, all_choices, best.score):
         blocks.append((ids, lower))
         clock.progress(0.1 * share, "assignments bounded")
         n_kept += len(ids)
@@ -337,12 +355,12 @@ def _exact(
         best.take(rows, simulated(rows))
 
     def search(is_first_come: bool) -> Score:
-        space = _Space(made, all_choices, is_first_come=is_first_come)
+        space = _Space(arrays, all_choices, is_first_come=is_first_come)
         bound = _search(space, ids, lower, best, clock, workers)
-        return bound if is_whole else min(bound, space_bound(made, clock.is_late))
+        return bound if is_whole else min(bound, space_bound(arrays, clock.is_late))
 
     def answered(bound: Score, by: str) -> Schedule:
-        return _answer(made, best, bound, by, size, clock)
+        return _answer(arrays, best, bound, by, size, clock)
 
     if method == "exact" or (method == "auto" and size <= _SMALL):
         return answered(search(False), "exact")
@@ -353,21 +371,21 @@ def _exact(
     return found if found.is_optimal else _with_both(served, found)
 
 
-def _with_both(served: Schedule, found: Schedule) -> Schedule:
-    """The better of the best schedule first come first served and one that is not proven.
+def _with_both(served: Schedule, other: Schedule) -> Schedule:
+    """The better of the best first-come-first-served schedule and one without a proof.
 
     A note says what is known of the other: of two that are alike the proven one counts.
     """
-    from_s, until_s = served.solve_s, found.solve_s
-    is_better = served.value is not None and found.value != served.value
-    if is_better or served.broken != found.broken:
+    from_s, until_s = served.solve_s, other.solve_s
+    is_better = served.value is not None and other.value != served.value
+    if is_better or served.broken != other.broken:
         worse = ""
-        if found.value and served.value is not None and not found.broken:
-            worse = f", {100 * abs(served.value / found.value - 1):.2g} % from this one"
-        return _noted(found, f"the best first come first served{worse}: proven in {from_s:.2g} s")
+        if other.value and served.value is not None and not other.broken:
+            worse = f", {100 * abs(served.value / other.value - 1):.2g} % from this one"
+        return _noted(other, f"the best first come first served{worse}: proven in {from_s:.2g} s")
     at_most = ""
-    if found.bound is not None and found.value:
-        at_most = f"; none is better by more than {100 * abs(found.bound / found.value - 1):.2g} %"
+    if other.bound is not None and other.value:
+        at_most = f"; none is better by more than {100 * abs(other.bound / other.value - 1):.2g} %"
     what = f"in other orders of groups nothing better was found in {until_s - from_s:.2g} s"
     return _noted(served, what + at_most)
 
@@ -377,14 +395,14 @@ def _noted(schedule: Schedule, note: str) -> Schedule:
 
 
 def _answer(
-    made: Chains, best: _Best, bound: Score, method: str, size: int, clock: SearchClock
+    arrays: ProblemArrays, best: _Best, bound: Score, method: str, size: int, clock: SearchClock
 ) -> Schedule:
     way = {
         "exact": "each in every order of its groups",
         "first_come": "each first come first served",
         "local": "searched locally",
     }[method]
-    is_optimal, at_best = printed_bound(made.instance.goal, best.score, bound)
+    is_optimal, at_best = printed_bound(arrays.instance.goal, best.score, bound)
     search = Search(
         method=method,
         bound=at_best,
@@ -396,21 +414,25 @@ def _answer(
     )
     assert best.on is not None  # noqa: S101 - no bound is infinite
     assert best.times is not None  # noqa: S101
-    return one_shot(made, best.on, best.times, search)
+    return one_shot(arrays, best.on, best.times, search)
 
 
 class _Space:
-    """What a search is in. Another process makes the choices anew: they are large."""
+    """The space of a search. Another process makes the choices again, as they are large to send."""
 
     def __init__(
-        self, made: Chains, all_choices: Sequence[Choices] = (), *, is_first_come: bool = False
+        self,
+        arrays: ProblemArrays,
+        all_choices: Sequence[Choices] = (),
+        *,
+        is_first_come: bool = False,
     ) -> None:
-        self.made, self.is_first_come = made, is_first_come
-        networks = range(len(made.problem.networks))
-        self.choices = all_choices or [choices(made, n) for n in networks]
+        self.arrays, self.is_first_come = arrays, is_first_come
+        networks = range(len(arrays.problem.networks))
+        self.choices = all_choices or [list_choices(arrays, n) for n in networks]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(_Space, is_first_come=self.is_first_come), (self.made,)
+        return partial(_Space, is_first_come=self.is_first_come), (self.arrays,)
 
 
 @dataclass(frozen=True)
@@ -457,15 +479,15 @@ def _search(
 def _round(
     space: _Space, ids: Ints, lower: Floats, best: _Best, clock: SearchClock, most_nodes: int
 ) -> Ints:
-    """Looks at each combination once; which are left open, with bounds that it raises."""
-    made, left = space.made, []
+    """Search each combination once; return those left open, and raise their bounds."""
+    arrays, left = space.arrays, []
     n_lanes = _LANES if len(ids) > _SMALL else 1
-    lanes, allowed = [new_run(made.instance) for _ in range(n_lanes)], np.array([most_nodes])
+    lanes, allowed = [new_run(arrays.instance) for _ in range(n_lanes)], np.array([most_nodes])
 
     def search(run: Run, rows: Ints, bounds: Floats, score: Score) -> Played:
         if space.is_first_come:
-            return simulate(made.instance, run, rows)
-        return simulate(made.instance, run, rows, lower=bounds, best=score, most_nodes=allowed)
+            return simulate(arrays.instance, run, rows)
+        return simulate(arrays.instance, run, rows, lower=bounds, best=score, most_nodes=allowed)
 
     size = max(n_lanes, min(_BATCH, _BATCH_NODES // most_nodes))
     size = _BLOCK if space.is_first_come else size
@@ -515,11 +537,11 @@ def _round_by_workers(  # noqa: PLR0917
             some = ids[at:n_sent], lower[at:n_sent].copy()
             yield _Part(at, *some, best.score, most_nodes, limit_s)
 
-    for part, found, is_lost in workers.completed(_search_part, parts(), Shared(space)):
+    for part, answer, is_lost in workers.completed(_search_part, parts(), Shared(space)):
         if is_lost:
             left.append(part.at + np.arange(len(part.ids)))
             continue
-        got, opened, raised = found
+        got, opened, raised = answer
         best.n_simulated += got.n_simulated
         if is_less(*got.score, *best.score):
             best.score, best.on, best.times = got.score, got.on, got.times
@@ -532,9 +554,9 @@ def _round_by_workers(  # noqa: PLR0917
 
 
 def _search_part(part: _Part, shared: Shared[_Space]) -> tuple[_Best, Ints, Floats]:
-    """On another machine: what beats the score, what is left open, and the bounds of that."""
+    """In another process: what beats the score, which combinations stay open, and their bounds."""
     space = shared.value
-    compile_simulator(space.made, lambda *_: None)  # before its time begins
+    compile_simulator(space.arrays, lambda *_: None)  # before its time begins
     best, lower = _Best(score=part.score), part.lower.copy()
     clock = SearchClock(time.perf_counter(), part.limit_s, lambda *_: None)
     opened = _round(space, part.ids, lower, best, clock, part.most_nodes)

@@ -1,4 +1,4 @@
-"""Whether a schedule stays the best when its inputs are not quite what was measured."""
+"""Whether a schedule stays the best when its inputs differ from what was measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SAME = 1e-6
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What draws of times and costs within their errors did to a schedule."""
+    """How a schedule compares with the best, over random draws of times and costs."""
 
     n_draws: int
     n_best: int  # draws for which no schedule was better
@@ -47,7 +47,7 @@ def sensitivity(
     n_draws: int = 100,
     time_limit_s: float = 1.0,
 ) -> Sensitivity:
-    """Draws inputs within their errors, and compares ``schedule`` with the best of each draw.
+    """Draw inputs within their errors, and compare ``schedule`` with the best schedule of each.
 
     Errors are normal and independent of one another; ``time_limit_s`` is for each draw. The
     schedule keeps its assignment and, one-shot, the order of groups on each accelerator.
@@ -61,10 +61,12 @@ def sensitivity(
     losses, n_proven = [], 0
     for _ in range(n_draws):
         drawn = _drawn(problem, draw)
-        kept = evaluate(drawn, assignment, schedule.method, None if problem.is_steady else starts)
+        unchanged = evaluate(
+            drawn, assignment, schedule.method, None if problem.is_steady else starts
+        )
         best = solve(drawn, time_limit_s=time_limit_s)
         n_proven += best.is_optimal
-        losses.append(_loss(kept, best))
+        losses.append(_loss(unchanged, best))
     groups = [group for network in problem.networks for group in network.groups]
     return Sensitivity(
         n_draws=n_draws,
@@ -100,11 +102,11 @@ def _drawn_group(group: LayerGroup, draw: np.random.Generator) -> LayerGroup:
     return msgspec.structs.replace(group, time_s=time_s, leave_s=leave_s)
 
 
-def _loss(kept: Schedule, best: Schedule) -> float:
-    if kept.value is None or best.value is None:
+def _loss(unchanged: Schedule, best: Schedule) -> float:
+    if unchanged.value is None or best.value is None:
         return 0.0
     if best.goal == "misses":
-        return kept.value - best.value
+        return unchanged.value - best.value
     if best.goal in ("throughput", "min_rate"):
-        return max(best.value / kept.value - 1, 0.0)
-    return max(kept.value / best.value - 1, 0.0)
+        return max(best.value / unchanged.value - 1, 0.0)
+    return max(unchanged.value / best.value - 1, 0.0)

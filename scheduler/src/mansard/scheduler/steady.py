@@ -1,4 +1,4 @@
-"""Networks that run again and again, first come first served: the best assignment.
+"""The best assignment for networks that repeat, first come first served.
 
 Each network has one run at a time: the next follows the last, or arrives at its rate and waits for
 its turn. A round is the longest time between two ends of one network.
@@ -19,11 +19,11 @@ from mansard.scheduler.chains import (
     GOALS,
     PERIOD,
     WEIGHT,
-    Chains,
     Floats,
     Ints,
+    ProblemArrays,
 )
-from mansard.scheduler.choices import assignments, choices, least
+from mansard.scheduler.choices import assignments, least, list_choices
 from mansard.scheduler.local_search import SearchClock, blocks, descend
 from mansard.scheduler.records import SHORT, Search, printed_bound, repeated, space_text
 from mansard.scheduler.simulation import CLOSE, Played, Score, ascending, is_less, new_run, repeat
@@ -39,21 +39,21 @@ _ROUNDS, _LOCAL_ROUNDS = 4, 100
 class _Repeated:
     """Simulates assignments of one problem."""
 
-    def __init__(self, made: Chains) -> None:
-        self.made, self.run, self.most = made, new_run(made.instance), _RUNS
-        shortest = [least(made, n, np.ones(len(made.names)), 0.0)[0] for n in _networks(made)]
-        self.slowest = int(np.maximum(made.instance.asked[PERIOD], shortest).argmax())
+    def __init__(self, arrays: ProblemArrays) -> None:
+        self.arrays, self.run, self.most = arrays, new_run(arrays.instance), _RUNS
+        shortest = [least(arrays, n, np.ones(len(arrays.names)), 0.0)[0] for n in _networks(arrays)]
+        self.slowest = int(np.maximum(arrays.instance.asked[PERIOD], shortest).argmax())
 
     def __call__(self, rows: Ints) -> Played:
         got, times = self.rates(rows)
-        excess, values = _scores(self.made, rows, *got)
+        excess, values = _scores(self.arrays, rows, *got)
         scores = np.column_stack([excess, values])
         best = int(ascending(scores)[0])
         return Played(scores, np.zeros(len(rows), np.int64), scores, best, times)
 
     def rates(self, rows: Ints) -> tuple[tuple[Floats, Floats, Floats], Floats]:
         """Mean and largest latency, runs per second [M, N]; times of the last assignment."""
-        instance = self.made.instance
+        instance = self.arrays.instance
         rounds = np.zeros((len(rows), instance.asked.shape[1], 5))
         times = np.zeros((2, instance.alone.shape[1]))
         rows = np.ascontiguousarray(rows)
@@ -69,32 +69,32 @@ class _Repeated:
         return (rounds[:, :, 2] / runs, rounds[:, :, 3], runs_per_s), times
 
 
-def _networks(made: Chains) -> range:
-    return range(len(made.problem.networks))
+def _networks(arrays: ProblemArrays) -> range:
+    return range(len(arrays.problem.networks))
 
 
 def _scores(
-    made: Chains, rows: Ints, mean: Floats, largest: Floats, runs_per_s: Floats
+    arrays: ProblemArrays, rows: Ints, mean: Floats, largest: Floats, runs_per_s: Floats
 ) -> tuple[Floats, Floats]:
     """How far limits are exceeded, and the goal, of assignments [M]; less is better."""
-    alone, first = made.instance.alone, made.instance.first
+    alone, first = arrays.instance.alone, arrays.instance.first
     energy = alone[ENERGY, np.arange(rows.shape[1]), rows]
     joules = np.add.reduceat(energy, first[:-1], axis=1)
-    asked = made.instance.asked
+    asked = arrays.instance.asked
     wanted = np.divide(1, asked[PERIOD], out=np.zeros_like(asked[PERIOD]), where=asked[PERIOD] > 0)
     short = np.where(runs_per_s < wanted * (1 - SHORT), wanted / runs_per_s - 1, 0.0)
-    return _score(made, mean, largest, runs_per_s, joules, short.sum(axis=1))
+    return _score(arrays, mean, largest, runs_per_s, joules, short.sum(axis=1))
 
 
 def _score(
-    made: Chains,
+    arrays: ProblemArrays,
     mean: Floats,
     largest: Floats,
     runs_per_s: Floats,
     joules: Floats,
     excess: Floats,
 ) -> tuple[Floats, Floats]:
-    instance, goal = made.instance, GOALS[made.instance.goal]
+    instance, goal = arrays.instance, GOALS[arrays.instance.goal]
     batch, weight, deadline = instance.asked[[BATCH, WEIGHT, DEADLINE]]
     makespan = 1 / runs_per_s.min(axis=1)
     power = instance.limits[3] + (joules * runs_per_s).sum(axis=1)
@@ -115,12 +115,12 @@ def _score(
     return excess, values[goal]
 
 
-def _bounds(made: Chains, chain: Floats, load: Floats, joules: Floats) -> Floats:
+def _bounds(arrays: ProblemArrays, chain: Floats, load: Floats, joules: Floats) -> Floats:
     """Lower bounds of scores [M, 2] of ``chain`` and ``joules`` [M, N] and ``load`` [M, N, A].
 
     A network is no faster than alone, and an accelerator runs one second each second.
     """
-    instance = made.instance
+    instance = arrays.instance
     batch, period = instance.asked[BATCH], instance.asked[PERIOD]
     fastest = 1 / np.maximum(chain, period)
     wanted = np.divide(1, period, out=np.zeros_like(period), where=period > 0)
@@ -138,7 +138,7 @@ def _bounds(made: Chains, chain: Floats, load: Floats, joules: Floats) -> Floats
                 value = -np.minimum((fastest * batch).min(axis=1), 1 / shared)
     else:
         slowest = np.tile(1 / makespan[:, None], chain.shape[1])  # nothing is known of the others
-        _, value = _score(made, chain, chain, slowest, joules, np.zeros(len(chain)))
+        _, value = _score(arrays, chain, chain, slowest, joules, np.zeros(len(chain)))
         if goal == "energy":
             value = joules.sum(axis=1) + instance.limits[3] * makespan
     over = np.maximum(makespan / instance.limits[0] - 1, 0)
@@ -158,35 +158,37 @@ def _most(batch: Floats, fastest: Floats, load: Floats) -> Floats:
     rates, loads = (np.take_along_axis(values, order, axis=1) for values in (fastest, load))
     used = rates * loads
     left = np.clip(1 - (np.cumsum(used, axis=1) - used), 0, None)
-    kept = np.where(used > 0, np.minimum(used, left) / np.where(used > 0, used, 1), 1.0)
-    most: Floats = (kept * rates * batch[order]).sum(axis=1)
+    share = np.where(used > 0, np.minimum(used, left) / np.where(used > 0, used, 1), 1.0)
+    most: Floats = (share * rates * batch[order]).sum(axis=1)
     return most
 
 
-def solve_steady(made: Chains, size: int, clock: SearchClock, start: Ints, seed: int) -> Schedule:
+def solve_steady(
+    arrays: ProblemArrays, size: int, clock: SearchClock, start: Ints, seed: int
+) -> Schedule:
     """The best assignment under first come first served; InputError for rates above capacity."""
-    repeats = _Repeated(made)
+    repeats = _Repeated(arrays)
     n_rounds = _ROUNDS if size <= _LARGE else _LOCAL_ROUNDS
     n_simulated = 0
     while True:
-        best, n = descend(made, start, seed, n_rounds, clock, repeats)
+        best, n = descend(arrays, start, seed, n_rounds, clock, repeats)
         n_simulated += n
         score = repeats(best[None]).score
         if size <= _LARGE:
             method, way = "exact", "each first come first served"
-            best, score, bound, n = _search(made, repeats, best, score, clock)
+            best, score, bound, n = _search(arrays, repeats, best, score, clock)
             n_simulated += n
         else:
             method, way = "local", "searched locally, first come first served"
-            bound = _space_bound(made)
+            bound = _space_bound(arrays)
         is_long, repeats.most = repeats.most == _LONG_RUNS, _LONG_RUNS
         if is_long or clock.is_late() or repeats(best[None]).score[0] <= score[0] + SHORT:
             break  # else its limits are kept for a while alone
         start = best
     (mean, largest, runs_per_s), times = repeats.rates(best[None])
-    _check_capacity(made, runs_per_s[0])
-    is_optimal, at_best = printed_bound(made.instance.goal, score, bound)
-    found = Search(
+    _check_capacity(arrays, runs_per_s[0])
+    is_optimal, at_best = printed_bound(arrays.instance.goal, score, bound)
+    search = Search(
         method=method,
         bound=at_best,
         is_optimal=is_optimal,
@@ -195,35 +197,35 @@ def solve_steady(made: Chains, size: int, clock: SearchClock, start: Ints, seed:
         n_simulated=n_simulated,
         solve_s=clock.spent_s,
     )
-    rates = runs_per_s[0] * made.instance.asked[BATCH]
-    return repeated(made, best, times, found, (mean[0], largest[0], rates))
+    rates = runs_per_s[0] * arrays.instance.asked[BATCH]
+    return repeated(arrays, best, times, search, (mean[0], largest[0], rates))
 
 
-def evaluate_steady(made: Chains, on: Ints, method: str, clock: SearchClock) -> Schedule:
-    """What an assignment [G] does, first come first served."""
-    repeats = _Repeated(made)
+def evaluate_steady(arrays: ProblemArrays, on: Ints, method: str, clock: SearchClock) -> Schedule:
+    """Simulate one assignment [G], first come first served."""
+    repeats = _Repeated(arrays)
     repeats.most = _LONG_RUNS
     (mean, largest, runs_per_s), times = repeats.rates(on[None])
-    found = Search(
+    search = Search(
         method, None, False, "one assignment, first come first served", 1, 1, clock.spent_s
     )
-    rates = runs_per_s[0] * made.instance.asked[BATCH]
-    return repeated(made, on, times, found, (mean[0], largest[0], rates))
+    rates = runs_per_s[0] * arrays.instance.asked[BATCH]
+    return repeated(arrays, on, times, search, (mean[0], largest[0], rates))
 
 
-def _space_bound(made: Chains) -> Score:
-    ones, zeros = np.ones(len(made.names)), np.zeros(len(made.names))
-    chain = np.array([[least(made, n, ones, 0.0)[0] for n in _networks(made)]])
-    joules = np.array([[least(made, n, zeros, 1.0)[0] for n in _networks(made)]])
-    lower = _bounds(made, chain, np.zeros((*chain.shape, len(made.names))), joules)[0]
+def _space_bound(arrays: ProblemArrays) -> Score:
+    ones, zeros = np.ones(len(arrays.names)), np.zeros(len(arrays.names))
+    chain = np.array([[least(arrays, n, ones, 0.0)[0] for n in _networks(arrays)]])
+    joules = np.array([[least(arrays, n, zeros, 1.0)[0] for n in _networks(arrays)]])
+    lower = _bounds(arrays, chain, np.zeros((*chain.shape, len(arrays.names))), joules)[0]
     return float(lower[0]), float(lower[1])
 
 
 def _search(
-    made: Chains, repeats: _Repeated, best: Ints, score: Score, clock: SearchClock
+    arrays: ProblemArrays, repeats: _Repeated, best: Ints, score: Score, clock: SearchClock
 ) -> tuple[Ints, Score, Score, int]:
     """All assignments by ascending bounds: the best, its score, a bound, how many simulated."""
-    all_choices = [choices(made, n) for n in _networks(made)]
+    all_choices = [list_choices(arrays, n) for n in _networks(arrays)]
     ids = np.arange(math.prod(len(chosen.on) for chosen in all_choices))
     digits: list[Ints] = []
     rest = ids
@@ -235,10 +237,10 @@ def _search(
         np.stack([getattr(chosen, field)[at] for chosen, at in both], axis=1)
         for field in ("chain", "load", "energy", "segments")
     )
-    fits = (segments.sum(axis=1) <= made.most_segments).all(axis=1)
+    fits = (segments.sum(axis=1) <= arrays.most_segments).all(axis=1)
     if not fits.any():
         raise InputError("no assignment keeps to the most segments of each accelerator")
-    ids, lower = ids[fits], _bounds(made, chain[fits], load[fits], joules[fits])
+    ids, lower = ids[fits], _bounds(arrays, chain[fits], load[fits], joules[fits])
     order = ascending(lower)
     ids, lower, at = ids[order], lower[order], 0
     while at < len(ids) and is_less(*lower[at], *score):
@@ -253,10 +255,10 @@ def _search(
     return best, score, score, at
 
 
-def _check_capacity(made: Chains, runs_per_s: Floats) -> None:
-    """InputError where the best assignment does not keep up with what arrives."""
-    networks = made.problem.networks
-    rates = runs_per_s * made.instance.asked[BATCH]
+def _check_capacity(arrays: ProblemArrays, runs_per_s: Floats) -> None:
+    """Raise InputError if the best assignment is slower than the arrival rates."""
+    networks = arrays.problem.networks
+    rates = runs_per_s * arrays.instance.asked[BATCH]
     asked = np.array([network.rate_per_s for network in networks])
     if (rates >= asked * (1 - SHORT)).all():
         return

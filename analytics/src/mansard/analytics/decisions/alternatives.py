@@ -84,8 +84,8 @@ def highest_label(modes: pl.DataFrame, mode: str, *, is_measured: bool) -> str:
     """
     boards = boards_called(str(modes["device"][0]))
     of_boards = {_board_highest(board) for board in boards}
-    found = {None if (its := board.find(mode)) is None else its.name for board in boards}
-    if boards and found == of_boards:
+    names = {None if (its := board.find(mode)) is None else its.name for board in boards}
+    if boards and names == of_boards:
         return BOARD_HIGHEST
     if not boards and mode.upper() in _UNLIMITED:
         return BOARD_HIGHEST
@@ -120,15 +120,15 @@ def _board_highest(board: NamedModes) -> str | None:
 def find_baselines(modes: pl.DataFrame, rows: pl.DataFrame, default: str | None) -> list[Baseline]:
     """The highest of ``modes``, and the ``default``; ``rows``: predictions of one network."""
     highest = highest_mode(modes) if modes.height > 1 else None
-    found = []
+    baselines = []
     if highest is not None:
         ran = rows.filter(pl.col("mode") == highest, pl.col("source") != "modelled")
-        found = [Baseline(highest_label(modes, highest, is_measured=ran.height > 0), highest)]
+        baselines = [Baseline(highest_label(modes, highest, is_measured=ran.height > 0), highest)]
     if default is not None and default == highest:
-        label = found[0].label
+        label = baselines[0].label
         its = "its" if label == BOARD_HIGHEST else "the board's"
         return [Baseline(f"{label} and {its} default", default)]
-    return found if default is None else [*found, Baseline(DEFAULT, default)]
+    return baselines if default is None else [*baselines, Baseline(DEFAULT, default)]
 
 
 def find_savings(
@@ -181,7 +181,7 @@ def _ratio(
     mine, its = interval_of(choice, kind), interval_of(other, kind)
     if mine is None or its is None:
         return (None, None, None), f"{kind} is unknown in one of the two"
-    roofs = [each.interval == "roof" for each in (choice, other)]
+    roofs = [candidate.interval == "roof" for candidate in (choice, other)]
     if any(roofs) and not all(roofs):
         return (None, None, None), "one of the two is known by its roof alone"
     bounded = is_bounded(choice, other)
@@ -195,7 +195,7 @@ def _ratio(
 
 def is_bounded(*of: Candidate) -> bool:
     """Whether one of them is known by bounds alone."""
-    return any(each.certainty == "bounds" for each in of)
+    return any(candidate.certainty == "bounds" for candidate in of)
 
 
 def ratio_span(
@@ -227,38 +227,38 @@ def pareto_mask(points: Array) -> Mask:
     does. Rows that hold NaN can be compared with nothing and are not on the front. Takes
     n log n steps however long the front is [Kung, Luccio, Preparata 1975].
     """
-    found: Mask = np.zeros(len(points), dtype=np.bool_)
+    is_on_front: Mask = np.zeros(len(points), dtype=np.bool_)
     usable = np.flatnonzero(~np.isnan(points).any(axis=1))
     missing = np.zeros((len(usable), 3 - points.shape[1]))
     rows = np.column_stack([points[usable], missing])
     # Sorted by the first column, then the next: a later row can no more dominate an earlier one.
     order = np.lexsort(rows.T[::-1])
-    found[usable[order]] = _unbeaten(rows[order].tolist())
-    return found
+    is_on_front[usable[order]] = _unbeaten(rows[order].tolist())
+    return is_on_front
 
 
 def _unbeaten(rows: list[list[float]]) -> list[bool]:
     """For each of the sorted ``rows`` of three values, whether no other row dominates it."""
-    found: list[bool] = []
+    is_unbeaten: list[bool] = []
     # Of the rows so far the front in the last two: the second rises and the third falls.
     seconds: list[float] = []
     thirds: list[float] = []
     before: list[float] = []
     for row in rows:
         if row == before:
-            found.append(found[-1])
+            is_unbeaten.append(is_unbeaten[-1])
             continue
         before = row
         _, second, third = row
         at = bisect_right(seconds, second)
         is_free = at == 0 or thirds[at - 1] > third
-        found.append(is_free)
+        is_unbeaten.append(is_free)
         if is_free:
             start = end = bisect_left(seconds, second)
             while end < len(thirds) and thirds[end] >= third:
                 end += 1
             seconds[start:end], thirds[start:end] = [second], [third]
-    return found
+    return is_unbeaten
 
 
 def pareto_front(predictions: pl.DataFrame) -> pl.DataFrame:
@@ -279,8 +279,8 @@ def pareto_front(predictions: pl.DataFrame) -> pl.DataFrame:
         columns = ["latency_s"] if points.drop_nulls().is_empty() else points.columns
         mask = pareto_mask(points.select(pl.col(columns).cast(pl.Float64)).to_numpy())
         rows.append(group["_row"].to_numpy()[mask].astype(np.int64))
-    kept = np.sort(np.concatenate(rows))
-    return predictions[kept]
+    front = np.sort(np.concatenate(rows))
+    return predictions[front]
 
 
 _SHOWN = 5
@@ -297,13 +297,13 @@ def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tu
     known = [band for band in bands if not np.isnan(band[usable]).all()]
     front = usable & pareto_mask(np.where(usable[:, None], np.column_stack(known), np.nan))
     objective = values.objective(wanted.minimise).value
-    found: dict[int, None] = {}
+    neighbours: dict[int, None] = {}
     for band in known:
         rows = np.flatnonzero(front & (band < band[at]))
         if len(rows):
             order = np.lexsort((rows, band[rows], objective[rows]))
-            found[int(rows[order[0]])] = None
-    return tuple(values.candidate(row) for row in found)
+            neighbours[int(rows[order[0]])] = None
+    return tuple(values.candidate(row) for row in neighbours)
 
 
 def find_equals(

@@ -36,7 +36,7 @@ BATCH_SCHEMA: FrameSchema = {
     "engine": pl.String,  # what ran it
     "is_most_items": pl.Boolean,  # the smallest batch within 1 % of the most items per second
     "is_least_energy": pl.Boolean,  # the smallest batch within 1 % of the least energy of an item
-    "remark": pl.String,  # what of these may be said of it beside the other batches; or null
+    "remark": pl.String,  # null; pages.words.batches fills it
     "source": pl.String,
     "is_extrapolated": pl.Boolean,  # outside the clocks of the modes it rests on
     "reason": pl.String,  # why latency or energy is null
@@ -44,7 +44,7 @@ BATCH_SCHEMA: FrameSchema = {
 }
 NEAR = 1.01  # a larger batch that gains less is not worth its latency
 _OBSERVED = [*PREDICTION_KEY, "mode"]
-_CURVE = ("device", "mode", "network", "precision", "phase")
+CURVE = ("device", "mode", "network", "precision", "phase")  # rows that differ in batch alone
 
 
 def batch_table(
@@ -63,7 +63,7 @@ def batch_table(
     )
     items, energy = pl.col("items_per_s"), pl.col("energy_j")
     energies = pl.col("energy_j", "energy_low_j", "energy_high_j")
-    found = (
+    rows = (
         predictions.join(_measured(observations), on=_OBSERVED, how="left", nulls_equal=True)
         .with_columns(pl.col("batch").fill_null(1))
         .join(known, on="score_id", how="left")
@@ -73,54 +73,31 @@ def batch_table(
             measured_j=pl.col("measured_s") * pl.col("measured_w") / pl.col("batch"),
             items_per_s=pl.col("batch") / pl.col("latency_s"),
         )
-        .sort(*_CURVE, "batch")
+        .sort(*CURVE, "batch")
         .with_columns(
-            is_most_items=_is_first(items >= items.max().over(_CURVE) / NEAR),
-            is_least_energy=_is_first(energy <= energy.min().over(_CURVE) * NEAR),
+            is_most_items=_is_first(items >= items.max().over(CURVE) / NEAR),
+            is_least_energy=_is_first(energy <= energy.min().over(CURVE) * NEAR),
         )
-        .with_columns(
-            remark=pl.concat_str(
-                _remark("is_most_items", items, items.max(), "most items per second"),
-                _remark("is_least_energy", energy, energy.min(), "least energy"),
-                separator="; ",
-                ignore_nulls=True,
-            )
-        )
-        .with_columns(remark=pl.when(pl.col("remark") != "").then("remark"))
+        .with_columns(remark=pl.lit(None))
     )
-    return found.select(pl.col(name).cast(kind) for name, kind in BATCH_SCHEMA.items())
-
-
-def _remark(flag: str, value: pl.Expr, best: pl.Expr, what: str) -> pl.Expr:
-    """What is said of the batch that ``flag`` marks; null of all others, and of a lone batch.
-
-    Of bounds nothing is: where between them a batch lies, and so which is best, is not known.
-    """
-    is_bounded = (pl.col("interval") == "bounds").any().over(_CURVE).fill_null(value=False)
-    n_known = value.count().over(_CURVE)
-    some = n_known < pl.len().over(_CURVE)
-    whose = pl.when(some).then(pl.lit(" of those known")).otherwise(pl.lit(""))
-    near = pl.lit(f"smallest within 1 % of the {what}")
-    found = pl.when(value == best.over(_CURVE)).then(pl.lit(what)).otherwise(near)
-    by = pl.when(pl.col("interval") == "roof").then(pl.lit(" by the roofs")).otherwise(pl.lit(""))
-    return pl.when(pl.col(flag) & ~is_bounded & (n_known > 1)).then(found + whose + by)
+    return rows.select(pl.col(name).cast(kind) for name, kind in BATCH_SCHEMA.items())
 
 
 def joined(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Tables of different networks as one, in its order."""
-    return parts[0] if len(parts) == 1 else pl.concat(parts).sort(*_CURVE, "batch")
+    return parts[0] if len(parts) == 1 else pl.concat(parts).sort(*CURVE, "batch")
 
 
 def _measured(observations: pl.DataFrame) -> pl.DataFrame:
     """The networks that were run here, one row for each mode and batch."""
     ran = observations.filter(pl.col("engine").is_not_null())
-    found = ran.unique(_OBSERVED, keep="first", maintain_order=True)
-    return found.select(*_OBSERVED, "engine", measured_s="latency_s", measured_w="power_w")
+    first = ran.unique(_OBSERVED, keep="first", maintain_order=True)
+    return first.select(*_OBSERVED, "engine", measured_s="latency_s", measured_w="power_w")
 
 
 def _is_first(is_best: pl.Expr) -> pl.Expr:
-    known = is_best.fill_null(value=False)
-    return known & (known.cum_sum().over(_CURVE) == 1)
+    is_known_best = is_best.fill_null(value=False)
+    return is_known_best & (is_known_best.cum_sum().over(CURVE) == 1)
 
 
 def highest_only(rows: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:

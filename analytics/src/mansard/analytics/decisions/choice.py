@@ -1,13 +1,12 @@
 """Which of the candidates that keep the limits to take, and which measurement would tell more.
 
-Values are compared by what they cost with their uncertainty (``ValueBand.cost``), so that what
-was measured is preferred to what is modelled unless the gain is greater. What lies outside the
-measured modes is taken only for a gain that exceeds its uncertainty: of many modelled values the
-one with the luckiest error looks best.
+Values are compared by a cost that grows with their uncertainty (``ValueBand.cost``), so a measured
+value is preferred to a modelled one that is only slightly better. A mode outside the measured ones
+is chosen only for a gain that exceeds its uncertainty: among many modelled values, the one with the
+luckiest error looks best.
 
-A claim says only what the rows that the choice was made from bear out. "Uses the least energy" is
-true of the rows that were compared, as far as they are known. Where another one may need less, or
-was left out of the comparison, the claim names those that it is of.
+A claim is limited to the rows that were compared. Where another row may need less energy, or could
+not be compared, the claim names the rows for which it is true.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ _ROUNDING = 1e-12  # of a value: less is no difference
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A superlative, and of which modes it holds.
+    """A superlative, and the modes among which it is true.
 
-    ``is_measured``, ``is_beyond_bounds``: of those that were measured, or are known by more than
-    bounds, alone. ``is_counted``: not by the values themselves, but with their uncertainty.
-    ``is_only``: there is no other such mode. ``known``: what is not known of others; ``limits``:
-    whether those compared keep the ``n_limits`` limits, or are those known to; both empty where
-    all are compared.
+    ``is_measured``: it holds among measured modes only; ``is_beyond_bounds``: only among those with
+    more than bounds. ``is_counted``: it holds with uncertainty counted, not for the values alone.
+    ``is_only``: there is no other such mode. ``missing``: a quantity that is unknown for modes that
+    were not compared; empty if all were. ``limits``: "kept" if the compared modes are all that keep
+    the ``n_limits`` limits, "known" if others might; empty if every mode was compared.
     """
 
     minimise: Objective
@@ -45,7 +44,7 @@ class Claim:
     is_beyond_bounds: bool
     is_counted: bool
     is_only: bool
-    known: Literal["", "energy", "power", "time"]
+    missing: Literal["", "energy", "power", "time"]
     limits: Literal["", "kept", "known"]
     n_limits: int
 
@@ -53,7 +52,7 @@ class Claim:
 def find_claim(
     values: Values, screened: Screen, wanted: Wanted, at: int, among: Mask, noun: str
 ) -> Claim:
-    """What may be said of row ``at``, which was chosen ``among`` these.
+    """The claim for row ``at``, which was chosen from the rows ``among``.
 
     ``noun``: "mode", or "candidate" where several are of one mode.
     """
@@ -81,20 +80,20 @@ def find_claim(
         is_beyond_bounds=is_beyond,
         is_counted=not is_bounded[at] and bool(is_less.any()),
         is_only=not group.any(),
-        known=_unknown(values, screened, wanted, band),
+        missing=_missing_quantity(values, screened, wanted, band),
         limits=_limits(values, screened, among),
         n_limits=len(screened.limits),
     )
 
 
 def _least(band: ValueBand) -> Array:
-    """The least that each may be; a power at a roof is taken as it is."""
+    """The lower end of each interval; for a power at a roof, its value."""
     is_ratio = (band.interval == "roof") & band.is_ratio
     return np.where(is_ratio, band.value, band.ends()[0])
 
 
 def _surely(band: ValueBand) -> Array:
-    """What others have to be below to be less: the value, of bounds the upper end."""
+    """What another value must be below to be less: the value itself, of bounds the upper end."""
     return np.where(
         band.interval == "bounds",
         band.ends()[1],
@@ -102,18 +101,18 @@ def _surely(band: ValueBand) -> Array:
     )
 
 
-def _unknown(
+def _missing_quantity(
     values: Values, screened: Screen, wanted: Wanted, band: ValueBand
 ) -> Literal["", "energy", "power", "time"]:
-    """What is not known of some that may keep the limits; empty where nothing is."""
+    """The quantity that is unknown for some rows that may keep the limits; empty for none."""
     if (np.isnan(band.value) & ~screened.is_broken).any():
         return "power" if wanted.minimise == "power" else "energy"
     return "time" if values.n_timeless and not screened.limits else ""
 
 
-def _limits(values: Values, screened: Screen, kept: Mask) -> Literal["", "kept", "known"]:
-    """Which limits the compared ones keep; empty where all rows do, or none is asked for."""
-    is_all = kept.all() and not values.n_timeless
+def _limits(values: Values, screened: Screen, feasible: Mask) -> Literal["", "kept", "known"]:
+    """Whether the compared rows keep the limits; empty without limits, or if all rows keep them."""
+    is_all = feasible.all() and not values.n_timeless
     if not screened.limits or is_all:
         return ""
     is_known = not values.n_timeless and screened.is_broken[~screened.is_kept].all()
@@ -160,7 +159,7 @@ def ranked(values: Values, key: Array, among: Mask) -> NDArray[np.int64]:
     """
     rows = np.flatnonzero(among)
     keys = (values.power.value, values.energy.value, values.latency.value, key)
-    order = np.lexsort([np.nan_to_num(each[rows], nan=np.inf) for each in keys])
+    order = np.lexsort([np.nan_to_num(column[rows], nan=np.inf) for column in keys])
     return rows[order].astype(np.int64)
 
 
@@ -248,4 +247,4 @@ def expected_gain(gain: Array, deviation: Array) -> Array:
 
 
 def _share_below(z: Array) -> Array:
-    return np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in z])
+    return np.array([math.erfc(-score / math.sqrt(2)) / 2 for score in z])

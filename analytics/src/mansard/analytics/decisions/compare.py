@@ -116,20 +116,20 @@ def entries_of(side: Side) -> dict[str, ComparedQuantity]:
 
 def _ceilings(side: Side) -> dict[str, ComparedQuantity]:
     by_id = {rate.trial_id: rate for rate in side.rates}
-    found = {}
+    quantities = {}
     for ceiling in (*side.roof.peaks, *side.roof.bandwidths):
         if ceiling.value is None:
             continue
         rates = [by_id[trial_id] for trial_id in ceiling.trial_ids if trial_id in by_id]
         is_peak = ceiling.family != "stream"
         name = f"{ceiling.name} peak" if is_peak else f"{ceiling.subject} {ceiling.kernel}"
-        found[name] = ComparedQuantity(
+        quantities[name] = ComparedQuantity(
             "peak" if is_peak else "bandwidth",
             ceiling.unit,
             (ceiling.value, ceiling.low, ceiling.high),
             {_trial_key(rate): rate.blocks for rate in rates},
         )
-    return found
+    return quantities
 
 
 def _trial_key(rate: TrialRate) -> object:
@@ -156,7 +156,7 @@ def _costs(energy: EnergyFit | None) -> dict[str, ComparedQuantity]:
 
 
 def _networks(measurements: Sequence[Measurement]) -> dict[str, ComparedQuantity]:
-    found = {}
+    quantities = {}
     for row in measurements:
         seconds = np.asarray(row.seconds_s, dtype=np.float64)
         if not len(seconds) or not (seconds > 0).all():
@@ -168,8 +168,8 @@ def _networks(measurements: Sequence[Measurement]) -> dict[str, ComparedQuantity
             span = (value, value * math.exp(-centre.half), value * math.exp(centre.half))
         model = display_name(row.model)
         name = f"{model} {row.phase}, batch {row.batch}, {row.precision}, {engine_name(row)}"
-        found[name] = ComparedQuantity("network", "s", span, {"": seconds})
-    return found
+        quantities[name] = ComparedQuantity("network", "s", span, {"": seconds})
+    return quantities
 
 
 Pair = tuple[Side, Side]
@@ -213,12 +213,12 @@ def _timed_beside(dataset: Dataset) -> dict[str, list[Measurement]]:
     """
     counted = {_where(run): run.run_id for run in newest_runs(dataset.manifests)}
     places = {run.run_id: _where(run) for run in dataset.workload_manifests}
-    found: dict[str, list[Measurement]] = {}
+    timed: dict[str, list[Measurement]] = {}
     for row in counted_measurements(dataset):
         run_id = counted.get(places[row.run_id])
         if run_id is not None:
-            found.setdefault(run_id, []).append(row)
-    return found
+            timed.setdefault(run_id, []).append(row)
+    return timed
 
 
 def _where(run: Manifest) -> tuple[str, str]:
@@ -268,11 +268,11 @@ def pair_runs(
 
 def _newest(sides: Sequence[Side], *, by_device: bool) -> dict[tuple[str, str, str], Side]:
     """The newest run of each mode; of each device too, where a side has several."""
-    found: dict[tuple[str, str, str], Side] = {}
+    newest: dict[tuple[str, str, str], Side] = {}
     for side in sorted(sides, key=lambda one: _age(one.manifest)):
         device = device_id(side.manifest) if by_device else ""
-        found[device, processor_of(side.manifest), plain_name(side.roof.mode)] = side
-    return found
+        newest[device, processor_of(side.manifest), plain_name(side.roof.mode)] = side
+    return newest
 
 
 def _age(manifest: Manifest) -> tuple[bool, str, str]:
@@ -366,10 +366,10 @@ def _strata(ours: Mapping[object, Array], theirs: Mapping[object, Array]) -> lis
 def _corrected(changes: Sequence[Change]) -> list[Change]:
     tested = [change for change in changes if change.p is not None]
     corrected = iter(holm([change.p for change in tested if change.p is not None]))
-    found = []
+    results = []
     for change in changes:
         if change.p is None:
-            found.append(change)
+            results.append(change)
             continue
         p = next(corrected)
         unknown = {
@@ -377,12 +377,12 @@ def _corrected(changes: Sequence[Change]) -> list[Change]:
             for name, why in change.unknown.items()
             if name not in {"p_corrected", "is_significant"}
         }
-        found.append(
+        results.append(
             msgspec.structs.replace(
                 change, p_corrected=p, is_significant=p < LEVEL, unknown=unknown
             )
         )
-    return found
+    return results
 
 
 def _differences(first: Manifest, second: Manifest) -> tuple[str, ...]:

@@ -127,5 +127,5 @@ def _mask(indices: Indices, size: int) -> Mask:
 
 def _score(outlook: Outlook) -> Array:
     """Of each mode what it may improve and how much surer it makes."""
-    found = outlook.improvement() + outlook.hope() + outlook.information()
-    return np.asarray(found.round(_DIGITS), dtype=np.float64)
+    score = outlook.improvement() + outlook.hope() + outlook.information()
+    return np.asarray(score.round(_DIGITS), dtype=np.float64)

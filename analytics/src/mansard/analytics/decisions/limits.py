@@ -1,11 +1,10 @@
 """What is known of each candidate and each limit: kept, broken, or not known.
 
-Where no mode keeps them: the nearest ones, and which limit would have to give way.
+Where no mode keeps them: the nearest ones, and which limit would have to be loosened.
 
-Which precisions may be recommended goes by how often a network is right in them. A drop belongs to
-a network in a precision, whatever the mode and the batch: so it is weighed before anything is
-compared. A limit holds with ``Wanted.probability``, as others do; fp32 is what drops are drops
-from. What is not known to hold is left out, and a note says so.
+A limit on the drop of accuracy selects precisions before anything is compared: the drop depends on
+the network and its precision, not on the mode or the batch. It is relative to fp32, and has to hold
+with ``Wanted.probability``, as other limits do. Precisions whose drop is not known are left out.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.data.accuracies import REFERENCE, NetworkAccuracy, share_text
-from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import NBSP
+from mansard.analytics.data.accuracies import REFERENCE, NetworkAccuracy
 from mansard.analytics.decisions.records import (
     Candidate,
     Holds,
@@ -47,54 +44,59 @@ from mansard.core.units import Interval
 Accuracies = Mapping[str, NetworkAccuracy]  # of one network on one device, by precision
 
 
+@dataclass(frozen=True)
+class DropScreen:
+    """The precisions of a network held against a limit on the drop of its accuracy.
+
+    ``left_out``: precisions whose drop is not below the limit ``most`` with ``probability``, and
+    what is known of their accuracy. ``is_partial``: some rows have no precision, so the limit does
+    not apply to them.
+    """
+
+    network: str
+    most: float
+    probability: float
+    left_out: Mapping[str, NetworkAccuracy | None]
+    is_partial: bool
+
+
 def without_drops(
     predictions: pl.DataFrame, wanted: Wanted, known: Accuracies
-) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """``predictions`` of one network and device without precisions that may lose too much.
+) -> tuple[pl.DataFrame, DropScreen | None]:
+    """``predictions`` of one network and device without the precisions that may lose too much.
 
-    And a note for each of these. Programs, which have no precision, stay. Raises UsageError unless
-    the limit is between 0 and 1.
+    None without a limit. Programs, which have no precision, stay. Raises UsageError unless the
+    limit is between 0 and 1.
     """
     most = wanted.max_drop
     if most is None:
-        return predictions, ()
+        return predictions, None
     if not (math.isfinite(most) and 0 <= most < 1):
-        raise UsageError(f"a drop of {most:g} bounds nothing", fix="give 1%, or 0.01")
-    network = "" if predictions.is_empty() else display_name(str(predictions["network"][0]))
-    notes, kept = [], []
-    for precision in predictions["precision"].drop_nulls().unique().sort():
-        why = _why_not(precision, most, wanted.probability, known.get(precision), network)
-        if why:
-            notes.append(f"{precision} is left out: {why}")
-        else:
-            kept.append(precision)
-    if predictions["precision"].null_count():
-        notes.append(f"the accuracy of {network}, which has no precision, is not limited")
-    is_kept = pl.col("precision").is_null() | pl.col("precision").is_in(kept)
-    return predictions.filter(is_kept), tuple(notes)
-
-
-def _why_not(
-    precision: str, most: float, probability: float, known: NetworkAccuracy | None, network: str
-) -> str:
-    """Why a precision may not be recommended; empty: it may."""
-    if precision == REFERENCE:
-        return ""
-    if known is None or known.drop is None:
-        reason = "" if known is None else f" ({known.unknown['drop']})"
-        return (
-            f"its accuracy against {REFERENCE} is not known{reason}; mansard measure {network} "
-            f"--precision {REFERENCE},{precision} --data DATA measures it"
+        raise UsageError(
+            f"a limit on the drop of accuracy cannot be {most:g}", fix="give 1%, or 0.01"
         )
-    chance = known.drop.probability_at_most(most)
-    if chance >= probability:
-        return ""
-    limit = f"{100 * most:g}{NBSP}%"
-    return (
-        f"its accuracy drops by {share_text(known.drop)} against {REFERENCE}, and the limit is "
-        f"{limit}: that holds with a probability of {100 * chance:.0f}{NBSP}%, "
-        f"{100 * probability:g}{NBSP}% is required"
-    )
+    precisions = predictions["precision"].drop_nulls().unique().sort().to_list()
+    left_out = {
+        precision: known.get(precision)
+        for precision in precisions
+        if not _keeps_drop(precision, most, wanted.probability, known.get(precision))
+    }
+    is_allowed = pl.col("precision").is_null() | ~pl.col("precision").is_in(list(left_out))
+    network = "" if predictions.is_empty() else str(predictions["network"][0])
+    is_partial = predictions["precision"].null_count() > 0
+    drops = DropScreen(network, most, wanted.probability, left_out, is_partial)
+    return predictions.filter(is_allowed), drops
+
+
+def _keeps_drop(
+    precision: str, most: float, probability: float, known: NetworkAccuracy | None
+) -> bool:
+    """Whether the drop of a precision is at most ``most`` with ``probability``."""
+    if precision == REFERENCE:
+        return True
+    if known is None or known.drop is None:
+        return False
+    return known.drop.probability_at_most(most) >= probability
 
 
 Mask = NDArray[np.bool_]
@@ -124,22 +126,24 @@ class Screen:
 
 def limits_of(wanted: Wanted) -> tuple[tuple[Quantity, float], ...]:
     """The limits that were asked for; raises UsageError for one that is no positive number."""
-    asked: tuple[tuple[Quantity, float | None], ...] = (
+    given: tuple[tuple[Quantity, float | None], ...] = (
         ("latency", wanted.max_latency_s),
         ("power", wanted.max_power_w),
         ("energy", wanted.max_energy_j),
         ("rate", wanted.min_fps),
     )
-    found = tuple((quantity, limit) for quantity, limit in asked if limit is not None)
-    for quantity, limit in found:
+    limits = tuple((quantity, limit) for quantity, limit in given if limit is not None)
+    for quantity, limit in limits:
         if not (math.isfinite(limit) and limit > 0):
-            raise UsageError(f"a limit of {quantity} of {limit} bounds nothing", fix="above 0")
+            raise UsageError(
+                f"a limit on {quantity} cannot be {limit:g}", fix="give a number above 0"
+            )
     if not 0 < wanted.probability < 1:
         raise UsageError(
             f"a limit cannot hold with probability {wanted.probability}",
             fix="give one between 0 and 1, such as 0.9",
         )
-    return found
+    return limits
 
 
 def screen(values: Values, wanted: Wanted) -> Screen:
@@ -196,15 +200,15 @@ def upper_bound(quantity: Quantity, limit: float) -> float:
 
 
 def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wanted) -> LimitCheck:
-    found = interval_of(candidate, quantity)
-    if found is None:
+    interval = interval_of(candidate, quantity)
+    if interval is None:
         reason = candidate.unknown[f"{quantity}_{'w' if quantity == 'power' else 'j'}"]
         unknown = dict.fromkeys(("value", "excess", "probability"), reason)
         return LimitCheck(
             quantity=quantity, limit=limit, value=None, excess=None, holds="unknown",
             probability=None, unknown=unknown,
         )  # fmt: skip
-    value, low, high = found.value, found.low, found.high
+    value, low, high = interval.value, interval.low, interval.high
     most, kind = upper_bound(quantity, limit), candidate.certainty or ""
     low_end, high_end = (np.array([math.nan if end is None else end]) for end in (low, high))
     is_ratio = quantity == "power"
@@ -290,8 +294,8 @@ def _worst_excess(values: Values, screened: Screen) -> tuple[Array, Array]:
         most = np.where(is_bounded, high, least)
         ends.append([np.maximum(0.0, end / bound - 1.0) for end in (least, most)])
     # What is unknown breaks nothing, as far as is known.
-    found = np.nan_to_num(np.array(ends), nan=0.0).max(axis=0)
-    return found[0], found[1]
+    worst = np.nan_to_num(np.array(ends), nan=0.0).max(axis=0)
+    return worst[0], worst[1]
 
 
 def find_relaxations(
@@ -303,8 +307,8 @@ def find_relaxations(
     what it keeps with the probability that was asked for. What is on a roof or has no interval
     keeps no limit, however loose.
     """
-    found = []
-    for number, (quantity, asked) in enumerate(screened.limits):
+    relaxations = []
+    for number, (quantity, present) in enumerate(screened.limits):
         others = np.delete(screened.holds, number, axis=0)
         band = values.of(quantity)
         can_keep = (band.interval == "spread") | (band.interval == "bounds")
@@ -314,12 +318,12 @@ def find_relaxations(
         quantile = band.quantile(max(wanted.probability, 0.5))
         at = int(rows[np.lexsort((rows, quantile[rows]))[0]])
         limit = float(quantile[at])
-        found.append(
+        relaxations.append(
             Relaxation(
                 quantity=quantity,
-                asked=asked,
+                asked=present,
                 limit=1.0 / limit if quantity == "rate" else limit,
                 candidate=values.candidate(at),
             )
         )
-    return tuple(found)
+    return tuple(relaxations)

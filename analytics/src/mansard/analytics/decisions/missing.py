@@ -15,9 +15,9 @@ _NO_ROW = "nothing that was measured tells of it"
 
 
 def unknown_modes(
-    predictions: pl.DataFrame, asked: Sequence[str], batches: Sequence[int] | None = None
+    predictions: pl.DataFrame, modes: Sequence[str], batches: Sequence[int] | None = None
 ) -> dict[str, str]:
-    """Those of the modes ``asked`` for in which no row of ``predictions`` has a time, and why.
+    """Those of ``modes`` in which no row of ``predictions`` has a time, with the reason.
 
     ``predictions``: PREDICTION_SCHEMA of one network on one device; ``batches``: those that are
     open, None for any.
@@ -28,7 +28,7 @@ def unknown_modes(
     has_time = pl.col("latency_s").is_finite() & (pl.col("latency_s") > 0)
     known = set(rows.filter(has_time.fill_null(value=False))["mode"].to_list())
     said = dict(rows.filter(pl.col("reason").is_not_null()).select("mode", "reason").iter_rows())
-    missing = (mode for mode in dict.fromkeys(asked) if mode not in known)
+    missing = (mode for mode in dict.fromkeys(modes) if mode not in known)
     return {mode: said.get(mode, _NO_ROW) for mode in missing}
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from mansard.analytics.data.model_frames import MODE_SCHEMA, SETTING_WORDS
-from mansard.analytics.data.names import first_names
+from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.data.published.cells import Cells, check_modes, read_table
 from mansard.analytics.data.published.columns import find_columns
 from mansard.analytics.data.published.modes import fill_modes
@@ -19,7 +18,6 @@ from mansard.core.errors import InputError, UsageError
 from mansard.core.hardware import SETTINGS, KnownMode, NamedModes, boards_with, find_mode
 from mansard.core.power_mode import custom_name
 from mansard.core.records import PowerMode, Processor, PublishedMode
-from mansard.core.text import printable
 
 _SETTINGS = tuple(name for name in MODE_SCHEMA if name not in ("device", "mode"))
 
@@ -113,20 +111,36 @@ def _name_by_settings(row: Mapping[str, Any]) -> str:
     return f"{row['mode']} ({custom_name(row['n_cpus'], **clocks) or 'as asked'})"
 
 
+@dataclass(frozen=True)
+class SettingGap:
+    """A setting that some modes do not name: it is ignored, or these modes are left out.
+
+    ``unnamed_by``: it is ignored because no measured mode names it, or no candidate.
+    """
+
+    setting: str
+    is_ignored: bool
+    unnamed_by: Literal["measured", "candidates"] | None
+    without: tuple[str, ...]  # the modes that do not name it
+    n_modes: int
+
+
 @dataclass(frozen=True, eq=False)
-class PlanModes:
+class ComparableModes:
     """``modes``: MODE_SCHEMA rows of one device in a fixed order, no two alike.
 
-    ``measured``: the names of those that are measured. ``notes``: what was left out, and why.
+    ``measured``: the names of those that are measured. ``n_alike``: how many were dropped because
+    they have the settings of another one.
     """
 
     modes: pl.DataFrame
     measured: frozenset[str]
-    notes: tuple[str, ...]
+    gaps: tuple[SettingGap, ...]
+    n_alike: int
 
 
-def plan_modes(candidates: pl.DataFrame, measured: pl.DataFrame | None) -> PlanModes:
-    """Both together; a mode that was measured is known by what was read back, not by its cap.
+def comparable_modes(candidates: pl.DataFrame, measured: pl.DataFrame | None) -> ComparableModes:
+    """Both as one table; a measured mode has the settings that were read back, not its caps.
 
     A candidate with the settings of a measured mode is that mode, whatever it is called.
     Raises UsageError where there is nothing to choose from, or more than one device.
@@ -139,22 +153,22 @@ def plan_modes(candidates: pl.DataFrame, measured: pl.DataFrame | None) -> PlanM
     names = [] if len(parts) == 1 else parts[0].get_column("mode").to_list()
     all_modes = pl.concat(parts).unique("mode", keep="first", maintain_order=True)
     all_modes = all_modes.with_columns(usable(name) for name in SETTINGS)
-    kept, notes = _comparable(all_modes, names)
-    if kept.is_empty():
+    comparable, gaps = _settle_gaps(all_modes, names)
+    if comparable.is_empty():
         raise UsageError("no two modes name the same clocks", fix="give each mode all its clocks")
-    if names and not any(kept.get_column(name).count() for name in SETTINGS):
+    if names and not any(comparable.get_column(name).count() for name in SETTINGS):
         raise UsageError(
             "the measured modes and those to choose from have no setting in common",
             fix=f"give both some of {', '.join(SETTINGS)}",
         )
     is_measured = pl.col("mode").is_in(names)
-    ordered = kept.sort(~is_measured, *SETTINGS, "mode", nulls_last=True)
+    ordered = comparable.sort(~is_measured, *SETTINGS, "mode", nulls_last=True)
     distinct = ordered.unique(SETTINGS, keep="first", maintain_order=True)
-    n_alike = kept.height - distinct.height
-    if n_alike:
-        notes.append(f"taken for another mode of the same settings: {_modes(n_alike)}")
-    return PlanModes(
-        distinct.sort(*SETTINGS, "mode", nulls_last=True), frozenset(names), tuple(notes)
+    return ComparableModes(
+        distinct.sort(*SETTINGS, "mode", nulls_last=True),
+        frozenset(names),
+        gaps,
+        n_alike=comparable.height - distinct.height,
     )
 
 
@@ -167,43 +181,38 @@ def _check(candidates: pl.DataFrame) -> None:
         raise UsageError(f"modes of {len(devices)} devices: {named}", fix="plan one at a time")
 
 
-def _comparable(modes: pl.DataFrame, measured: list[str]) -> tuple[pl.DataFrame, list[str]]:
-    """The modes with the settings that most of them name; the others left out or forgotten."""
-    notes = []
+def _settle_gaps(
+    modes: pl.DataFrame, measured: list[str]
+) -> tuple[pl.DataFrame, tuple[SettingGap, ...]]:
+    """The modes with the settings that most of them name; the other settings are null."""
+    gaps = []
     for name in SETTINGS:
         known = modes.filter(pl.col(name).is_not_null())
         n_known, n_lacking = known.height, modes.height - known.height
         if not n_known or not n_lacking:
             continue
-        why = _why_unused(name, modes, measured)
-        if why or n_known < n_lacking:
-            why = why or f"{n_lacking} of {modes.height} modes do not name it"
-            notes.append(f"the {SETTING_WORDS[name]} is not used: {why}")
+        unnamed_by = _unnamed_by(name, modes, measured)
+        is_ignored = unnamed_by is not None or n_known < n_lacking
+        without = modes.filter(pl.col(name).is_null()).get_column("mode").to_list()
+        gaps.append(SettingGap(name, is_ignored, unnamed_by, tuple(without), modes.height))
+        if is_ignored:
             modes = modes.with_columns(pl.lit(None, MODE_SCHEMA[name]).alias(name))
         else:
-            names = modes.filter(pl.col(name).is_null()).get_column("mode").to_list()
-            notes.append(f"left out, their {SETTING_WORDS[name]} is not known: {_few(names)}")
             modes = known
-    return modes, notes
+    return modes, tuple(gaps)
 
 
-def _why_unused(name: str, modes: pl.DataFrame, measured: list[str]) -> str:
-    """Why a setting says nothing of the modes to choose from; empty where it does."""
+def _unnamed_by(
+    setting: str, modes: pl.DataFrame, measured: list[str]
+) -> Literal["measured", "candidates"] | None:
+    """Whether no measured mode names the setting, or no candidate."""
     if not measured:
-        return ""
-    is_measured, is_named = pl.col("mode").is_in(measured), pl.col(name).is_not_null()
+        return None
+    is_measured, is_named = pl.col("mode").is_in(measured), pl.col(setting).is_not_null()
     # A CPU's modes say nothing of the GPU beside it: there its clock is no setting.
     if modes.filter(is_measured, is_named).is_empty():
-        return "no measured mode names it"
+        return "measured"
     others = modes.filter(~is_measured)
     if others.height and others.filter(is_named).is_empty():
-        return "no mode to choose from names it"
-    return ""
-
-
-def _few(names: Sequence[str]) -> str:
-    return first_names([printable(name) for name in names])
-
-
-def _modes(n: int) -> str:
-    return "1 mode" if n == 1 else f"{n} modes"
+        return "candidates"
+    return None

@@ -160,8 +160,8 @@ class Outlook:
         """By how much measuring each mode lessens that error."""
         before = sum(block.uncertainty().mean() for block in self.blocks)
         lessening = np.asarray(sum(block.lessening() for block in self.blocks))
-        found: Array = np.sqrt(before) - np.sqrt(np.maximum(0.0, before - lessening))
-        return found
+        reduction: Array = np.sqrt(before) - np.sqrt(np.maximum(0.0, before - lessening))
+        return reduction
 
     def improvement(self) -> Array:
         """Expected relative improvement over the best measured mode; the mean of networks.
@@ -271,7 +271,7 @@ class Predicted:
         """The same of some networks."""
         return Predicted(
             *(
-                {name: each[networks] for name, each in part.items()}
+                {name: rows[networks] for name, rows in part.items()}
                 for part in (self.mean, self.variance, self.seen)
             )
         )
@@ -284,8 +284,8 @@ def predicted_networks(fits: Sequence[NetworkFit], modes: pl.DataFrame) -> Predi
     mean, variance, seen = ({name: np.full(shape, math.nan) for name in _COLUMNS} for _ in range(3))
     for row, fit in enumerate(fits):
         at = [index[mode] for mode in fit.measured.get_column("mode").to_list()]
-        found = zip(_COLUMNS.items(), estimate_modes(fit, values, growths), strict=False)
-        for (name, column), estimate in found:
+        estimates = zip(_COLUMNS.items(), estimate_modes(fit, values, growths), strict=False)
+        for (name, column), estimate in estimates:
             mean[name][row] = np.log(estimate.value)
             variance[name][row] = (np.log(estimate.high / estimate.low) / (2 * _Z95)) ** 2
             seen[name][row, at] = np.log(fit.measured.get_column(column).to_numpy())
@@ -357,8 +357,8 @@ def _floor(seen: Mapping[str, Array], terms: Terms, powers: Mapping[str, float])
     for at in np.flatnonzero(np.isfinite(seen["time"]).any(axis=0)).tolist():
         growth = terms.parts / terms.parts[at]
         least = {"time": growth.min(axis=1), "power": terms.least_power(at, growth.max(axis=1))}
-        found = sum(w * (seen[name][:, [at]] + np.log(least[name])) for name, w in powers.items())
-        floor = np.fmax(floor, found)
+        bound = sum(w * (seen[name][:, [at]] + np.log(least[name])) for name, w in powers.items())
+        floor = np.fmax(floor, bound)
     return floor
 
 
@@ -386,9 +386,9 @@ class Terms:
     def relative_rows(self, time: Array) -> dict[str, Array]:
         """The terms of time and of power over their sum, of a network that takes ``time``."""
         power = np.concatenate([self.power, self.work / time[:, None]], axis=1)
-        found = {"time": self.time / time[:, None], "power": power / power.mean(axis=1)[:, None]}
+        terms = {"time": self.time / time[:, None], "power": power / power.mean(axis=1)[:, None]}
         return {
-            name: np.concatenate([rows, self.departures], axis=1) for name, rows in found.items()
+            name: np.concatenate([rows, self.departures], axis=1) for name, rows in terms.items()
         }
 
     def least_power(self, at: int, slowing: Array) -> Array:
@@ -425,7 +425,7 @@ def find_terms(values: Mapping[str, Array]) -> Terms:
         time += [column for engine in engines for column in _ridges(engine, speed["memory_hz"])]
     departures = _departures(speed)
     columns = [
-        np.stack([one, *each], axis=1)[:, 1:] for each in (parts, time, power, work, departures)
+        np.stack([one, *terms], axis=1)[:, 1:] for terms in (parts, time, power, work, departures)
     ]
     return Terms(*columns)
 
@@ -437,7 +437,7 @@ def _departures(speed: Mapping[str, Array]) -> list[Array]:
     (W. DuMouchel, B. Jones, A simple Bayesian modification of D-optimal designs to reduce
     dependence on an assumed model, Technometrics 36, 1994).
     """
-    places = {name: _between(np.log(each)) for name, each in speed.items()}
+    places = {name: _between(np.log(values)) for name, values in speed.items()}
     columns = [places[name] for name in places if name == "power_limit_w"]
     columns += [x * y for x, y in combinations_with_replacement(places.values(), 2)]
     return [_DEPARTURE * column for column in columns]

@@ -1,7 +1,7 @@
-"""The mode, batch and precision for a network: the best by an objective that keeps the limits.
+"""The mode, batch and precision for a network that are best by an objective and keep the limits.
 
-There are three answers: a choice, the nearest candidate where none keeps the limits, or nothing,
-with what is missing. An answer is facts; ``pages.words`` puts them in sentences.
+The answer is a choice; or, if no candidate keeps the limits, the nearest one; or nothing, with what
+is missing. It consists of facts; ``pages.words`` turns them into sentences.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from mansard.analytics.decisions.choice import (
 )
 from mansard.analytics.decisions.limits import (
     Accuracies,
+    DropScreen,
     Mask,
     Nearness,
     Screen,
@@ -58,7 +59,7 @@ from mansard.core.errors import UsageError
 
 @dataclass(frozen=True)
 class FallBack:
-    """That the least time is wanted instead of the least energy: few modes have an energy."""
+    """Time is minimised instead of energy, because too few modes have an energy."""
 
     n_modes: int
     n_known: int  # of these, with an energy
@@ -67,10 +68,10 @@ class FallBack:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What was asked, of which values, and what is known of each of them.
+    """A request with its candidates, sorted by whether they keep the limits.
 
-    ``kept`` and ``open`` can be compared, and keep every limit or may; ``broken`` break one;
-    ``unknown`` may keep them, but have no energy or power to tell by.
+    ``kept`` keep every limit and ``open`` may; both can be compared. ``broken`` break a limit.
+    ``unknown`` may keep the limits, but lack an energy or power that is needed to decide.
     """
 
     values: Values
@@ -82,7 +83,7 @@ class Question:
     broken: Mask
     unknown: Mask
     accuracies: Accuracies  # by precision; empty: none was measured
-    left_out: tuple[str, ...]  # precisions that may not be recommended, and why
+    drops: DropScreen | None  # precisions held against a limit on the drop of accuracy
     timeless: Mapping[str, str]  # modes that were asked for and have no time, and why
     fallback: FallBack | None
 
@@ -117,14 +118,14 @@ def read_question(
     wanted: Wanted,
     baselines: Sequence[Baseline],
     accuracies: Accuracies,
-    asked: Sequence[str],
+    mode_names: Sequence[str],
 ) -> Question:
-    """Sort the candidates by what is known of them; raises UsageError as ``screen``.
+    """Sort the candidates by whether they keep the limits; raises UsageError as ``screen``.
 
-    ``asked``: the modes to choose from; those that have no prediction stay in the question.
+    ``mode_names``: the modes to choose from; those that have no prediction stay in the question.
     """
-    timeless = unknown_modes(predictions, asked, wanted.batches)
-    predictions, left_out = without_drops(predictions, wanted, accuracies)
+    timeless = unknown_modes(predictions, mode_names, wanted.batches)
+    predictions, drops = without_drops(predictions, wanted, accuracies)
     values = read_values(predictions, wanted)
     # A mode without a row has no time either.
     values = replace(values, n_timeless=max(values.n_timeless, len(timeless)))
@@ -145,17 +146,17 @@ def read_question(
         broken=is_broken,
         unknown=~is_comparable & ~is_broken,
         accuracies=accuracies,
-        left_out=left_out,
+        drops=drops,
         timeless=timeless,
         fallback=fallback,
     )
 
 
 def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, FallBack | None]:
-    """The least time instead of the least energy where that cannot be compared, and why.
+    """Minimise time if too few modes have an energy to compare.
 
-    It can where it is known in several modes, or in the only one there is: else the mode that
-    happens to have an energy would be called the best.
+    An energy is needed in two modes, or in the only one; otherwise the one mode that happens to
+    have an energy would be called the best.
     """
     has_energy = ~np.isnan(values.energy.value)
     modes = values.frame["mode"]
@@ -168,11 +169,11 @@ def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, FallBack | None]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Decision:
-    """What is decided for one network on one device, and what speaks for it.
+    """The decision for one network on one device, with the facts that support it.
 
-    ``at``: the row of ``question.values`` that is recommended or, where each known row breaks a
-    limit, the nearest; None where there is none to name. ``question`` is None where nothing may
-    be recommended, for the reason in ``refused``.
+    ``at``: the row of ``question.values`` that is recommended or, if each row breaks a limit, that
+    is nearest; None if there is no such row. ``question`` is None if nothing may be recommended;
+    ``refused`` is the reason.
     """
 
     device: str
@@ -200,69 +201,69 @@ class Decision:
     is_all_known: bool = True  # a looser limit that would be enough is known of all rows
 
 
-def _choose(asked: Question, at: int) -> Decision:
+def _choose(question: Question, at: int) -> Decision:
     """The decision for row ``at``, which keeps every limit or may."""
-    values, wanted, screened = asked.values, asked.wanted, asked.screened
-    counts = asked.counts
+    values, wanted, screened = question.values, question.wanted, question.screened
+    counts, compared = question.counts, question.compared
     choice = values.candidate(at)
-    is_kept = bool(asked.kept[at])
-    excess, why_no_excess = most_excess(values, wanted, at, asked.compared & screened.may_be)
-    equals, n_equals = find_equals(values, wanted, at, asked.kept) if is_kept else ((), 0)
+    is_kept = bool(question.kept[at])
+    excess, why_no_excess = most_excess(values, wanted, at, compared & screened.may_be)
+    equals, n_equals = find_equals(values, wanted, at, question.kept) if is_kept else ((), 0)
     measured = None
     if not choice.is_measured:
-        measured = best_measured(values, screened, wanted, asked.compared)
-    decisive = find_decisive(values, screened, wanted, at, asked.kept | asked.open)
+        measured = best_measured(values, screened, wanted, compared)
+    decisive = find_decisive(values, screened, wanted, at, question.kept | question.open)
     noun = "mode" if counts.are_modes and counts.n_asked > 1 else "candidate"
     return Decision(
         device=choice.device,
         network=choice.network,
         wanted=wanted,
         verdict="feasible" if is_kept else "uncertain",
-        question=asked,
+        question=question,
         at=at,
         choice=choice,
-        claim=find_claim(values, screened, wanted, at, asked.kept, noun),
-        is_likeliest=is_likeliest(values, screened, at, asked.open)
-        and not (asked.unknown.any() or values.n_timeless),
+        claim=find_claim(values, screened, wanted, at, question.kept, noun),
+        is_likeliest=is_likeliest(values, screened, at, question.open)
+        and not (question.unknown.any() or values.n_timeless),
         checks=check_limits(choice, wanted),
-        savings=find_savings(values, choice, asked.baselines),
-        relaxations=() if is_kept else find_relaxations(values, screened, wanted, asked.compared),
+        savings=find_savings(values, choice, question.baselines),
+        relaxations=() if is_kept else find_relaxations(values, screened, wanted, compared),
         most_excess=excess,
         why_no_excess=why_no_excess,
         equals=equals,
         n_equals=n_equals,
-        neighbours=find_neighbours(values, wanted, at, asked.compared),
+        neighbours=find_neighbours(values, wanted, at, compared),
         measured=None if measured is None else values.candidate(measured),
         decisive=None if decisive is None else values.candidate(decisive),
     )
 
 
-def _come_nearest(asked: Question) -> Decision:
-    """The decision where every row of which it is known breaks a limit: the nearest of them."""
-    values, screened, wanted = asked.values, asked.screened, asked.wanted
-    rows = find_nearest(values, screened, wanted, asked.broken)
+def _come_nearest(question: Question) -> Decision:
+    """The decision if every row that can be checked breaks a limit: the row nearest to them."""
+    values, screened, wanted = question.values, question.screened, question.wanted
+    rows = find_nearest(values, screened, wanted, question.broken)
     nearest = tuple(values.candidate(at) for at in rows)
     return Decision(
         device=nearest[0].device,
         network=nearest[0].network,
         wanted=wanted,
-        verdict="unknown" if asked.timeless or asked.unknown.any() else "infeasible",
-        question=asked,
+        verdict="unknown" if question.timeless or question.unknown.any() else "infeasible",
+        question=question,
         at=rows[0],
         choice=nearest[0],
         nearest=nearest,
-        nearness=nearness(values, screened, rows[0], asked.broken),
+        nearness=nearness(values, screened, rows[0], question.broken),
         checks=check_limits(nearest[0], wanted),
-        savings=find_savings(values, nearest[0], asked.baselines),
-        relaxations=find_relaxations(values, screened, wanted, asked.compared),
+        savings=find_savings(values, nearest[0], question.baselines),
+        relaxations=find_relaxations(values, screened, wanted, question.compared),
         is_all_known=bool(
-            asked.compared.all() and _has_ends(values).all() and not values.n_timeless
+            question.compared.all() and _has_ends(values).all() and not values.n_timeless
         ),
     )
 
 
 def _has_ends(values: Values) -> Mask:
-    """Which rows can keep a limit, if it is loose enough: those with an interval."""
+    """Which rows can keep a limit if it is loosened: those with an interval."""
     interval = values.latency.interval
     return np.asarray((interval == "spread") | (interval == "bounds"))
 
@@ -300,10 +301,10 @@ def decide_each(
             decisions.append(none)
             continue
         of_device = modes.filter(pl.col("device") == device)
-        asked = of_device["mode"].to_list()
+        mode_names = of_device["mode"].to_list()
         baselines = find_baselines(of_device, rows, (defaults or {}).get(device))
         known = by_precision(accuracies, device, str(rows["network"][0]), observations)
-        decisions.append(decide(rows, wanted, baselines, known, asked))
+        decisions.append(decide(rows, wanted, baselines, known, mode_names))
     return tuple(decisions)
 
 
@@ -312,19 +313,19 @@ def decide(
     wanted: Wanted,
     baselines: Sequence[Baseline] = (),
     accuracies: Accuracies | None = None,
-    asked: Sequence[str] = (),
+    mode_names: Sequence[str] = (),
 ) -> Decision:
     """The best of ``predictions`` (PREDICTION_SCHEMA), which are of one network on one device.
 
-    Among those that keep every limit the one of the least risk-adjusted objective, where what was
-    measured is preferred (``choice.choose``); where there is none, of those that may keep them the
-    likeliest; where each breaks one, the one that breaks them least. ``accuracies``: how often the
-    network is right, by precision. ``asked``: the modes to choose from; one that has no time may
-    change the answer, which says so. Raises UsageError for a limit that bounds nothing, or for
+    Of the rows that keep every limit, the one with the least risk-adjusted objective; measured rows
+    are preferred (``choice.choose``). If there is none, the likeliest of those that may keep
+    the limits; if every row breaks one, the row that breaks them least. ``accuracies``: of the
+    network, by precision. ``mode_names``: the modes to choose from; the answer names those without
+    a time, as they might change it. Raises UsageError for a limit that is not above 0, or for
     predictions of several networks, devices or phases.
     """
     _check_single(predictions)
-    question = read_question(predictions, wanted, baselines, accuracies or {}, asked)
+    question = read_question(predictions, wanted, baselines, accuracies or {}, mode_names)
     values, wanted = question.values, question.wanted
     if question.kept.any():
         return _choose(question, choose(values, wanted, question.kept))

@@ -49,13 +49,15 @@ def problem_of_runs(
     was not measured stays without groups. Raises UsageError for what was not measured, and for
     several machines or modes.
     """
-    names = [_model(each) for each in wanted.networks if not each.groups]
-    known = [each for each in measured if not names or each.network in names]
-    known = [each for each in known if mode is None or is_one_mode(each.mode, mode, each.machine)]
-    begun = {each.network: each for each in known if len(each.groups) < each.n_groups}
-    known = [each for each in known if len(each.groups) == each.n_groups]
+    names = [_model(chain) for chain in wanted.networks if not chain.groups]
+    known = [times for times in measured if not names or times.network in names]
+    known = [
+        times for times in known if mode is None or is_one_mode(times.mode, mode, times.machine)
+    ]
+    begun = {times.network: times for times in known if len(times.groups) < times.n_groups}
+    known = [times for times in known if len(times.groups) == times.n_groups]
     for name in () if is_lenient else names:
-        if not any(each.network == name for each in known):
+        if not any(times.network == name for times in known):
             where = f" in {mode}" if mode else ""
             what = f"no group of {name} was measured{where}"
             fix = f"measure them: {measuring(name, 8, mode=mode)}"
@@ -69,23 +71,23 @@ def problem_of_runs(
         fix = f"measure networks: {measuring('NETWORK', 8)}"
         raise UsageError("no groups of networks were measured", fix=fix)
     networks, used, notes = [], list[GroupTimes](), list(wanted.notes)
-    notes += [f"{_begun(each)}: left out" for each in begun.values()]
+    notes += [f"{_begun(times)}: left out" for times in begun.values()]
     for chain in wanted.networks or _chains(known):
         if chain.groups:
             networks.append(chain)
             continue
-        own = [each for each in known if each.network == _model(chain)]
-        if not own:
+        of_chain = [times for times in known if times.network == _model(chain)]
+        if not of_chain:
             networks.append(replace(chain, batch=chain.batch or 1))
             continue
-        own = _way(own, chain)
-        used += own
-        networks.append(_filled(chain, own))
+        chosen = _choose_cut(of_chain, chain)
+        used += chosen
+        networks.append(_filled(chain, chosen))
     if used:
         wanted = _placed(wanted, used, dataset)
         notes += [*_doubts(used), *_missing(wanted.accelerators, used)]
-    found = replace(wanted, networks=tuple(networks), notes=tuple(dict.fromkeys(notes)))
-    return _contended(found, contention, dataset, used)
+    filled = replace(wanted, networks=tuple(networks), notes=tuple(dict.fromkeys(notes)))
+    return _contended(filled, contention, dataset, used)
 
 
 def _model(chain: NetworkChain) -> str:
@@ -109,38 +111,38 @@ def _begun(times: GroupTimes) -> str:
 
 
 def _chains(known: Iterable[GroupTimes]) -> list[NetworkChain]:
-    names = dict.fromkeys(each.network for each in known)
+    names = dict.fromkeys(times.network for times in known)
     return [NetworkChain(name=name, groups=(), model=name, batch=0) for name in names]
 
 
 def _only(values: Iterable[str], what: str, option: str) -> str:
-    found = list(dict.fromkeys(values))
-    if len(found) > 1:
+    distinct = list(dict.fromkeys(values))
+    if len(distinct) > 1:
         raise UsageError(
-            f"the runs are of several {what}: {listed(found)}", fix=f"name one {option}"
+            f"the runs are of several {what}: {listed(distinct)}", fix=f"name one {option}"
         )
-    return found[0]
+    return distinct[0]
 
 
-def _way(measured: Sequence[GroupTimes], chain: NetworkChain) -> list[GroupTimes]:
-    """One way of each accelerator, all with the same cuts, batch and precision."""
-    kept = [each for each in measured if chain.precision in {"", each.precision}]
-    batch = chain.batch or min((each.batch or 1 for each in kept), default=1)
-    kept = [each for each in kept if each.batch in {None, batch}]
-    if not kept:
-        ways = listed(sorted({f"{each.precision} at batch {each.batch}" for each in measured}))
+def _choose_cut(measured: Sequence[GroupTimes], chain: NetworkChain) -> list[GroupTimes]:
+    """The measurements of one cut, a batch and a precision: one of each accelerator."""
+    matching = [times for times in measured if chain.precision in {"", times.precision}]
+    batch = chain.batch or min((times.batch or 1 for times in matching), default=1)
+    matching = [times for times in matching if times.batch in {None, batch}]
+    if not matching:
+        ways = listed(sorted({f"{times.precision} at batch {times.batch}" for times in measured}))
         what = f"{chain.name} was not measured in {chain.precision or 'any precision'} at batch "
         raise UsageError(f"{what}{batch}", fix=f"there is {ways}; a problem file names them")
     cuts: dict[tuple[_Nodes, str], dict[str, GroupTimes]] = defaultdict(dict)
-    for each in kept:
-        alike = cuts[tuple(group.nodes for group in each.groups), each.precision]
-        best = alike.get(each.accelerator)
-        if best is None or _total_s(each) < _total_s(best):
-            alike[each.accelerator] = each
-    found = max(cuts.values(), key=lambda ways: (len(ways), -min(map(_total_s, ways.values()))))
-    if sum(name.startswith("cpu:") for name in found) > 1:
-        found.pop("cpu", None)  # its partitions are the same CPUs
-    return list(found.values())
+    for times in matching:
+        alike = cuts[tuple(group.nodes for group in times.groups), times.precision]
+        best = alike.get(times.accelerator)
+        if best is None or _total_s(times) < _total_s(best):
+            alike[times.accelerator] = times
+    chosen = max(cuts.values(), key=lambda cut: (len(cut), -min(map(_total_s, cut.values()))))
+    if sum(name.startswith("cpu:") for name in chosen) > 1:
+        chosen.pop("cpu", None)  # its partitions are the same CPUs
+    return list(chosen.values())
 
 
 def _total_s(times: GroupTimes) -> float:
@@ -148,39 +150,39 @@ def _total_s(times: GroupTimes) -> float:
     return sum(known) if len(known) == len(times.groups) else float("inf")
 
 
-def _filled(chain: NetworkChain, own: Sequence[GroupTimes]) -> NetworkChain:
+def _filled(chain: NetworkChain, measured: Sequence[GroupTimes]) -> NetworkChain:
     """``chain`` with its groups; costs that were measured below 0 count as 0.
 
     Raises UsageError for a group that has a time nowhere.
     """
-    numbered = list(zip(*(each.groups for each in own), strict=True))
-    names = [each.accelerator for each in own]
-    for one in numbered:
-        if all(each.time_s is None for each in one):
-            why = "; ".join(dict.fromkeys(each.remark for each in one))
+    numbered = list(zip(*(times.groups for times in measured), strict=True))
+    names = [times.accelerator for times in measured]
+    for same in numbered:
+        if all(group.time_s is None for group in same):
+            why = "; ".join(dict.fromkeys(group.remark for group in same))
             raise UsageError(
-                f"group {one[0].number} of {chain.name} has no time on {listed(names)}: {why}",
+                f"group {same[0].number} of {chain.name} has no time on {listed(names)}: {why}",
                 fix="move the folder of its run away and measure it again",
             )
-    groups = tuple(_group(names, one, own[0].source) for one in numbered)
+    groups = tuple(_group(names, same, measured[0].source) for same in numbered)
     return replace(
         chain,
         groups=groups,
-        precision=own[0].precision,
-        batch=own[0].batch or chain.batch or 1,
+        precision=measured[0].precision,
+        batch=measured[0].batch or chain.batch or 1,
     )
 
 
-def _group(names: Sequence[str], found: Sequence[GroupTime], source: str) -> LayerGroup:
+def _group(names: Sequence[str], measured: Sequence[GroupTime], source: str) -> LayerGroup:
     def table(field: str) -> dict[str, float]:
-        by_name = zip(names, (getattr(each, field) for each in found), strict=True)
+        by_name = zip(names, (getattr(group, field) for group in measured), strict=True)
         # Six digits: what is written can be read by people.
         return {
             name: float(f"{max(value, 0.0):.6g}") for name, value in by_name if value is not None
         }
 
     times = table("time_s")
-    first, last = found[0].nodes[0], found[0].nodes[-1]
+    first, last = measured[0].nodes[0], measured[0].nodes[-1]
     return LayerGroup(
         name=str(first) if first == last else f"{first}-{last}",
         time_s=times,
@@ -191,7 +193,7 @@ def _group(names: Sequence[str], found: Sequence[GroupTime], source: str) -> Lay
         time_error=table("time_error"),
         leave_error_s=table("leave_error_s"),
         source=source,  # type: ignore[arg-type]
-        nodes=found[0].nodes,
+        nodes=measured[0].nodes,
     )
 
 
@@ -203,15 +205,15 @@ def _doubts(used: Iterable[GroupTimes]) -> list[str]:
         for what, n in (
             (
                 "demands are modelled, fused traffic over the time",
-                sum(each.demand_source == "modelled" for each in groups),
+                sum(group.demand_source == "modelled" for group in groups),
             ),
             (
                 "transitions measured below 0 count as 0",
-                sum(each.leave_s is not None and each.leave_s < 0 for each in groups),
+                sum(group.leave_s is not None and group.leave_s < 0 for group in groups),
             ),
             (
                 "groups have layers that fall back to the GPU",
-                sum(bool(each.fallback_share) for each in groups),
+                sum(bool(group.fallback_share) for group in groups),
             ),
         ):
             if n:
@@ -221,10 +223,10 @@ def _doubts(used: Iterable[GroupTimes]) -> list[str]:
             places["times are scaled to whole networks, of which groups alone took"].append(share)
         else:
             places[times.unknown["alone_share"]].append(where)
-        for each in groups:
-            if each.time_s is None:
-                notes.append(f"{where}: group {each.number} has no time: {each.remark}")
-        if all(each.leave_s is None for each in groups):
+        for group in groups:
+            if group.time_s is None:
+                notes.append(f"{where}: group {group.number} has no time: {group.remark}")
+        if all(group.leave_s is None for group in groups):
             command = measuring(times.network, len(groups), [times.accelerator])
             notes.append(f"{where}: no transition was measured: {command}")
     said = [f"{what}: {', '.join(where)}" for what, where in places.items()]
@@ -234,29 +236,33 @@ def _doubts(used: Iterable[GroupTimes]) -> list[str]:
 
 def _placed(wanted: Problem, used: Sequence[GroupTimes], dataset: Dataset) -> Problem:
     """``wanted`` with the machine, its mode, its accelerators and its constant power."""
-    _only((each.machine_id for each in used), "machines", "folder of runs for each")
-    mode = _only((each.mode for each in used), "modes", "with --mode")
-    accelerators = {each.name: each for each in wanted.accelerators}
-    for each in used:
+    _only((times.machine_id for times in used), "machines", "folder of runs for times")
+    mode = _only((times.mode for times in used), "modes", "with --mode")
+    accelerators = {known.name: known for known in wanted.accelerators}
+    for times in used:
         kind: Literal["gpu", "dla", "cpu"] = "cpu"
-        if not each.accelerator.startswith("cpu"):
-            kind = "dla" if each.accelerator.startswith("dla") else "gpu"
+        if not times.accelerator.startswith("cpu"):
+            kind = "dla" if times.accelerator.startswith("dla") else "gpu"
         accelerators.setdefault(
-            each.accelerator,
+            times.accelerator,
             Accelerator(
-                name=each.accelerator,
+                name=times.accelerator,
                 kind=kind,
-                cpus=each.cpus if kind == "cpu" else (),
+                cpus=times.cpus if kind == "cpu" else (),
                 max_segments=DLA_LOADABLES if kind == "dla" else 0,
             ),
         )
-    cpus = [(each.name, {*each.cpus}) for each in accelerators.values() if each.kind == "cpu"]
-    for at, (name, own) in enumerate(cpus):
+    cpus = [
+        (processor.name, {*processor.cpus})
+        for processor in accelerators.values()
+        if processor.kind == "cpu"
+    ]
+    for at, (name, cpu_set) in enumerate(cpus):
         for other, others in cpus[:at]:
-            if own & others:
+            if cpu_set & others:
                 what = f"{other} and {name} are the same CPUs, so they cannot run side by side"
                 raise UsageError(what, fix="keep the runs of each partition in a folder of its own")
-    run_ids = {each.run_id for each in used}
+    run_ids = {times.run_id for times in used}
     runs = [run for run in dataset.workload_manifests if run.run_id in run_ids]
     idle_w = next((watts for run in runs if (watts := idle_power_w(run)) is not None), None)
     unknown = {} if wanted.idle_w is not None else wanted.unknown
@@ -274,14 +280,14 @@ def _placed(wanted: Problem, used: Sequence[GroupTimes], dataset: Dataset) -> Pr
 def _missing(accelerators: Sequence[Accelerator], used: Sequence[GroupTimes]) -> list[str]:
     """Networks that were not measured on all accelerators."""
     by_network: dict[str, list[GroupTimes]] = defaultdict(list)
-    for each in used:
-        by_network[each.network].append(each)
+    for times in used:
+        by_network[times.network].append(times)
     notes = []
-    for network, own in by_network.items():
-        names = {each.accelerator for each in own}
-        if others := [each.name for each in accelerators if each.name not in names]:
+    for network, measured in by_network.items():
+        names = {times.accelerator for times in measured}
+        if others := [processor.name for processor in accelerators if processor.name not in names]:
             what = f"{network} was not measured on {listed(others)}"
-            notes.append(f"{what}: {measuring(network, len(own[0].groups), others)}")
+            notes.append(f"{what}: {measuring(network, len(measured[0].groups), others)}")
     if len(accelerators) == 1:
         notes.append(f"all was measured on {accelerators[0].name} alone: nothing can be split")
     return notes
@@ -297,39 +303,41 @@ def _contended(
     machines = {run.run_id: machine_id(run.machine) for run in dataset.workload_manifests}
     machine = used[0].machine_id if used else None
     surfaces, notes = dict(problem.surfaces), list(problem.notes)
-    names = [each.name for each in problem.accelerators]
+    names = [accelerator.name for accelerator in problem.accelerators]
     here = [
-        each
-        for each in contention
-        if machine in {None, machines.get(each.run_id)}
-        and (not problem.mode or is_one_mode(each.mode, problem.mode, each.device))
+        victim
+        for victim in contention
+        if machine in {None, machines.get(victim.run_id)}
+        and (not problem.mode or is_one_mode(victim.mode, problem.mode, victim.device))
     ]
     for accelerator in problem.accelerators:
         name = accelerator.name
         if name in problem.pccs or name in surfaces:
             continue
-        own = [each for each in here if each.victim == name]
-        own.sort(key=lambda each: each.aggressor not in names)  # the problem's own comes first
-        known = next((each for each in own if each.surface is not None), None)
+        points = [victim for victim in here if victim.victim == name]
+        points.sort(
+            key=lambda victim: victim.aggressor not in names
+        )  # the problem's own comes first
+        known = next((victim for victim in points if victim.surface is not None), None)
         if known is not None and known.surface is not None:
             surfaces[name] = known.surface
             if len(problem.accelerators) > 2:
                 notes.append(f"contention of {name} was measured beside {known.aggressor} alone")
         elif len(problem.accelerators) > 1:
-            why = _why_uncontended(accelerator, own, here)
+            why = _why_uncontended(accelerator, points, here)
             notes.append(f"contention of {name} is not known, and not counted: {why}")
     return replace(problem, surfaces=surfaces, notes=tuple(notes))
 
 
 def _why_uncontended(
-    accelerator: Accelerator, own: Sequence[VictimContention], here: Sequence[VictimContention]
+    accelerator: Accelerator, points: Sequence[VictimContention], here: Sequence[VictimContention]
 ) -> str:
     """Why an accelerator has no surface, or the command that measures one."""
     if accelerator.kind == "dla":
         return "no demand of a DLA can be set"
-    if own:
-        return f"{own[0].unknown['surface']}; mansard contention measures them again"
-    others = [each.victim for each in here if each.victim.partition(":")[0] == accelerator.kind]
+    if points:
+        return f"{points[0].unknown['surface']}; mansard contention measures them again"
+    others = [row.victim for row in here if row.victim.partition(":")[0] == accelerator.kind]
     if others:
         cpus = f"mansard measure --cpus {others[0].partition(':')[2]} takes the same"
         return f"that of {listed(sorted({*others}))} was measured; {cpus}"
@@ -347,44 +355,44 @@ def with_modelled(problem: Problem, predicted: Prediction, names: Mapping[str, s
     labels = device_labels(manifests)
     rows = prefer_measured(predicted).filter(pl.col("latency_s").is_not_null())
     devices = {
-        labels[each.run_id]: each for each in manifests if labels[each.run_id] in {*rows["device"]}
+        labels[run.run_id]: run for run in manifests if labels[run.run_id] in {*rows["device"]}
     }
-    if len({machine_id(each.machine) for each in devices.values()}) > 1:
+    if len({machine_id(run.machine) for run in devices.values()}) > 1:
         raise UsageError(f"predictions are of {listed(list(devices))}", fix="name a folder of one")
     modes = [problem.mode] if problem.mode else rows["mode"].unique(maintain_order=True).to_list()
     if len(modes) > 1:
         raise UsageError(f"the runs are of several modes: {listed(modes)}", fix="name one: --mode")
     rows = rows.filter(pl.col("mode").is_in(modes))
-    has_partitions = any(each.name.startswith("cpu:") for each in problem.accelerators)
+    has_partitions = any(processor.name.startswith("cpu:") for processor in problem.accelerators)
     processors = {
-        device: processor_of(each)
-        for device, each in devices.items()
-        if not (has_partitions and processor_of(each) == "cpu")
+        device: processor_of(run)
+        for device, run in devices.items()
+        if not (has_partitions and processor_of(run) == "cpu")
     }
     groups = predict_groups(predicted.groups, predicted.coefficients, predicted.modes)
     networks, notes = [], list(problem.notes)
     for chain in problem.networks:
-        found = chain
+        filled = chain
         for device, name in processors.items():
-            own = rows.filter(network=names[chain.name], device=device, batch=chain.batch)
+            predictions = rows.filter(network=names[chain.name], device=device, batch=chain.batch)
             if chain.precision:
-                own = own.filter(precision=chain.precision)
-            if own.is_empty() or any(name in group.time_s for group in chain.groups):
+                predictions = predictions.filter(precision=chain.precision)
+            if predictions.is_empty() or any(name in group.time_s for group in chain.groups):
                 continue
-            row = own.row(0, named=True)
+            row = predictions.row(0, named=True)
             of_score = groups.filter(
                 device=device, mode=row["mode"], score_id=row["score_id"]
             ).to_dicts()
-            found = _with_times(found, name, row, of_score)
+            filled = _with_times(filled, name, row, of_score)
             meaning = INTERVALS.get(row["interval"] or "", "without an interval")
             notes.append(f"{chain.name} on {name}: times are {row['source']}: {meaning}")
-        if not found.groups:
+        if not filled.groups:
             partitions = ": no prediction is of some CPUs" if has_partitions else ""
             what = f"{chain.name} was not measured; nothing is predicted of it here{partitions}"
             raise UsageError(what, fix=f"measure it: {measuring(chain.name, 8)}")
-        networks.append(found)
-    used = {name for each in networks for group in each.groups for name in group.time_s}
-    known = {each.name for each in problem.accelerators}
+        networks.append(filled)
+    used = {name for chain in networks for group in chain.groups for name in group.time_s}
+    known = {processor.name for processor in problem.accelerators}
     added = [
         Accelerator(name=name, kind=name)
         for name in dict.fromkeys(processors.values())
@@ -394,7 +402,7 @@ def with_modelled(problem: Problem, predicted: Prediction, names: Mapping[str, s
         problem,
         networks=tuple(networks),
         accelerators=(*problem.accelerators, *added),
-        machine=problem.machine or next((each.machine.name for each in devices.values()), ""),
+        machine=problem.machine or next((run.machine.name for run in devices.values()), ""),
         mode=problem.mode or (modes[0] if modes else ""),
         notes=tuple(notes),
     )
@@ -413,11 +421,11 @@ def _with_times(
         return replace(chain, groups=(replace(filled, source=source),))
     filled_groups = []
     for group in chain.groups:
-        own = [each for each in groups if each["group"] in group.nodes]
-        if not own or any(each["time_s"] is None for each in own):
+        nodes = [node for node in groups if node["group"] in group.nodes]
+        if not nodes or any(node["time_s"] is None for node in nodes):
             return chain
-        low_s, time_s, high_s = (sum(each[name] for each in own) for name in _TIMES)
-        traffic = [each["traffic_bytes"] for each in own]
+        low_s, time_s, high_s = (sum(node[name] for node in nodes) for name in _TIMES)
+        traffic = [node["traffic_bytes"] for node in nodes]
         n_bytes = None if None in traffic else sum(traffic)
         filled_groups.append(_modelled_group(group, accelerator, time_s, (low_s, high_s), n_bytes))
     return replace(chain, groups=tuple(filled_groups))

@@ -240,10 +240,10 @@ class Options:
 
     def by_mode(self) -> dict[str, list[int]]:
         """Which options each mode has."""
-        found: dict[str, list[int]] = {}
+        options: dict[str, list[int]] = {}
         for at, mode in enumerate(self.modes):
-            found.setdefault(mode, []).append(at)
-        return found
+            options.setdefault(mode, []).append(at)
+        return options
 
     def known(self) -> Options:
         """Only those whose energy is known."""
@@ -264,17 +264,18 @@ class Options:
 
     def share(self, at: int, part: float) -> Share:
         """The record of ``part`` of the task's items being done by option ``at``."""
-        found = self.values.candidate(self.rows[at])
-        unknown = {name: why for name, why in found.unknown.items() if name in _OF_CANDIDATE}
+        candidate = self.values.candidate(self.rows[at])
+        unknown = {name: why for name, why in candidate.unknown.items() if name in _OF_CANDIDATE}
         return Share(
-            network=found.network,
-            mode=found.mode,
-            batch=found.batch,
-            precision=found.precision,
+            network=candidate.network,
+            mode=candidate.mode,
+            batch=candidate.batch,
+            precision=candidate.precision,
             rate_per_s=self.task.rate_per_s * part,
             busy=float(self.busy[at]) * part,
-            wait_s=(found.batch - 1) / self.task.rate_per_s,  # of the first item, for the last one
-            **{name: getattr(found, name) for name in _OF_CANDIDATE},
+            wait_s=(candidate.batch - 1)
+            / self.task.rate_per_s,  # of the first item, for the last one
+            **{name: getattr(candidate, name) for name in _OF_CANDIDATE},
             unknown=unknown,
         )
 
@@ -296,9 +297,9 @@ def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
             f"{task.network} at {task.rate_per_s} items/s is no task", fix="give a rate above 0"
         )
     rows = predictions.filter(pl.col("network") == task.network)
-    for column, asked in (("batch", task.batch), ("precision", task.precision)):
-        if asked is not None:
-            rows = rows.filter(pl.col(column) == asked)
+    for column, value in (("batch", task.batch), ("precision", task.precision)):
+        if value is not None:
+            rows = rows.filter(pl.col(column) == value)
     values = read_values(rows, wanted)
     if len(values) == 0:
         raise UsageError(
@@ -309,7 +310,7 @@ def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
     batches = values.frame["batch"].to_numpy().astype(np.float64)
     # A roof keeps no limit for certain; it may, and a note says so.
     fits = screened.is_kept | ((values.latency.interval == "roof") & ~screened.is_broken)
-    kept = np.flatnonzero(fits & _in_time(values, task, wanted.probability, batches))
+    usable = np.flatnonzero(fits & _in_time(values, task, wanted.probability, batches))
     may_fit = ~screened.is_broken & _in_time(values, task, 1 - wanted.probability, batches)
     least_s = values.item.quantile(1 - wanted.probability)[may_fit]
     least_busy = 0.0 if values.n_timeless else task.rate_per_s * float(min(least_s, default=np.inf))
@@ -317,11 +318,11 @@ def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
     return Options(
         task=task,
         values=values,
-        rows=tuple(int(at) for at in kept),
-        modes=tuple(str(frame_modes[at]) for at in kept),
-        busy=task.rate_per_s * values.item.value[kept],
-        busy_high=task.rate_per_s * values.item.quantile(wanted.probability)[kept],
-        active_w=task.rate_per_s * values.energy.value[kept],
+        rows=tuple(int(at) for at in usable),
+        modes=tuple(str(frame_modes[at]) for at in usable),
+        busy=task.rate_per_s * values.item.value[usable],
+        busy_high=task.rate_per_s * values.item.quantile(wanted.probability)[usable],
+        active_w=task.rate_per_s * values.energy.value[usable],
         least_busy=least_busy,
     )
 
@@ -348,8 +349,8 @@ def solve(
     share of time that switching takes, None where that is unknown.
     """
     constant_w = idle_w[idle] if idle is not None else 0.0
-    times = [each.busy_high for each in options]
-    costs = [cost_of(each, minimise, constant_w) for each in options]
+    times = [task.busy_high for task in options]
+    costs = [cost_of(task, minimise, constant_w) for task in options]
     parts = share_time(times, costs, capacity)
     return None if parts is None else _plan(options, parts, idle, idle_w, lost)
 
@@ -369,12 +370,12 @@ def _plan(
     idle_w: Mapping[str, float],
     lost: float | None,
 ) -> MixPlan:
-    chosen = [(each, part) for each, its in zip(options, parts, strict=True) for part in its]
-    busy = sum(float(each.busy[part.option]) * part.share for each, part in chosen)
-    high = sum(float(each.busy_high[part.option]) * part.share for each, part in chosen)
-    active_w = sum(float(each.active_w[part.option]) * part.share for each, part in chosen)
+    chosen = [(option, part) for option, its in zip(options, parts, strict=True) for part in its]
+    busy = sum(float(option.busy[part.option]) * part.share for option, part in chosen)
+    high = sum(float(option.busy_high[part.option]) * part.share for option, part in chosen)
+    active_w = sum(float(option.active_w[part.option]) * part.share for option, part in chosen)
     has_energy = bool(np.isfinite(active_w))
-    modes = {each.modes[part.option]: None for each, part in chosen}
+    modes = {option.modes[part.option]: None for option, part in chosen}
     if idle is not None and busy < 1.0:
         modes[idle] = None
     power_w = None
@@ -390,7 +391,7 @@ def _plan(
     if lost is None:
         unknown["lost"] = "how long a switch takes is unknown"
     return MixPlan(
-        shares=tuple(each.share(part.option, part.share) for each, part in chosen),
+        shares=tuple(option.share(part.option, part.share) for option, part in chosen),
         modes=tuple(modes),
         busy=busy,
         busy_high=high,

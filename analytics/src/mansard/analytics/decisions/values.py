@@ -136,8 +136,21 @@ def probability_at_most(
     return _NORMAL.cdf(Z95 * distance / spread)
 
 
-_MOST_REASONS = 3  # why rows are left out, in one line
 _ORDER = ("mode", "batch", "precision", "phase", "network", "score_id")
+
+
+@dataclass(frozen=True)
+class OmittedRows:
+    """Rows that are left out because they have no time; ``n_all``: the number of all rows.
+
+    ``modes``: those in which no row has a time. ``reasons``: with the number of rows each is given
+    for, the most frequent first.
+    """
+
+    n: int
+    n_all: int
+    modes: tuple[str, ...]
+    reasons: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +158,8 @@ class Values:
     """Usable rows of a prediction frame, in an order that is independent of the frame's.
 
     ``latency``: s of one batch; ``item``: s of one item; ``energy``: J of one item;
-    ``power``: W. NaN is unknown. ``notes``: what was left out; ``n_timeless``: how many rows
-    without a time are.
+    ``power``: W. NaN is unknown. ``omitted``: rows without a time, of modes where others have one;
+    ``n_timeless``: the number of all rows without a time.
     """
 
     frame: pl.DataFrame
@@ -154,7 +167,7 @@ class Values:
     item: ValueBand
     energy: ValueBand
     power: ValueBand
-    notes: tuple[str, ...]
+    omitted: OmittedRows | None
     n_timeless: int = 0
 
     def __len__(self) -> int:
@@ -218,10 +231,9 @@ class Values:
 def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
     """The rows of PREDICTION_SCHEMA that can be compared, of the batches that are open.
 
-    Left out, with a note: rows without a latency, and such as are no positive numbers.
-    Energies and powers that are no positive numbers count as unknown.
+    Rows whose latency is unknown or not positive are left out. Energies and powers that are not
+    positive count as unknown.
     """
-    notes: list[str] = []
     # A network without a batch of its own does one item at a time.
     rows = predictions.with_columns(
         pl.col("batch").fill_null(1), pl.col("precision").fill_null(UNKNOWN_PRECISION)
@@ -230,11 +242,9 @@ def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
         rows = rows.filter(pl.col("batch").is_in(list(wanted.batches)))
     is_usable = _is_positive("latency_s") & (pl.col("batch") >= 1)
     usable, timeless = rows.filter(is_usable), rows.filter(~is_usable)
-    # Modes that have no time at all are told as such (``unknown_modes``).
-    told = timeless.filter(pl.col("mode").is_in(usable["mode"].implode()))
-    told = told if usable.height else timeless
-    if told.height:
-        notes.append(_left_out(told, rows, usable))
+    # Modes that have no time at all are reported as such (``unknown_modes``).
+    omitted = timeless.filter(pl.col("mode").is_in(usable["mode"].implode()))
+    omitted = omitted if usable.height else timeless
     batch = usable["batch"].to_numpy().astype(np.float64)
     latency = _band(usable, "latency", "s")
     return Values(
@@ -243,26 +253,17 @@ def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
         item=latency.over(batch),
         energy=_band(usable, "energy", "j").over(batch),
         power=_band(usable, "power", "w"),
-        notes=tuple(notes),
+        omitted=_omitted(omitted, rows, usable) if omitted.height else None,
         n_timeless=timeless.height,
     )
 
 
-def _left_out(timeless: pl.DataFrame, rows: pl.DataFrame, usable: pl.DataFrame) -> str:
-    """How many rows have no time, of which modes, and why: their own reasons."""
-    known = usable["mode"].unique()
-    without = rows.filter(~pl.col("mode").is_in(known.to_list()))["mode"].unique().sort()
-    more = ", …" if len(without) > 3 else ""
-    where = f" (of modes {', '.join(without.head(3))}{more})" if len(without) else ""
-    counted = timeless.filter(pl.col("reason") != "").group_by("reason").len()
-    reasons = [
-        reason if n == timeless.height else f"{reason} ({n} of them)"
-        for reason, n in counted.sort("len", "reason", descending=[True, False]).iter_rows()
-    ]
-    why = f": {'; '.join(reasons[:_MOST_REASONS])}" if reasons else ""
-    return (
-        f"{timeless.height} of {rows.height} predictions have no time and are left out{where}{why}"
-    )
+def _omitted(timeless: pl.DataFrame, rows: pl.DataFrame, usable: pl.DataFrame) -> OmittedRows:
+    known = usable["mode"].unique().to_list()
+    modes = rows.filter(~pl.col("mode").is_in(known))["mode"].unique().sort()
+    counts = timeless.filter(pl.col("reason") != "").group_by("reason").len()
+    reasons = counts.sort("len", "reason", descending=[True, False]).iter_rows()
+    return OmittedRows(timeless.height, rows.height, tuple(modes), tuple(reasons))
 
 
 def _is_positive(column: str) -> pl.Expr:

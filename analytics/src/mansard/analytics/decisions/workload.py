@@ -108,14 +108,14 @@ def _unknown_reasons(
     device: str, rows: pl.DataFrame, mix: Mix, wanted: Wanted, modes: pl.DataFrame | None
 ) -> dict[str, str]:
     """The modes that are asked for and in which a network has no prediction, and why."""
-    asked: list[str] = []
+    names: list[str] = []
     if modes is not None:
-        asked = modes.filter(pl.col("device") == device)["mode"].to_list()
+        names = modes.filter(pl.col("device") == device)["mode"].to_list()
     reasons: dict[str, str] = {}
     for task in mix.tasks:
         of_task = rows.filter(pl.col("network") == task.network)
         batches = wanted.batches if task.batch is None else (task.batch,)
-        for mode, why in unknown_modes(of_task, asked, batches).items():
+        for mode, why in unknown_modes(of_task, names, batches).items():
             reasons.setdefault(mode, f"{display_name(task.network)} there: {why}")
     return reasons
 
@@ -137,12 +137,12 @@ def plan_mix(
         raise UsageError("a mix runs on one device", fix="ask for each device alone")
     options = find_options(predictions, mix, wanted)
     device = str(predictions["device"][0])
-    hopeless = [each for each in options if not each.rows]
+    hopeless = [option for option in options if not option.rows]
     if hopeless:
-        lost = [each for each in hopeless if np.isinf(each.least_busy)]
-        names = tuple(each.task.network for each in lost or hopeless)
+        lost = [option for option in hopeless if np.isinf(option.least_busy)]
+        names = tuple(option.task.network for option in lost or hopeless)
         return MixDecision(device=device, hopeless=names, may_fit=not lost)
-    is_by_time = wanted.falls_back and any(np.isnan(each.active_w).all() for each in options)
+    is_by_time = wanted.falls_back and any(np.isnan(option.active_w).all() for option in options)
     if is_by_time:
         wanted = replace(wanted, minimise="latency")
     if wanted.minimise != "latency":
@@ -156,19 +156,19 @@ def plan_mix(
         n_tasks=len(mix.tasks),
         one_mode=one_mode,
         schedule=schedule,
-        keeps_up=min(1.0, 1.0 / least_time([each.busy_high for each in options])),
-        may_keep_up=sum(each.least_busy for each in options) <= 1.0,
+        keeps_up=min(1.0, 1.0 / least_time([option.busy_high for option in options])),
+        may_keep_up=sum(option.least_busy for option in options) <= 1.0,
         is_by_time=is_by_time,
         idle_counts=None if wanted.minimise == "latency" else bool(idle_w),
     )
 
 
 def _with_energy(options: Sequence[Options]) -> tuple[Options, ...]:
-    known = tuple(each.known() for each in options)
-    for each in known:
-        if not each.rows:
+    known = tuple(option.known() for option in options)
+    for option in known:
+        if not option.rows:
             raise UsageError(
-                f"the energy of {each.task.network} is unknown in every mode",
+                f"the energy of {option.task.network} is unknown in every mode",
                 fix="measure with a power meter, or minimise latency",
             )
     return known
@@ -182,15 +182,15 @@ def _best_single(
     Each task at its cheapest, whatever it takes, costs no more than any solution of the mode
     does: once the best solution is no worse than that bound, no later mode can be better.
     """
-    by_mode = [each.by_mode() for each in options]
+    by_mode = [option.by_mode() for option in options]
     common = set(by_mode[0]).intersection(*by_mode[1:])
     # A mode that seems to idle for nothing would look like the best.
     common = common & idle_w.keys() or common
     bounds = []
     for mode in common:
-        inside = [each.keep(rows[mode]) for each, rows in zip(options, by_mode, strict=True)]
+        inside = [option.keep(rows[mode]) for option, rows in zip(options, by_mode, strict=True)]
         constant_w = idle_w.get(mode, 0.0)
-        least = sum(float(np.min(cost_of(each, minimise, constant_w))) for each in inside)
+        least = sum(float(np.min(cost_of(option, minimise, constant_w))) for option in inside)
         bounds.append((least + (0.0 if minimise == "latency" else constant_w), mode, inside))
     best: MixPlan | None = None
     for bound, mode, inside in sorted(bounds, key=lambda one: one[:2]):

@@ -95,9 +95,9 @@ def analyse(
         decision_s = time_decision(fit, rules[-1][1])
         modes = [with_decision(mode, decision_s) for mode in modes]
     candidates = []
-    for rule, own in rules:
-        one = sweep(fit, _confidence(fit, own))
-        candidates.append(_Candidate(rule, own, one, choose(one, modes, goal)))
+    for rule, logistic_of_rule in rules:
+        curve = sweep(fit, _confidence(fit, logistic_of_rule))
+        candidates.append(_Candidate(rule, logistic_of_rule, curve, choose(curve, modes, goal)))
     taken = _taken(candidates, settings)
     choice = best(taken.choices)
     remote_accuracy = None
@@ -145,15 +145,15 @@ def _judge(
     """The fields of the answer that need a choice."""
 
     def points(
-        each: _Candidate,
+        candidate: _Candidate,
         thresholds: Sequence[float],
         mode: int,
         of: LabelledSamples,
         n_draws: int = DRAWS,
     ) -> tuple[HiPoint, ...]:
-        tables = kind_counts(of, _confidence(of, each.logistic), np.array(thresholds))
+        tables = kind_counts(of, _confidence(of, candidate.logistic), np.array(thresholds))
         return make_points(
-            tables, thresholds, each.rule, modes[mode], goal, settings.seed, n_draws=n_draws
+            tables, thresholds, candidate.rule, modes[mode], goal, settings.seed, n_draws=n_draws
         )
 
     at, threshold = choice.mode, taken.threshold(choice)
@@ -164,11 +164,11 @@ def _judge(
         return make_points(tables, [None], rule, modes[mode], goal, settings.seed)[0]
 
     rules: list[HiPoint] = []
-    for each in candidates:
-        own = each.choices[at]
-        thresholds = ([] if own is None else [each.threshold(own)]) + _usual(each, goal)
-        for one in thresholds:
-            rules += points(each, [one], at, judged)
+    for candidate in candidates:
+        best_there = candidate.choices[at]
+        thresholds = [] if best_there is None else [candidate.threshold(best_there)]
+        for cut in thresholds + _usual(candidate, goal):
+            rules += points(candidate, [cut], at, judged)
     rules += [*(baseline(rule, at) for rule in _FIXED), baseline("random", at)]
     better = _better_baseline(choice, fit, modes, goal)
     curve = sweep(judged, of_judged)
@@ -180,9 +180,9 @@ def _judge(
         "better_baseline": None if better is None else baseline(*better),
         "rules": tuple(rules),
         "modes": tuple(
-            points(taken, [taken.threshold(each)], each.mode, judged)[0]
-            for each in taken.choices
-            if each is not None
+            points(taken, [taken.threshold(in_mode)], in_mode.mode, judged)[0]
+            for in_mode in taken.choices
+            if in_mode is not None
         ),
         "frontier": points(taken, frontier, at, judged, _FRONTIER_DRAWS),
     }
@@ -229,14 +229,14 @@ def _held_out(settings: HiSettings) -> float:
 def _rules(
     fit: LabelledSamples, judged: LabelledSamples, logistic: Logistic | None, settings: HiSettings
 ) -> list[tuple[Rule, Logistic | None]]:
-    found: list[tuple[Rule, Logistic | None]] = [("threshold", None)]
+    rules: list[tuple[Rule, Logistic | None]] = [("threshold", None)]
     if logistic is not None and judged.p2 is not None:
-        found.append(("logistic", logistic))
+        rules.append(("logistic", logistic))
     if settings.published is not None:
         probability(settings.published, fit)  # says where p2 is missing
         probability(settings.published, judged)
-        found.append(("published logistic", settings.published))
-    return found
+        rules.append(("published logistic", settings.published))
+    return rules
 
 
 def _confidence(samples: LabelledSamples, logistic: Logistic | None) -> Array:
@@ -246,17 +246,17 @@ def _confidence(samples: LabelledSamples, logistic: Logistic | None) -> Array:
 def _taken(candidates: Sequence[_Candidate], settings: HiSettings) -> _Candidate:
     """The rule that was asked for, else the best; of equals the simplest."""
     if settings.rule is not None:
-        asked = [each for each in candidates if each.rule == settings.rule]
-        if not asked:
+        named = [candidate for candidate in candidates if candidate.rule == settings.rule]
+        if not named:
             raise UsageError(
                 f"there is no rule {settings.rule!r} here",
-                fix=f"there is {', '.join(each.rule for each in candidates)}",
+                fix=f"there is {', '.join(candidate.rule for candidate in candidates)}",
             )
-        return asked[0]
+        return named[0]
     known = [
-        (own.rank, at)
-        for at, each in enumerate(candidates)
-        if (own := best(each.choices)) is not None
+        (choice.rank, at)
+        for at, candidate in enumerate(candidates)
+        if (choice := best(candidate.choices)) is not None
     ]
     return candidates[min(known)[1] if known else 0]
 
@@ -266,18 +266,18 @@ def _better_baseline(
 ) -> tuple[Rule, int] | None:
     """Never or always to offload, and the mode, where that was better on the samples to fit."""
     tables = kind_counts(fit, fit.p1, np.zeros(1))
-    found = [
-        (own.rank, rule, own.mode)
+    baselines = [
+        (fixed.rank, rule, fixed.mode)
         for rule in _FIXED
-        if (own := best(choose(reached(tables, rule), modes, goal, rule))) is not None
+        if (fixed := best(choose(reached(tables, rule), modes, goal, rule))) is not None
     ]
-    rank, rule, mode = min(found, default=(choice.rank, "never", 0))
+    rank, rule, mode = min(baselines, default=(choice.rank, "never", 0))
     return (rule, mode) if rank < choice.rank else None
 
 
-def _usual(each: _Candidate, goal: Goal) -> list[float]:
+def _usual(candidate: _Candidate, goal: Goal) -> list[float]:
     """Thresholds beside the best: DIME's 0.5; 1 − β, the best where p1 is calibrated."""
-    if each.logistic is not None:
+    if candidate.logistic is not None:
         return [0.5]
     return [] if goal.offload_cost is None else [1 - goal.offload_cost]
 
@@ -285,11 +285,11 @@ def _usual(each: _Candidate, goal: Goal) -> list[float]:
 def _calibrations(
     judged: LabelledSamples, logistic: Logistic | None, settings: HiSettings
 ) -> tuple[Calibration, ...]:
-    found = [calibration(judged, judged.p1, "p1", settings.n_bins)]
+    curves = [calibration(judged, judged.p1, "p1", settings.n_bins)]
     if logistic is not None and judged.p2 is not None and not settings.is_balanced:
         chance = probability(logistic, judged)
-        found.append(calibration(judged, chance, "logistic", settings.n_bins))
-    return tuple(found)
+        curves.append(calibration(judged, chance, "logistic", settings.n_bins))
+    return tuple(curves)
 
 
 def _replays(samples: LabelledSamples, goal: Goal, settings: HiSettings) -> tuple[Replay, ...]:

@@ -65,11 +65,11 @@ class Means:
         """One of them."""
         if self.unknown:
             return None
-        value, low, high = (float(each[place]) for each in (self.value, self.low, self.high))
+        value, low, high = (float(end[place]) for end in (self.value, self.low, self.high))
         if self.interval is None:
-            found = make_amount(value, source=self.source)
-            why = dict.fromkeys(found.unknown, self.no_interval)
-            return msgspec.structs.replace(found, unknown=why)
+            amount = make_amount(value, source=self.source)
+            why = dict.fromkeys(amount.unknown, self.no_interval)
+            return msgspec.structs.replace(amount, unknown=why)
         return make_amount(value, low, high, self.interval, self.source)
 
 
@@ -98,20 +98,20 @@ def mean_costs(
             why = costs.unknown[f"{name.split()[0]}_{unit}"]
             unknown = f"the {quantity} of the {name} is not known: {why}"
             return Means(nan, nan, nan, unknown=unknown)
-    value = np.asarray(sum((w * each.value for _, w, each in used), none))
+    value = np.asarray(sum((w * amount.value for _, w, amount in used), none))
     source: CostSource = used[0][2].source if len(used) == 1 else "modelled"
-    bare = [name for name, _, each in used if each.interval is None]
+    bare = [name for name, _, amount in used if amount.interval is None]
     if bare:
         why = f"no uncertainty of the {bare[0]} was given"
         return Means(value, nan, nan, None, source, no_interval=why)
     slope = _slope(rule, parts)
-    down = [w * (each.value - (each.low or 0.0)) for _, w, each in used]
-    up = [w * ((each.high or each.value) - each.value) for _, w, each in used]
+    down = [w * (amount.value - (amount.low or 0.0)) for _, w, amount in used]
+    up = [w * ((amount.high or amount.value) - amount.value) for _, w, amount in used]
     by_share = np.sort([slope * (low - share), slope * (high - share)], axis=0)
     down, up = [*down, -by_share[0]], [*up, by_share[1]]
-    kinds = {each.interval for _, _, each in used}
+    kinds = {amount.interval for _, _, amount in used}
     if kinds <= {"spread"}:
-        root_down, root_up = (np.sqrt(sum(each**2 for each in ends)) for ends in (down, up))
+        root_down, root_up = (np.sqrt(sum(amount**2 for amount in ends)) for ends in (down, up))
         return Means(value, value - root_down, value + root_up, "spread", source)
     kind = "roof" if "roof" in kinds else "bounds"
     return Means(value, np.asarray(value - sum(down)), np.asarray(value + sum(up)), kind, source)
@@ -119,7 +119,7 @@ def mean_costs(
 
 def _slope(rule: Rule, parts: Sequence[Amount | None]) -> float:
     """How the mean changes with the share."""
-    local, _, offload = (0.0 if each is None else each.value for each in parts)
+    local, _, offload = (0.0 if part is None else part.value for part in parts)
     return {"never": 0.0, "always": 0.0, "random": offload - local}.get(rule, offload)
 
 

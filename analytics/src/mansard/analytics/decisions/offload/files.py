@@ -52,27 +52,27 @@ def read_columns(path: Path) -> dict[str, NDArray[Any]]:
     Of a CSV file vectors are numbered columns, probabilities_0, probabilities_1, …; of a Parquet
     file also one column of lists. Raises InputError with the row, StorageError.
     """
-    found: dict[str, NDArray[Any]] = {}
+    columns: dict[str, NDArray[Any]] = {}
     with _readable(path):
         frame = _read(path)
         if frame.height == 0:
             raise InputError("holds no samples", where=str(path), fix="give a row for each sample")
         for key, names in NAMES.items():
-            name = next((each for each in names if each in frame.columns), None)
+            name = next((alias for alias in names if alias in frame.columns), None)
             if key in _VECTORS:
                 vectors = _vectors(frame, name, names, path)
                 if vectors is not None:
-                    found[key] = vectors
+                    columns[key] = vectors
             elif name is not None:
                 column = frame.get_column(name)
-                found[key] = _classes(column) if key in _TEXTS else _numbers(column, path)
-    if not found:
+                columns[key] = _classes(column) if key in _TEXTS else _numbers(column, path)
+    if not columns:
         raise InputError(
             f"has no column of samples, only {', '.join(frame.columns[:8])}",
             where=str(path),
             fix="name them p1, p2, predicted, label, remote: docs/use/hierarchical.md",
         )
-    return found
+    return columns
 
 
 @contextmanager
@@ -114,10 +114,10 @@ def _vectors(
                 fix="give as many in every row",
             )
         return np.reshape(column.explode().to_numpy().astype(np.float64), (frame.height, -1))
-    for each in names:
+    for stem in names:
         numbered: list[str] = []
-        while f"{each}_{len(numbered)}" in frame.columns:
-            numbered.append(f"{each}_{len(numbered)}")
+        while f"{stem}_{len(numbered)}" in frame.columns:
+            numbered.append(f"{stem}_{len(numbered)}")
         if numbered:
             return np.column_stack([_numbers(frame.get_column(one), path) for one in numbered])
     return None
@@ -173,9 +173,9 @@ def read_mode_costs(path: Path) -> tuple[ModeCosts, ...]:
         columns = [name for name in (*COSTS, *ends) if name in frame.columns]
         numbers = {name: _numbers(frame.get_column(name), path) for name in columns}
         modes, sources = _texts(frame, "mode"), _sources(frame, path)
-    found: list[ModeCosts] = []
+    costs_of_modes: list[ModeCosts] = []
     for row, (mode, source) in enumerate(zip(modes, sources, strict=True)):
-        if not mode or mode in {each.mode for each in found}:
+        if not mode or mode in {costs.mode for costs in costs_of_modes}:
             what = f"row {row + 1:,} names no mode" if not mode else f"{mode!r} has two rows"
             raise InputError(what, where=str(path), fix="write one row for each mode")
         amounts = {}
@@ -183,18 +183,18 @@ def read_mode_costs(path: Path) -> tuple[ModeCosts, ...]:
             value = float(numbers[name][row]) if name in numbers else math.nan
             if not math.isnan(value):
                 amounts[name] = _amount(name, value, numbers, row, source, path)
-        found.append(mode_costs(mode, amounts))
-    return tuple(found)
+        costs_of_modes.append(mode_costs(mode, amounts))
+    return tuple(costs_of_modes)
 
 
 def _texts(frame: pl.DataFrame, name: str) -> list[str]:
     if name not in frame.columns:
         return [""] * frame.height
-    return [each.strip() for each in frame.get_column(name).cast(pl.String).fill_null("")]
+    return [text.strip() for text in frame.get_column(name).cast(pl.String).fill_null("")]
 
 
 def _sources(frame: pl.DataFrame, path: Path) -> list[CostSource]:
-    known: dict[str, CostSource] = {each: each for each in _SOURCES}
+    known: dict[str, CostSource] = {name: name for name in _SOURCES}
     texts = [text or "given" for text in _texts(frame, "source")]
     for row, text in enumerate(texts):
         if text not in known:
@@ -216,8 +216,8 @@ def _amount(
 ) -> Amount:
     part, _, unit = name.rpartition("_")
     low, high = (
-        float(numbers[each][row]) if each in numbers else math.nan
-        for each in (f"{part}_low_{unit}", f"{part}_high_{unit}")
+        float(numbers[column][row]) if column in numbers else math.nan
+        for column in (f"{part}_low_{unit}", f"{part}_high_{unit}")
     )
     is_bare = math.isnan(low) and math.isnan(high)
     if not (0 <= value < math.inf) or not (is_bare or 0 <= low <= value <= high < math.inf):
@@ -239,7 +239,9 @@ def mode_costs(
     """The costs of one mode; what ``amounts`` has not is unknown, for ``reasons`` where known."""
     values = {name: amounts.get(name) for name in COSTS}
     unknown = {
-        name: reasons.get(name, "it was not given") for name, each in values.items() if each is None
+        name: reasons.get(name, "it was not given")
+        for name, amount in values.items()
+        if amount is None
     }
     return ModeCosts(mode=mode, unknown=unknown, **values)
 
@@ -282,11 +284,11 @@ def check_name(name: str) -> str:
     return name
 
 
-def write_answer(runs: Path, name: str, found: Hierarchical) -> Path:
-    """Keep ``found`` in ``runs`` under ``name``, in the place of one that is there."""
+def write_answer(runs: Path, name: str, answer: Hierarchical) -> Path:
+    """Keep ``answer`` in ``runs`` under ``name``, in the place of one that is there."""
     folder = make_folder(runs / OFFLOADS_FOLDER, runs)
     path = folder / f"{check_name(name)}.json"
-    write_document(path, found, runs)
+    write_document(path, answer, runs)
     return path
 
 
@@ -295,7 +297,7 @@ def answers_in(locations: Sequence[str]) -> dict[str, Hierarchical]:
 
     Datasets at a URL have none. Raises SchemaError, StorageError.
     """
-    found: dict[str, Hierarchical] = {}
+    answers: dict[str, Hierarchical] = {}
     for location in locations:
         runs = Path(location)
         if "://" in location or not runs.is_dir():
@@ -304,5 +306,5 @@ def answers_in(locations: Sequence[str]) -> dict[str, Hierarchical]:
             name = entry.removesuffix(".json")
             if name != entry:
                 answer = read_document(runs / OFFLOADS_FOLDER / entry, Hierarchical, runs)
-                found[name if name not in found else f"{location}/{name}"] = answer
-    return found
+                answers[name if name not in answers else f"{location}/{name}"] = answer
+    return answers

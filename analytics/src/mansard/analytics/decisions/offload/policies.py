@@ -80,14 +80,14 @@ def probability(rule: Logistic, samples: LabelledSamples) -> Array:
 
 def find_published(name: str) -> Logistic:
     """The coefficients of one of DIME's networks; raises UsageError."""
-    found = DIME.get(name)
-    if found is None:
+    policy = DIME.get(name)
+    if policy is None:
         raise UsageError(f"no coefficients are called {name!r}", fix=f"there are {', '.join(DIME)}")
-    return found
+    return policy
 
 
 def fit_logistic(samples: LabelledSamples, *, is_balanced: bool = False) -> Logistic | None:
-    """The coefficients of most likelihood, by Newton's method; None where nothing can be fitted.
+    """The theta of most likelihood, by Newton's method; None where nothing can be fitted.
 
     ``is_balanced``: right and wrong samples weigh the same in all, so that a threshold of 0.5
     separates them; the result is no probability then. Nothing can be fitted without p2, or where
@@ -102,32 +102,35 @@ def fit_logistic(samples: LabelledSamples, *, is_balanced: bool = False) -> Logi
     if is_balanced:
         weights = np.where(right, n / (2 * n_right), n / (2 * (n - n_right)))
     penalty = np.array([0.0, _RIDGE, _RIDGE])
-    found = np.zeros(3)
-    loss = _loss(design, right, weights, penalty, found)
+    theta = np.zeros(3)
+    loss = _loss(design, right, weights, penalty, theta)
     for _ in range(_MOST_STEPS):
-        chance = expit(design @ found)
-        slope = design.T @ (weights * (chance - right)) + penalty * found
+        chance = expit(design @ theta)
+        slope = design.T @ (weights * (chance - right)) + penalty * theta
         bend = (design * (weights * chance * (1 - chance))[:, None]).T @ design
         step = np.linalg.lstsq(bend + np.diag(penalty), slope, rcond=None)[0]
         size = 1.0
         while size > _SMALL:
-            ahead = _loss(design, right, weights, penalty, found - size * step)
+            ahead = _loss(design, right, weights, penalty, theta - size * step)
             if ahead <= loss:
                 break
             size /= 2
         else:
             break
-        found, change, loss = found - size * step, loss - ahead, ahead
+        theta, change, loss = theta - size * step, loss - ahead, ahead
         if change <= _SMALL * max(1.0, abs(loss)):
             break
     return Logistic(
-        name="fitted", intercept=float(found[0]), w1=float(found[1]), w2=float(found[2])
+        name="fitted",
+        intercept=float(theta[0]),
+        w1=float(theta[1]),
+        w2=float(theta[2]),
     )
 
 
-def _loss(design: Array, right: Array, weights: Array, penalty: Array, found: Array) -> float:
-    scores = design @ found
-    return float(weights @ (np.logaddexp(0, scores) - right * scores) + penalty @ found**2 / 2)
+def _loss(design: Array, right: Array, weights: Array, penalty: Array, theta: Array) -> float:
+    scores = design @ theta
+    return float(weights @ (np.logaddexp(0, scores) - right * scores) + penalty @ theta**2 / 2)
 
 
 MOST_REPLAYED = 100_000  # a replay of so many takes about 10 s
@@ -179,7 +182,7 @@ def replay(
             share=float(offloaded.mean()),
             accuracy=float(np.where(offloaded, remote_right, ~is_wrong).mean()),
             steps=tuple(int(step) for step in steps),
-            regrets=tuple(float(each) for each in regrets[steps - 1].mean(axis=1)),
+            regrets=tuple(float(regret) for regret in regrets[steps - 1].mean(axis=1)),
         )
 
     return one_policy(is_lite=False), one_policy(is_lite=True)

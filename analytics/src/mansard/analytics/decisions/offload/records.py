@@ -44,7 +44,7 @@ def make_amount(
     """An ``Amount``; without ends and their kind its uncertainty is unknown."""
     kind = None if low is None or high is None else interval or "spread"
     missing = {"low": low, "high": high, "interval": kind}
-    unknown = {name: NOT_GIVEN for name, each in missing.items() if each is None}
+    unknown = {name: NOT_GIVEN for name, field in missing.items() if field is None}
     return Amount(value=value, low=low, high=high, interval=kind, source=source, unknown=unknown)
 
 

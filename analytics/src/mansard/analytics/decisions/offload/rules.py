@@ -91,18 +91,18 @@ def hold(reached: Reached, means: Mapping[Quantity, Means], goal: Goal) -> Itera
     for name, limit in limits:
         if limit is None:
             continue
-        found = means[name]
-        likely = found.likely_below(p)
-        is_certain = found.interval in {"bounds", "roof"}
-        least = found.low if is_certain else found.likely_below(1 - p)
-        keeps = (likely <= limit) & (found.interval in {"spread", "bounds"})
+        mean = means[name]
+        likely = mean.likely_below(p)
+        is_certain = mean.interval in {"bounds", "roof"}
+        least = mean.low if is_certain else mean.likely_below(1 - p)
+        keeps = (likely <= limit) & (mean.interval in {"spread", "bounds"})
         yield Held(
             quantity=name,
             limit=limit,
-            value=found.value,
+            value=mean.value,
             holds=_holds(keeps, least > limit),
             excess=np.maximum(0.0, (likely - limit) / limit),
-            unknown=found.unknown,
+            unknown=mean.unknown,
         )
     if goal.min_accuracy is not None:
         limit, z = goal.min_accuracy, NormalDist().inv_cdf(p)
@@ -147,8 +147,8 @@ def choose(
 
 def best(choices: Sequence[RuleChoice | None]) -> RuleChoice | None:
     """The best of all modes."""
-    known = [each for each in choices if each is not None]
-    return min(known, key=lambda each: (each.rank, each.mode), default=None)
+    known = [choice for choice in choices if choice is not None]
+    return min(known, key=lambda choice: (choice.rank, choice.mode), default=None)
 
 
 def why_unknown(reached: Reached, modes: Sequence[ModeCosts], goal: Goal) -> str:
@@ -184,8 +184,8 @@ def _choose(
         among &= values == values[among].min()
     cut = int(np.argmax(among))  # the first of equals: the least share
     others = (means["energy"].value, means["latency"].value)
-    costs = (float(np.nan_to_num(each[cut], nan=np.inf)) for each in others)
-    ranked = (float(each[cut]) for each in (state, excess, objective))
+    costs = (float(np.nan_to_num(criterion[cut], nan=np.inf)) for criterion in others)
+    ranked = (float(criterion[cut]) for criterion in (state, excess, objective))
     return RuleChoice(mode=at, cut=cut, rank=(*ranked, *costs, float(reached.share[cut])))
 
 
@@ -205,7 +205,7 @@ def make_points(
 ) -> tuple[HiPoint, ...]:
     """One point for each of ``thresholds``, from its counts of kinds (``tables``)."""
     share = reached(tables, "threshold").share if rule == "random" else None
-    now, again = (reached(each, rule, share) for each in (tables, draw(tables, n_draws, seed)))
+    now, again = (reached(value, rule, share) for value in (tables, draw(tables, n_draws, seed)))
     spans = {
         "share": (now.share, now.share)  # nothing about samples decides it
         if rule in BASELINES
@@ -227,7 +227,7 @@ def make_points(
     for at, threshold in enumerate(thresholds):
         least, most = float(now.accuracy_least[at]), float(now.accuracy_most[at])
         n_unanswered = round((most - least) * now.n)
-        cost, cost_low, cost_high = (float(each[at]) for each in costs) if costs else [None] * 3
+        cost, cost_low, cost_high = (float(value[at]) for value in costs) if costs else [None] * 3
         values: dict[str, Any] = {
             "threshold": threshold,
             "accuracy": None if n_unanswered else least,
@@ -253,8 +253,8 @@ def make_points(
                 limits=tuple(held.at(at) for held in limits),
                 unknown={
                     name: reasons.get(name, NO_BETA)
-                    for name, each in values.items()
-                    if each is None
+                    for name, value in values.items()
+                    if value is None
                 },
                 **values,
             )
@@ -266,8 +266,8 @@ def make_gain(tables: NDArray[np.int64], seed: int) -> Gain:
     """How much more is right than where the same share is offloaded at random; paired draws."""
 
     def gain(table: NDArray[np.int64]) -> Array:
-        own, random = reached(table, "threshold"), reached(table, "random")
-        middle = (own.accuracy_least + own.accuracy_most) / 2
+        by_threshold, random = reached(table, "threshold"), reached(table, "random")
+        middle = (by_threshold.accuracy_least + by_threshold.accuracy_most) / 2
         return np.asarray(middle - (random.accuracy_least + random.accuracy_most) / 2)
 
     low, high = ends(gain(draw(tables, DRAWS, seed)))

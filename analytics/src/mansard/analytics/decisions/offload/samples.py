@@ -122,29 +122,29 @@ def make_samples(arrays: Mapping[str, NDArray[Any]], where: str) -> LabelledSamp
     place of classes ``local_right`` and ``remote_right`` say 1 or 0 (−1: no answer).
     """
     arrays = {name: np.asarray(array) for name, array in arrays.items()}
-    check_headers({name: (each.shape, each.dtype) for name, each in arrays.items()}, where)
-    found = {name: _flat(name, arrays[given]) for name, given in _given_names(arrays).items()}
-    p1, p2, own_classes = _confidences(found, where)
+    check_headers({name: (column.shape, column.dtype) for name, column in arrays.items()}, where)
+    columns = {name: _flat(name, arrays[given]) for name, given in _given_names(arrays).items()}
+    p1, p2, own_classes = _confidences(columns, where)
     n = len(p1)
-    label, remote = found.get("label"), found.get("remote")
-    predicted = found.get("predicted", own_classes)
-    if "local_right" in found:
-        local = _truths("local_right", found["local_right"], where, is_open=False)
+    label, remote = columns.get("label"), columns.get("remote")
+    predicted = columns.get("predicted", own_classes)
+    if "local_right" in columns:
+        local = _truths("local_right", columns["local_right"], where, is_open=False)
     elif label is None or predicted is None:
         what = "label" if label is None else "predicted"
         raise InputError(f"has no {what} to tell right from wrong", where=where, fix=_NEEDED)
     else:
-        n_classes = next((found[name].shape[1] for name in _VECTORS if name in found), None)
-        _check_classes("label", label, where, None if "predicted" in found else n_classes)
+        n_classes = next((columns[name].shape[1] for name in _VECTORS if name in columns), None)
+        _check_classes("label", label, where, None if "predicted" in columns else n_classes)
         _check_classes("predicted", predicted, where)
         local = _same(predicted, label, where).astype(np.int8)
     unanswered = np.full(n, UNANSWERED, dtype=np.int8)
-    if "remote_right" in found:
-        right = _truths("remote_right", found["remote_right"], where, is_open=True)
+    if "remote_right" in columns:
+        right = _truths("remote_right", columns["remote_right"], where, is_open=True)
         # Whether it says the same is told only where one of the two is right.
-        told = (right != UNANSWERED) & ((right == RIGHT) | (local == RIGHT))
+        is_decided = (right != UNANSWERED) & ((right == RIGHT) | (local == RIGHT))
         return LabelledSamples(
-            p1, p2, local, right, np.where(told, right == local, UNANSWERED).astype("i1")
+            p1, p2, local, right, np.where(is_decided, right == local, UNANSWERED).astype("i1")
         )
     if remote is None:
         return LabelledSamples(p1, p2, local, unanswered, unanswered)
@@ -185,9 +185,9 @@ def check_headers(headers: Mapping[str, Header], where: str) -> None:
 def _given_names(given: Collection[str]) -> dict[str, str]:
     """The name that an array has in the file, by what it is."""
     return {
-        name: next(each for each in names if each in given)
+        name: next(alias for alias in names if alias in given)
         for name, names in NAMES.items()
-        if any(each in given for each in names)
+        if any(alias in given for alias in names)
     }
 
 
@@ -269,20 +269,20 @@ def _check_header(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], where
 
 
 def _confidences(
-    found: Mapping[str, NDArray[Any]], where: str
+    columns: Mapping[str, NDArray[Any]], where: str
 ) -> tuple[Array, Array | None, NDArray[Any] | None]:
     """p1, p2, and the class of p1 where whole vectors are given."""
-    if "p1" not in found:
-        name = next(name for name in _VECTORS if name in found)
-        scores = found[name]
+    if "p1" not in columns:
+        name = next(name for name in _VECTORS if name in columns)
+        scores = columns[name]
         starts = range(0, len(scores), _BLOCK)  # by blocks: as float64 all are eight times uint8
         blocks = (_numbers(name, scores[at : at + _BLOCK], where, at) for at in starts)
         rows = np.concatenate([reduced(block) for block in blocks])
         return *two_largest(rows, name, scores.shape[1], where), rows[:, 2]
-    p1 = _in_range("p1", _numbers("p1", found["p1"], where), where)
-    if "p2" not in found:
+    p1 = _in_range("p1", _numbers("p1", columns["p1"], where), where)
+    if "p2" not in columns:
         return p1, None, None
-    p2 = _in_range("p2", _numbers("p2", found["p2"], where), where)
+    p2 = _in_range("p2", _numbers("p2", columns["p2"], where), where)
     if (p2 > p1).any():
         row = int(np.argmax(p2 > p1))
         raise InputError(

@@ -50,15 +50,15 @@ def kind_counts(
 
     The axes: kept or offloaded; the local answer wrong or right; the remote answer as ``_REMOTE``.
     """
-    remote = np.select([samples.remote == each for each in _REMOTE], [0, 1, 2])
+    remote = np.select([samples.remote == answer for answer in _REMOTE], [0, 1, 2])
     code = samples.local.astype(np.int64) * 3 + remote
     n = len(thresholds)
     # A sample is offloaded by every threshold above its confidence.
     first = np.searchsorted(thresholds, confidence, side="right")
     by_first = np.bincount(first * 6 + code, minlength=6 * (n + 1)).reshape(n + 1, 6)
     offloaded = np.cumsum(by_first[:n], axis=0)
-    kept = by_first.sum(axis=0) - offloaded
-    return np.stack([kept, offloaded], axis=1).reshape(n, 2, 2, 3)
+    retained = by_first.sum(axis=0) - offloaded
+    return np.stack([retained, offloaded], axis=1).reshape(n, 2, 2, 3)
 
 
 def reached(table: NDArray[np.int64], rule: Rule, share: Array | None = None) -> Reached:

@@ -30,6 +30,7 @@ from mansard.analytics.pages.words.comparisons import (
     unknown_modes_sentence,
     unknown_modes_words,
 )
+from mansard.analytics.pages.words.omissions import drop_notes, omitted_notes
 from mansard.analytics.pages.words.sentences import (
     NEARNESS_WORDS,
     chosen_sentence,
@@ -324,14 +325,14 @@ def _unanswered(decision: Decision, asked: Question) -> Recommendation:
     """There is nothing to compare: what is missing, and how to get it."""
     values, wanted = asked.values, decision.wanted
     if len(values) == 0:
-        what = values.notes[0] if values.notes else "there are no predictions"
-        if asked.left_out:
-            what = "; ".join(asked.left_out)
+        what = next(iter(omitted_notes(values.omitted)), "there are no predictions")
+        if precisions := drop_notes(asked.drops):
+            what = "; ".join(precisions)
         if wanted.batches is not None and decision.device:
             what = f"nothing was predicted at batch {', '.join(map(str, wanted.batches))}"
     else:
         what = what_is_missing(values, asked.screened, wanted)
-    notes = tuple(note for note in values.notes if note != what)
+    notes = tuple(note for note in omitted_notes(values.omitted) if note != what)
     return _nothing(decision, what, **_numbers(asked), notes=notes)
 
 
@@ -354,7 +355,7 @@ def _notes(decision: Decision, asked: Question) -> tuple[str, ...]:
     """What was left out, and what the numbers of the row that was taken do not hold."""
     assert decision.at is not None  # noqa: S101 - the callers have a row
     values, wanted = asked.values, decision.wanted
-    notes = [*asked.left_out, *values.notes]
+    notes = [*drop_notes(asked.drops), *omitted_notes(values.omitted)]
     if asked.fallback is not None:
         notes.append(fallback_note(asked.fallback))
     note = values.frame["notes"][decision.at]

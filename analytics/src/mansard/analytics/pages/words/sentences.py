@@ -64,7 +64,7 @@ def claim_words(claim: Claim, *, with_limits: bool = True) -> str:
     noun = f"{'measured ' * claim.is_measured}{claim.noun}{'' if claim.is_only else 's'}"
     group = ["known by more than bounds"] if claim.is_beyond_bounds else []
     group += [_kept_limits(claim)] if claim.limits and with_limits else []
-    group += [f"whose {claim.known} is known"] if claim.known else []
+    group += [f"whose {claim.missing} is known"] if claim.missing else []
     if claim.is_only:
         return f"is the only {' '.join([noun, ' and '.join(group)]).strip()}"
     plain, bare = _SUPERLATIVES[claim.minimise]

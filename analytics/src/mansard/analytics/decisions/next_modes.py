@@ -1,15 +1,15 @@
 """Which modes to measure next: those that tell most, and those that may be the best.
 
-Before DESIGN_SIZE modes are measured a designed set completes them (``decisions.design``), with the
-weights of the terms of time and power unknown. Then each mode counts by the expected improvement
-of the objective plus the expected lessening of the error, both relative. A mode that was picked
-counts as measured, with what is predicted there, for those after it.
+Before DESIGN_SIZE modes are measured, a designed set completes them (``decisions.design``), with
+the weights of the terms of time and power unknown. Then a mode is scored by the expected
+improvement of the objective plus the expected reduction of the error, both relative. For later
+picks, a picked mode counts as measured, with its predicted values.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,10 +20,9 @@ from mansard.analytics.data.model_frames import (
     MODE_SCHEMA,
     OBSERVATION_SCHEMA,
     PREDICTION_KEY,
-    SETTING_WORDS,
 )
 from mansard.analytics.decisions.design import DESIGN_SIZE, PlanStep, choose, design, find_ends
-from mansard.analytics.decisions.modes import plan_modes
+from mansard.analytics.decisions.modes import SettingGap, comparable_modes
 from mansard.analytics.decisions.outlook import (
     Outlook,
     fitted_outlook,
@@ -34,78 +33,37 @@ from mansard.analytics.decisions.records import Objective
 from mansard.analytics.models.scaling.network_fit import NetworkFit, fit_networks
 from mansard.analytics.models.scaling.network_terms import setting_values
 from mansard.core.errors import UsageError
-from mansard.core.hardware import SETTINGS
 from mansard.core.records import Record
 from mansard.core.text import printable
 
-_NOUNS: dict[Objective, str] = {
-    "energy": "energy",
-    "latency": "time",
-    "edp": "energy times time",
-    "power": "power",
-}
-
-
-def place_of(modes: pl.DataFrame, at: int) -> str:
-    """Where a mode lies among the others: "lowest GPU clock, middle memory clock"."""
-    parts = []
-    for name in SETTINGS:
-        levels = modes.get_column(name).drop_nulls().unique().sort().to_list()
-        value = modes.get_column(name)[at]
-        if len(levels) > 1 and value is not None:
-            rank = levels.index(value) / (len(levels) - 1)
-            parts.append(f"{_rank_word(rank)} {SETTING_WORDS[name]}")
-    return ", ".join(parts) or "one of many alike"
-
-
-def reason_of(step: PlanStep, place: str, minimise: Objective) -> str:
-    """The greatest of what a mode is expected to bring, and where it lies."""
-    noun = _NOUNS[minimise]
-    surer = step.error_before - step.error_after
-    if step.chance is not None and step.chance > max(surer, step.improvement or 0.0):
-        return f"within the limit with a chance of {_percent(step.chance)}: {place}"
-    if step.improvement is not None and step.improvement > surer:
-        return f"may lower the {noun} by {_percent(step.improvement)}: {place}"
-    before, after = _percent(step.error_before), _percent(step.error_after)
-    return f"expected error of {noun} {before} → {after}: {place}"
-
-
-def _rank_word(rank: float) -> str:
-    if rank in (0.0, 1.0):
-        return "highest" if rank else "lowest"
-    return "low" if rank < 1 / 3 else "high" if rank > 2 / 3 else "middle"
-
-
-def _percent(share: float) -> str:
-    """Two digits; more than the whole is no number worth telling."""
-    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
-
 
 @dataclass(frozen=True, eq=False)
-class Observed:
-    """One device's modes (MODE_SCHEMA) and observations (OBSERVATION_SCHEMA), and notes."""
+class PlanningData:
+    """One device's modes (MODE_SCHEMA) and observations (OBSERVATION_SCHEMA).
+
+    ``modelled``: the networks whose observations are predictions, as they were not run there.
+    """
 
     device: str
     modes: pl.DataFrame
     observations: pl.DataFrame
-    notes: tuple[str, ...]
+    modelled: tuple[str, ...]
 
 
-def observed(
+def select_data(
     modes: pl.DataFrame,
     observations: pl.DataFrame,
     predictions: pl.DataFrame,
     *,
     device: str | None = None,
     network: str | None = None,
-) -> Observed:
-    """What is known of one device, and of ``network`` or all.
+) -> PlanningData:
+    """The modes and observations of one device, and of ``network`` or of all networks.
 
-    ``device``: its name or a part of it; None where there is but one, or but one on which the
-    ``network`` was run. ``modes``: those that were
-    measured or published. ``predictions``: PREDICTION_SCHEMA rows from the roofs of these modes.
-    A network that was not run on the device has them for observations, with a note: what its
-    modes allow says where another mode may be better. Raises UsageError that names what there is.
+    ``device``: its name or a part of it; None if there is only one device, or only one that ran
+    the ``network``. ``modes``: those that were measured or published. ``predictions``:
+    PREDICTION_SCHEMA rows from the roofs of these modes; they are the observations of a network
+    that was not run on the device. Raises UsageError, which lists the devices or networks.
     """
     chosen = _choose_device(modes, observations, device, network)
     ours = pl.col("device") == chosen
@@ -116,15 +74,11 @@ def observed(
     allowed = allowed.join(runs, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
     if network is not None:
         runs, allowed = _choose_network(runs, allowed, network)
-    notes = []
-    if allowed.height:
-        names = allowed.get_column("network").unique(maintain_order=True).to_list()
-        notes.append(f"not measured: {_few(names)}; what the roofs allow is used instead")
-    return Observed(
+    return PlanningData(
         chosen,
         modes.filter(ours).select(*MODE_SCHEMA),
         pl.concat([runs.select(*OBSERVATION_SCHEMA), _as_observations(allowed)]),
-        tuple(notes),
+        tuple(allowed.get_column("network").unique(maintain_order=True).to_list()),
     )
 
 
@@ -135,20 +89,20 @@ def _choose_device(
     names: list[str] = devices.unique(maintain_order=True).to_list()
     if not names:
         raise UsageError("no mode was measured", fix="leave the folder out")
-    asked = (device or "").casefold()
-    found = [name for name in names if name == device] or [
-        name for name in names if asked in name.casefold()
+    part = (device or "").casefold()
+    matches = [name for name in names if name == device] or [
+        name for name in names if part in name.casefold()
     ]
-    if len(found) > 1 and network is not None:
+    if len(matches) > 1 and network is not None:
         ran = observations.filter(pl.col("network").str.to_lowercase() == network.lower())
         on = ran.get_column("device").unique().to_list()
-        found = [name for name in found if name in on] or found
-    if len(found) == 1:
-        return found[0]
-    if not found:
+        matches = [name for name in matches if name in on] or matches
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
         raise UsageError(f"no measured device is called {device!r}", fix=f"use {_few(names)}")
     raise UsageError(
-        f"{len(found)} devices were measured", fix=f"choose one with --device: {_few(found)}"
+        f"{len(matches)} devices were measured", fix=f"choose one with --device: {_few(matches)}"
     )
 
 
@@ -156,13 +110,13 @@ def _choose_network(
     runs: pl.DataFrame, allowed: pl.DataFrame, network: str
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     is_it = pl.col("network").str.to_lowercase() == network.lower()
-    found = runs.filter(is_it), allowed.filter(is_it)
-    if not any(frame.height for frame in found):
+    selected = runs.filter(is_it), allowed.filter(is_it)
+    if not any(frame.height for frame in selected):
         columns = [frame.get_column("network") for frame in (runs, allowed)]
         names = pl.concat(columns).unique(maintain_order=True).to_list()
         fix = f"use {_few(names)}" if names else "score or import it first"
         raise UsageError(f"nothing is known of a network {network!r}", fix=fix)
-    return found
+    return selected
 
 
 def _as_observations(predictions: pl.DataFrame) -> pl.DataFrame:
@@ -181,7 +135,6 @@ def _few(names: list[str]) -> str:
 
 
 MOST_PICKS = 1000
-_NO_BEST = "no mode is measured yet whose objective is known and within the limit"
 
 
 class Pick(Record, frozen=True, kw_only=True):
@@ -202,10 +155,10 @@ class Pick(Record, frozen=True, kw_only=True):
 
 
 class Plan(Record, frozen=True, kw_only=True):
-    """Modes to measure, the most telling first. ``networks``: whose measurements were used.
+    """Modes to measure next, best first, in words (``pages.words.next_modes``).
 
-    ``n_designed``: so many of the first picks are a set that tells most together; the others
-    were chosen one after the other.
+    ``n_designed``: the number of first picks that were chosen together, as a set; the others
+    were chosen one after the other. ``networks``: whose measurements were used.
     """
 
     picks: tuple[Pick, ...]
@@ -217,6 +170,30 @@ class Plan(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class NextModes:
+    """The modes to measure next: facts, which ``pages.words.next_modes`` puts in words.
+
+    ``modes``: MODE_SCHEMA of all candidates. ``n_wanted``: how many were asked for, of ``n_free``
+    that are not measured. ``unpredicted``: reasons why the objective cannot be predicted, with the
+    networks. ``is_limit_unused``: the limit on time has no effect yet, as no time is predicted.
+    """
+
+    modes: pl.DataFrame
+    steps: tuple[PlanStep, ...]
+    n_designed: int
+    minimise: Objective
+    networks: tuple[str, ...]
+    n_wanted: int
+    n_free: int
+    n_measured: int
+    gaps: tuple[SettingGap, ...]
+    n_alike: int
+    fit_notes: tuple[str, ...]
+    unpredicted: Mapping[str, tuple[str, ...]]
+    is_limit_unused: bool
+
+
 def plan_next(
     candidates: pl.DataFrame,
     observations: pl.DataFrame | None = None,
@@ -225,7 +202,7 @@ def plan_next(
     minimise: Objective = "energy",
     max_latency_s: float | None = None,
     measured: pl.DataFrame | None = None,
-) -> Plan:
+) -> NextModes:
     """The ``n`` modes of ``candidates`` (MODE_SCHEMA, one device) to measure next.
 
     ``observations``: OBSERVATION_SCHEMA rows of networks on that device. ``measured``: MODE_SCHEMA
@@ -233,26 +210,15 @@ def plan_next(
     The same rows give the same plan, whatever their order. Raises UsageError.
     """
     _check(n, max_latency_s)
-    known = plan_modes(candidates, measured)
+    known = comparable_modes(candidates, measured)
     modes = known.modes
     fits = () if observations is None else fit_networks(_as_device(observations, modes), modes)
     taken = known.measured.union(*(fit.measured.get_column("mode").to_list() for fit in fits))
     is_taken = modes.get_column("mode").is_in(sorted(taken)).to_numpy()
     free = np.flatnonzero(~is_taken)
-    notes = [*known.notes, *dict.fromkeys(note for fit in fits for note in fit.notes)]
-    outlook, blind = _outlook(fits, modes, minimise, max_latency_s, is_taken)
-    notes += blind
+    unpredicted, outlook = _outlook(fits, modes, minimise, max_latency_s, is_taken)
     n_taken, n_picked = int(is_taken.sum()), min(n, free.size)
-    if n > free.size:
-        are = "is" if free.size == 1 else "are"
-        notes.append(f"{free.size} of {modes.height} modes {are} left to measure")
-    elif n_taken + n < DESIGN_SIZE:
-        notes.append(
-            f"fewer than {DESIGN_SIZE} measured modes predict the others badly: "
-            f"ask for {DESIGN_SIZE - n_taken}"
-        )
-    if outlook is None and max_latency_s is not None:
-        notes.append("the limit on time is not used yet: no time can be predicted")
+    is_limit_unused = outlook is None and max_latency_s is not None
     values = setting_values(modes)
     prior = prior_outlook(values, minimise, is_taken)
     n_designed = n_picked if outlook is None else min(n_picked, max(0, DESIGN_SIZE - n_taken))
@@ -260,17 +226,20 @@ def plan_next(
     steps, outlook = choose(prior if outlook is None else outlook, designed, n_designed)
     others = np.setdiff1d(free, designed)
     steps += choose(outlook, others, n_picked - n_designed)[0]
-    return Plan(
-        picks=tuple(
-            _pick(modes, step, minimise, is_designed=number < n_designed)
-            for number, step in enumerate(steps)
-        ),
+    return NextModes(
+        modes=modes,
+        steps=steps,
         n_designed=n_designed,
         minimise=minimise,
         networks=tuple(dict.fromkeys(fit.network for fit in fits)),
-        n_candidates=modes.height,
+        n_wanted=n,
+        n_free=free.size,
         n_measured=n_taken,
-        notes=tuple(notes),
+        gaps=known.gaps,
+        n_alike=known.n_alike,
+        fit_notes=tuple(dict.fromkeys(note for fit in fits for note in fit.notes)),
+        unpredicted=unpredicted,
+        is_limit_unused=is_limit_unused,
     )
 
 
@@ -292,35 +261,22 @@ def _outlook(
     minimise: Objective,
     max_latency_s: float | None,
     is_taken: NDArray[np.bool_],
-) -> tuple[Outlook | None, list[str]]:
-    """What is expected by the networks that can be predicted, and which cannot, and why."""
+) -> tuple[dict[str, tuple[str, ...]], Outlook | None]:
+    """Reasons why networks cannot be predicted, and what is expected by the others.
+
+    None instead of an outlook where no network can be predicted.
+    """
     predicted = predicted_networks(fits, modes)
     is_known = predicted.is_known(minimise)
-    blind: dict[str, list[str]] = {}  # reason -> networks
+    unpredicted: dict[str, tuple[str, ...]] = {}
     for fit, known in zip(fits, is_known, strict=True):
         if not known:
-            blind.setdefault(fit.time_reason or fit.power_reason, []).append(fit.network)
-    notes = [
-        f"{minimise} of {', '.join(dict.fromkeys(networks))} cannot be predicted: {reason}"
-        for reason, networks in blind.items()
-    ]
+            reason = fit.time_reason or fit.power_reason
+            networks = (*unpredicted.get(reason, ()), fit.network)
+            unpredicted[reason] = tuple(dict.fromkeys(networks))
     if not is_known.any():
-        return None, notes
-    values = setting_values(modes)
-    return fitted_outlook(predicted.of(is_known), values, minimise, is_taken, max_latency_s), notes
-
-
-def _pick(modes: pl.DataFrame, step: PlanStep, minimise: Objective, *, is_designed: bool) -> Pick:
-    row, place = modes.row(step.at, named=True), place_of(modes, step.at)
-    # Before anything is measured the expected error is of no network: it ranks modes, no more.
-    reason = f"part of the set: {place}" if is_designed else reason_of(step, place, minimise)
-    return Pick(
-        device=row["device"],
-        mode=row["mode"],
-        settings={name: float(row[name]) for name in SETTINGS if row[name] is not None},
-        reason=reason,
-        improvement=step.improvement,
-        error_before=step.error_before,
-        error_after=step.error_after,
-        unknown={} if step.improvement is not None else {"improvement": _NO_BEST},
+        return unpredicted, None
+    outlook = fitted_outlook(
+        predicted.of(is_known), setting_values(modes), minimise, is_taken, max_latency_s
     )
+    return unpredicted, outlook
