@@ -14,7 +14,8 @@ from mansard.analytics.models.roofs.levels import DRAM
 from mansard.analytics.models.roofs.published_rooflines import published_rooflines
 from mansard.analytics.pages.figures.charting import Chart, colour, plot, shape, told
 from mansard.analytics.pages.figures.figure import GIGA, MILLI, Figure, make_figure
-from mansard.analytics.pages.figures.tables import Column, Table, scaled, tabulate
+from mansard.analytics.pages.figures.tables import Column, scaled, tabulate
+from mansard.core.table import Table
 from reproductions.pagoda.table import MODE, NETWORKS, OPERATOR_LAUNCH_S
 
 WITHIN = 0.25  # the band around equality

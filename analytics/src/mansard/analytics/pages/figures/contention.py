@@ -14,7 +14,7 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.models.contention import VictimContention
 from mansard.analytics.pages.figures.charting import Chart, colour, plot, rate_axis, shape, told
 from mansard.analytics.pages.figures.figure import GIGA, Figure, evenly, make_figure
-from mansard.analytics.pages.figures.tables import Table
+from mansard.core.table import Table
 
 MOST_LINES = 6  # own demands that are drawn: as many as there are shapes
 _SIZE_PX = (560, 300)

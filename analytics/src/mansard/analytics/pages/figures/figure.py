@@ -15,7 +15,8 @@ from markupsafe import Markup
 
 from mansard.analytics.pages.figures.charting import FONT, LIGHT, Chart, vega_config
 from mansard.analytics.pages.figures.parameters import Chosen, LiveTable, Shown, words
-from mansard.analytics.pages.figures.tables import Table, shortened
+from mansard.analytics.pages.figures.tables import shortened
+from mansard.core.table import Table
 
 Dataset = Mapping[str, Any]  # "n" rows; "columns" by name, see _column
 Row = Mapping[str, object]

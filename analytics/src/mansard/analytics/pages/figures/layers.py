@@ -40,9 +40,10 @@ from mansard.analytics.pages.figures.parameters import (
     equals,
     heading,
 )
-from mansard.analytics.pages.figures.tables import Column, Table
+from mansard.analytics.pages.figures.tables import Column
 from mansard.core.precision import unit_title, work_unit
 from mansard.core.records import LayerScore, ModelScore
+from mansard.core.table import Table
 
 MOST_SHARES = 30  # layers of one network in the chart of shares
 MOST_POINTS = 1500  # layers of one network in the scatter plot

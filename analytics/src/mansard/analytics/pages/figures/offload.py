@@ -26,8 +26,9 @@ from mansard.analytics.pages.figures.charting import (
     told,
 )
 from mansard.analytics.pages.figures.figure import MILLI, Figure, Row, make_figure, schema_of
-from mansard.analytics.pages.figures.tables import Column, Table, tabulate
+from mansard.analytics.pages.figures.tables import Column, tabulate
 from mansard.analytics.pages.words.offload import POINT_COLUMNS, point_cells
+from mansard.core.table import Table
 
 _FRONTIER_PX = (300, 270)
 FRONTIER_CAPTION = (

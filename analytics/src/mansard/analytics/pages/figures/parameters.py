@@ -13,17 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import altair as alt
+import msgspec
 import polars as pl
 
 from mansard.analytics.data.names import device_labels, display_name, in_order, network_key
-from mansard.analytics.pages.figures.tables import (
-    MOST_TABLE_ROWS,
-    Column,
-    Table,
-    batch_text,
-    tabulate,
-)
+from mansard.analytics.pages.figures.tables import MOST_TABLE_ROWS, Column, batch_text, tabulate
 from mansard.analytics.pages.results import Results
+from mansard.core.table import Table
 
 # "picked" is a mode too, but one that need not have been measured: any point of the grid.
 Name = Literal["mode", "network", "precision", "batch", "device", "picked"]
@@ -328,7 +324,7 @@ class LiveTable:
         if len(rows) > MOST_TABLE_ROWS:
             caption += f", the first {MOST_TABLE_ROWS} of {len(rows):,} rows"
         table = tabulate(caption, self.columns, rows.head(MOST_TABLE_ROWS).iter_rows(named=True))
-        return replace(table, live=self.name)
+        return msgspec.structs.replace(table, name=self.name)
 
     def script(self, rows: str) -> dict[str, Any]:
         """For report.js: how to write the table again."""

@@ -27,11 +27,12 @@ from mansard.analytics.pages.figures.parameters import (
     mode_labels,
     roof_devices,
 )
-from mansard.analytics.pages.figures.tables import Bar, Table, ceiling_text, value_text
+from mansard.analytics.pages.figures.tables import Bar, ceiling_text, value_text
 from mansard.analytics.pages.results import Results
 from mansard.analytics.pages.tables.modes import settings_words
 from mansard.core.precision import work_unit
 from mansard.core.records import Record
+from mansard.core.table import Table
 from mansard.core.text import listed
 
 MOST_MODES = 12  # of one device

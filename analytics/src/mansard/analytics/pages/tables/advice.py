@@ -19,9 +19,9 @@ from mansard.analytics.data.quantities import (
     watts,
 )
 from mansard.analytics.decisions.records import Candidate, Recommendation, Saving
-from mansard.analytics.pages.figures.tables import Table
 from mansard.analytics.pages.results import Results
 from mansard.analytics.pages.words.comparisons import change_of
+from mansard.core.table import Table
 from mansard.core.text import listed
 
 MOST_NAMED = 4  # networks in one sentence

@@ -19,8 +19,9 @@ from mansard.analytics.models.predict.totals_calibration import (
 )
 from mansard.analytics.models.predict.totals_fit import CallCost
 from mansard.analytics.models.scaling.coefficients import NodeLaunch
-from mansard.analytics.pages.figures.tables import Column, Table, percent_fine, shortened, tabulate
+from mansard.analytics.pages.figures.tables import Column, percent_fine, shortened, tabulate
 from mansard.core.records import Record
+from mansard.core.table import Table
 
 Kind = Literal["classes of operators", "totals"]
 

@@ -9,7 +9,6 @@ from mansard.analytics.models.roofs.ceilings import STREAM_KERNELS, Ceiling
 from mansard.analytics.models.roofs.gpu_kernels import KernelComparison, KernelLaunch, Latency
 from mansard.analytics.models.roofs.roofline import Ridge
 from mansard.analytics.pages.figures.tables import (
-    Table,
     ceiling_text,
     clock_text,
     percent_fine,
@@ -19,6 +18,7 @@ from mansard.analytics.pages.figures.tables import (
 from mansard.analytics.pages.results import Results
 from mansard.core.caches import FAR
 from mansard.core.precision import unit_title
+from mansard.core.table import Table
 
 _UNITS = {"fma": "CUDA cores", "tensor": "tensor cores", "stream": "main memory"}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, quantity
 from mansard.analytics.models.contention import VictimContention
-from mansard.analytics.pages.figures.tables import Table
+from mansard.core.table import Table
 
 if TYPE_CHECKING:
     from mansard.analytics.pages.figures.figure import Figure

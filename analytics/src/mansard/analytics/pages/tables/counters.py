@@ -10,9 +10,10 @@ from mansard.analytics.data.names import display_text, first_names
 from mansard.analytics.data.quantities import NBSP, percent, quantity, seconds
 from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum
 from mansard.analytics.models.counters.check import CheckedNetwork, CheckedPart
-from mansard.analytics.pages.figures.tables import Column, Table, tabulate
+from mansard.analytics.pages.figures.tables import Column, tabulate
 from mansard.core.precision import work_unit
 from mansard.core.records import Source, TrafficCount
+from mansard.core.table import Table
 
 _MOST_PARTS = 40
 _LONGEST_KERNEL = 48  # characters: names of templates have hundreds

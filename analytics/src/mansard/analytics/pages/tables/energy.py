@@ -13,10 +13,10 @@ from mansard.analytics.data.quantities import UNKNOWN, counted, digits, fixed, p
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.models.energy.fit import EnergyFit
 from mansard.analytics.models.roofs.rates import TRIAL_ORDER, describe
-from mansard.analytics.pages.figures.tables import Table
 from mansard.analytics.pages.results import Results
 from mansard.core.precision import work_unit
 from mansard.core.records import Manifest
+from mansard.core.table import Table
 
 PICO = 1e-12
 TOTAL = "total"

@@ -12,8 +12,8 @@ from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, counted, percent
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.modes import MOST_TABLE_ROWS as MOST_ROWS
-from mansard.analytics.pages.figures.tables import Table
 from mansard.analytics.pages.results import Results
+from mansard.core.table import Table
 
 
 def known_modes_table(results: Results) -> Table:

@@ -13,7 +13,6 @@ from mansard.analytics.data.quantities import (
 from mansard.analytics.pages.figures.parameters import mode_labels
 from mansard.analytics.pages.figures.tables import (
     Column,
-    Table,
     batch_text,
     bound_text,
     scaled,
@@ -24,6 +23,7 @@ from mansard.analytics.pages.results import Results
 from mansard.analytics.pages.tables import workloads
 from mansard.analytics.pages.tables.workloads import ModeText, measured_text, network_tables
 from mansard.core.precision import unit_title
+from mansard.core.table import Table
 
 Cells = dict[str, Any]  # a row of a frame
 

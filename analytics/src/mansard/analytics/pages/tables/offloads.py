@@ -10,8 +10,8 @@ from mansard.analytics.data.quantities import UNKNOWN
 from mansard.analytics.decisions.offload.records import Calibration, Hierarchical, ModeCosts
 from mansard.analytics.pages.figures.figure import Figure
 from mansard.analytics.pages.figures.offload import frontier_figure, regret_figure
-from mansard.analytics.pages.figures.tables import Table
 from mansard.analytics.pages.words.offload import amount_text, calibration_text
+from mansard.core.table import Table
 
 _PARTS = ("local_s", "decision_s", "offload_s", "local_j", "decision_j", "offload_j")
 

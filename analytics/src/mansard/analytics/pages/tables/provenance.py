@@ -13,9 +13,10 @@ from mansard.analytics.data.quantities import UNKNOWN, counted, quantity, second
 from mansard.analytics.models.roofs.published_rooflines import MOST_ROOFS
 from mansard.analytics.models.scaling.observations import PROGRAM
 from mansard.analytics.pages.figures.parameters import mode_labels
-from mansard.analytics.pages.figures.tables import Table, shortened
+from mansard.analytics.pages.figures.tables import shortened
 from mansard.analytics.pages.results import Results
 from mansard.core.records import Manifest, PublishedRate
+from mansard.core.table import Table
 
 
 def origin_table(results: Results) -> Table:

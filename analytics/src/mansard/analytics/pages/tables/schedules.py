@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits, joules, seconds, watts
-from mansard.analytics.pages.figures.tables import Table, condensed
+from mansard.analytics.pages.figures.tables import condensed
 from mansard.analytics.pages.words.schedules import (
     Segment,
     goal_words,
@@ -17,6 +17,7 @@ from mansard.analytics.pages.words.schedules import (
 )
 from mansard.core.errors import InputError
 from mansard.core.records import Problem, Schedule
+from mansard.core.table import Table
 
 _NONE = "–"
 LAST_RUNS = "the last run of each network"  # what is shown of a steady schedule
@@ -47,14 +48,9 @@ def method_table(found: Sequence[Schedule]) -> Table:
         for each in found
     ]
     same = {"makespan": 2, "throughput": 3, "energy": 4}.get(found[0].goal)
-    kept = [at for at in range(len(columns)) if at != same]
-    table = Table(
-        "Methods",
-        [columns[at] for at in kept],
-        [[row[at] for at in kept] for row in rows],
-        frozenset(new for new, old in enumerate(kept) if old not in {0, 7, 10}),
-    )
-    return condensed(table, tells_same=False)
+    table = Table("Methods", columns, rows, frozenset(range(len(columns))) - {0, 7, 10})
+    others = table.with_only([at for at in range(len(columns)) if at != same])
+    return condensed(others, tells_same=False)
 
 
 def segment_table(problem: Problem, found: Schedule) -> Table:

@@ -25,7 +25,8 @@ from mansard.analytics.models.predict.group_times import GroupTime, GroupTimes
 from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
 from mansard.analytics.models.predict.memory_use import MemoryTraffic
 from mansard.analytics.models.predict.parts import PartSum, PartTimes
-from mansard.analytics.pages.figures.tables import Column, Table, batch_text, scaled, tabulate
+from mansard.analytics.pages.figures.tables import Column, batch_text, scaled, tabulate
+from mansard.core.table import Table
 
 
 def _what_ran(mode: Callable[[Any], str]) -> tuple[Column, ...]:
