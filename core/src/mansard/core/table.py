@@ -7,7 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
-SILENT = frozenset({"", "–", "unknown"})  # cells that say nothing
+EMPTY = frozenset({"", "–"})
+SILENT = EMPTY | {"unknown"}  # cells that say nothing
 
 _Table = TypeVar("_Table", bound="Table")
 
@@ -59,7 +60,7 @@ def redundant_columns(table: Table) -> Redundant:
     """The columns of ``table`` that a reader may miss."""
     texts = [set(table.column(at)) for at in range(len(table.columns))]
     return Redundant(
-        empty=frozenset(at for at, cells in enumerate(texts) if cells <= {"", "–"}),
+        empty=frozenset(at for at, cells in enumerate(texts) if cells <= EMPTY),
         silent=frozenset(at for at, cells in enumerate(texts) if cells <= SILENT),
         same=frozenset(at for at, cells in enumerate(texts) if len(cells) == 1),
     )

@@ -17,9 +17,18 @@ import msgspec
 import polars as pl
 
 from mansard.analytics.data.names import device_labels, display_name, in_order, network_key
-from mansard.analytics.pages.figures.tables import MOST_TABLE_ROWS, Column, batch_text, tabulate
+from mansard.analytics.data.quantities import UNKNOWN
+from mansard.analytics.pages.figures.tables import (
+    FIRST_ROWS,
+    IN_EVERY_ROW,
+    LEAST_COLUMNS,
+    MOST_TABLE_ROWS,
+    Column,
+    batch_text,
+    tabulate,
+)
 from mansard.analytics.pages.results import Results
-from mansard.core.table import Table
+from mansard.core.table import EMPTY, SILENT, Table
 
 # "picked" is a mode too, but one that need not have been measured: any point of the grid.
 Name = Literal["mode", "network", "precision", "batch", "device", "picked"]
@@ -227,7 +236,25 @@ def _same(values: Sequence[str]) -> list[Option]:
 How: TypeAlias = Literal["equal", "all", "first", "main"]
 MOST_NAMED = 3  # values of a column that a caption lists; of more it says how many
 NONE_KNOWN = ": none are known"
-_PLURALS = {"batch": "batch sizes"}
+PLURALS = {  # of the columns that templates name
+    **{name: f"{name}s" for name in ("mode", "network", "precision", "device", "reading")},
+    "batch": "batch sizes",
+    "n_layers": "numbers of layers",
+}
+# What report.js writes words and tables with when the reader chooses.
+WORDING: Mapping[str, Any] = {
+    "any": {name: f"any {name}" for name in PLURALS},
+    "plurals": PLURALS,
+    "most_named": MOST_NAMED,
+    "unknown": UNKNOWN,
+    "none_known": NONE_KNOWN,
+    "first_rows": FIRST_ROWS,
+    "most_rows": MOST_TABLE_ROWS,
+    "in_every_row": IN_EVERY_ROW,
+    "least_columns": LEAST_COLUMNS,
+    "empty": sorted(EMPTY),
+    "silent": sorted(SILENT),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,16 +310,13 @@ def words(template: str, rows: pl.DataFrame, chosen: Chosen) -> str:
         if name in rows.columns:
             values = rows[name].unique(maintain_order=True).drop_nulls().to_list()
         if len(values) > MOST_NAMED:
-            return f"{len(values)} {_PLURALS.get(name, name + 's')}"
+            return f"{len(values)} {PLURALS[name]}"
         texts = [display_name(str(value)) for value in values if value != EVERY]
-        return " and ".join(texts) or _chosen_text(chosen, name)
+        if not texts and (value := getattr(chosen, name, EVERY)):
+            texts = [display_name(value)]
+        return " and ".join(texts) or str(WORDING["any"][name])
 
     return re.sub(r"\{(\w+)\}", said, template)
-
-
-def _chosen_text(chosen: Chosen, name: str) -> str:
-    value = getattr(chosen, name, EVERY)
-    return display_name(value) if value else f"any {name}"
 
 
 def heading(text: str) -> alt.TitleParams:
@@ -322,7 +346,7 @@ class LiveTable:
             rows = rows.sort(self.order, nulls_last=True, maintain_order=True)
         caption = words(self.caption, rows, own) + ("" if len(rows) else NONE_KNOWN)
         if len(rows) > MOST_TABLE_ROWS:
-            caption += f", the first {MOST_TABLE_ROWS} of {len(rows):,} rows"
+            caption += FIRST_ROWS.format(few=MOST_TABLE_ROWS, all=f"{len(rows):,}")
         table = tabulate(caption, self.columns, rows.head(MOST_TABLE_ROWS).iter_rows(named=True))
         return msgspec.structs.replace(table, name=self.name)
 
@@ -331,9 +355,7 @@ class LiveTable:
         return {
             "name": self.name,
             "caption": self.caption,
-            "columns": [
-                [each.field, each.form, each.title, each.is_numeric] for each in self.columns
-            ],
+            "columns": [column.script() for column in self.columns],
             "order": self.order,
             "rule": self.shown.rule(rows),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,6 +17,8 @@ from mansard.core.table import Table, redundant_columns
 
 MOST_TABLE_ROWS = 200  # of the table under a chart
 LEAST_COLUMNS = 2  # of a table that loses columns
+FIRST_ROWS = ", the first {few} of {all} rows"
+IN_EVERY_ROW = "; in every row: {same}"
 _DASH = "–"
 
 
@@ -39,6 +42,18 @@ class Column:
     is_numeric: bool = False
     field: str = ""  # of the row; "" where the cell is made of several
     form: str = ""  # of a number; "" where the field is a text
+
+    def script(self) -> dict[str, Any]:
+        """For report.js: the field, its title, and the options of Intl.NumberFormat."""
+        column = {"field": self.field, "title": self.title, "is_numeric": self.is_numeric}
+        column["within_sentence"] = within_sentence(self.title)
+        if self.form:
+            n_digits = re.search(r"\.(\d+)", self.form)
+            column["format"] = {
+                "maximumSignificantDigits": int(n_digits[1]) if n_digits else 15,
+                "signDisplay": "always" if self.form.startswith("+") else "auto",
+            }
+        return column
 
     @staticmethod
     def text(title: str, name: str, *, is_numeric: bool = False) -> Column:
@@ -77,7 +92,7 @@ def shortened(table: Table) -> Table:
     n_rows = len(table.rows)
     if n_rows <= MOST_TABLE_ROWS:
         return table
-    title = f"{table.title}, the first {MOST_TABLE_ROWS} of {n_rows:,} rows"
+    title = table.title + FIRST_ROWS.format(few=MOST_TABLE_ROWS, all=f"{n_rows:,}")
     return msgspec.structs.replace(table, title=title, rows=table.rows[:MOST_TABLE_ROWS])
 
 
@@ -85,7 +100,7 @@ def condensed(table: Table, *, tells_same: bool = True) -> Table:
     """``table`` without the columns that say nothing or, in every row, what its title then says.
 
     Of a single row nothing is the same, and two columns stay. ``tells_same``: else only columns
-    without a word go. report.js does the same to live tables.
+    without a word go. report.js does the same to the rows that a reader chooses.
     """
     if not table.rows:
         return table
@@ -94,13 +109,13 @@ def condensed(table: Table, *, tells_same: bool = True) -> Table:
     gone = sorted(redundant.silent | redundant.same if several else redundant.silent)
     gone = gone[: max(0, len(table.columns) - LEAST_COLUMNS)]
     told = [at for at in gone if at not in redundant.empty] if tells_same else []
-    same = ", ".join(f"{_inside(table.columns[at])} {table.rows[0][at]}" for at in told)
-    title = f"{table.title}; in every row: {same}" if same else table.title
+    same = ", ".join(f"{within_sentence(table.columns[at])} {table.rows[0][at]}" for at in told)
+    title = table.title + (IN_EVERY_ROW.format(same=same) if same else "")
     shown = table.with_only([at for at in range(len(table.columns)) if at not in gone])
     return msgspec.structs.replace(shown, title=title)
 
 
-def _inside(title: str) -> str:
+def within_sentence(title: str) -> str:
     """A column's title within a sentence: ``batch``, but ``GFLOP``."""
     title = title.replace(", ", " in ")
     return title[:1].lower() + title[1:] if title[1:2].islower() else title
