@@ -115,15 +115,17 @@ def first_choice(results: Results) -> Chosen:
     """What the page shows first: the recommended device and mode, the smallest batch."""
     batches = batch_options(results)
     devices = device_options(results)
-    picks = [each.choice.device for each in results.recommendations if each.choice is not None]
+    picks = [
+        advised.choice.device for advised in results.recommendations if advised.choice is not None
+    ]
     n_roofs = Counter(roof_devices(results).values())
     # Of several one that can save energy, then the one with most roofs; of those the first that
     # something is recommended for.
     saving = {
-        each.device
-        for each in results.recommendations
-        for other in each.savings[:1]
-        if each.choice and other.mode != each.choice.mode and other.energy_ratio is not None
+        advised.device
+        for advised in results.recommendations
+        for other in advised.savings[:1]
+        if advised.choice and other.mode != advised.choice.mode and other.energy_ratio is not None
     }
     device = max(
         [*picks, *devices],
@@ -153,28 +155,28 @@ def starts(results: Results) -> dict[str, Start]:
     """
     labels = mode_labels(results)
     wanted: dict[str, Counter[str]] = {}
-    for each in results.recommendations:
-        if each.choice is not None:
-            label = labels.get((each.choice.device, each.choice.mode), each.choice.mode)
-            wanted.setdefault(each.choice.device, Counter())[label] += 1
-    found = {}
+    for advised in results.recommendations:
+        if advised.choice is not None:
+            label = labels.get((advised.choice.device, advised.choice.mode), advised.choice.mode)
+            wanted.setdefault(advised.choice.device, Counter())[label] += 1
+    first = {}
     for device, modes in _modes_of_devices(results).items():
         ranked = [label for label, _ in wanted.get(device, Counter()).most_common()]
         mode = next((label for label in ranked if label in modes), modes[-1])
-        found[device] = Start(mode, ranked[0] if ranked else mode)
-    return found
+        first[device] = Start(mode, ranked[0] if ranked else mode)
+    return first
 
 
 def _modes_of_devices(results: Results) -> dict[str, list[str]]:
     """The modes to choose from: those with a roof; of a device without any, all of its modes."""
-    found: dict[str, list[str]] = {}
+    with_roofs: dict[str, list[str]] = {}
     for label, device in roof_devices(results).items():
-        found.setdefault(device, []).append(label)
+        with_roofs.setdefault(device, []).append(label)
     without: dict[str, list[str]] = {}
     for (device, _), label in mode_labels(results).items():
-        if device not in found:
+        if device not in with_roofs:
             without.setdefault(device, []).append(label)
-    return found | without
+    return with_roofs | without
 
 
 def controls(results: Results, chosen: Chosen) -> list[Control]:
@@ -188,8 +190,8 @@ def controls(results: Results, chosen: Chosen) -> list[Control]:
         ]
     )
     frames = (results.networks, results.predictions)
-    precisions = in_order([name for each in frames for name in each["precision"].drop_nulls()])
-    found = [
+    precisions = in_order([name for frame in frames for name in frame["precision"].drop_nulls()])
+    bar = [
         Control("device", "Device", _same(device_options(results)), chosen.device),
         Control("mode", "Power mode", mode_options(results), chosen.mode),
         Control("network", "Network", [_ALL, *_same(networks)], chosen.network),
@@ -197,28 +199,28 @@ def controls(results: Results, chosen: Chosen) -> list[Control]:
         Control("batch", "Batch", _same(batch_options(results)), chosen.batch),
     ]
     least = {"mode": 2, "network": 2, "precision": 3, "batch": 2, "device": 2}
-    return [each for each in found if len(each.options) >= least[each.name]]
+    return [control for control in bar if len(control.options) >= least[control.name]]
 
 
 def mode_options(results: Results) -> list[Option]:
     """The modes of every device; the device's own name is left out of their texts."""
-    found = _modes_of_devices(results)
-    is_one = len(found) < 2
+    modes = _modes_of_devices(results)
+    is_one = len(modes) < 2
     return [
         Option(
             label,
             display_name(label.removeprefix(f"{device}, ")),
             EVERY if is_one else device,
         )
-        for device, labels in found.items()
+        for device, labels in modes.items()
         for label in labels
     ]
 
 
 def batch_options(results: Results) -> list[str]:
     """The batch sizes of all networks, the smallest first."""
-    found = {batch_text(batch) for batch in results.networks["batch"].to_list()}
-    return sorted(found, key=lambda batch: (not batch.isdigit(), len(batch), batch))
+    batches = {batch_text(batch) for batch in results.networks["batch"].to_list()}
+    return sorted(batches, key=lambda batch: (not batch.isdigit(), len(batch), batch))
 
 
 def device_options(results: Results) -> list[str]:
@@ -341,10 +343,10 @@ class LiveTable:
 
     def at(self, chosen: Chosen) -> Table:
         """The table as ``chosen`` shows it."""
-        own, rows = self.shown.resolve(chosen)
+        resolved, rows = self.shown.resolve(chosen)
         if self.order:
             rows = rows.sort(self.order, nulls_last=True, maintain_order=True)
-        caption = words(self.caption, rows, own) + ("" if len(rows) else NONE_KNOWN)
+        caption = words(self.caption, rows, resolved) + ("" if len(rows) else NONE_KNOWN)
         if len(rows) > MOST_TABLE_ROWS:
             caption += FIRST_ROWS.format(few=MOST_TABLE_ROWS, all=f"{len(rows):,}")
         table = tabulate(caption, self.columns, rows.head(MOST_TABLE_ROWS).iter_rows(named=True))

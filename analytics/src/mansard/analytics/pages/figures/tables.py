@@ -28,9 +28,9 @@ class Bar(str):
     share: float
 
     def __new__(cls, text: str, share: float) -> Bar:
-        found = super().__new__(cls, text)
-        found.share = share
-        return found
+        cell = super().__new__(cls, text)
+        cell.share = share
+        return cell
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def condensed(table: Table, *, tells_same: bool = True) -> Table:
     several = tells_same and len(table.rows) > 1
     gone = sorted(redundant.silent | redundant.same if several else redundant.silent)
     gone = gone[: max(0, len(table.columns) - LEAST_COLUMNS)]
-    told = [at for at in gone if at not in redundant.empty] if tells_same else []
-    same = ", ".join(f"{within_sentence(table.columns[at])} {table.rows[0][at]}" for at in told)
+    repeated = [at for at in gone if at not in redundant.empty] if tells_same else []
+    same = ", ".join(f"{within_sentence(table.columns[at])} {table.rows[0][at]}" for at in repeated)
     title = table.title + (IN_EVERY_ROW.format(same=same) if same else "")
     shown = table.with_only([at for at in range(len(table.columns)) if at not in gone])
     return msgspec.structs.replace(shown, title=title)

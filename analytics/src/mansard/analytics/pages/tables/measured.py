@@ -29,8 +29,8 @@ def machine_tables(results: Results) -> list[Table]:
         machines.setdefault(machine_id(manifest.machine), manifest)
         if manifest.gpu is not None:
             gpus.setdefault(device_id(manifest), manifest.gpu)
-    found = [_machine_table(manifest.machine) for manifest in machines.values()]
-    return [*(_gpu_table(gpu) for gpu in gpus.values()), *found]
+    of_machines = [_machine_table(manifest.machine) for manifest in machines.values()]
+    return [*(_gpu_table(gpu) for gpu in gpus.values()), *of_machines]
 
 
 def _machine_table(machine: MachineIdentity) -> Table:
