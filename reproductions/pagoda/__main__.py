@@ -14,6 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from mansard.cli.console import print_lines, print_whole
 from mansard.cli.tables import print_tables
 from mansard.core.errors import MansardError
@@ -76,10 +78,8 @@ def print_points(pagoda: Pagoda) -> None:
         ("times", range(2, watts)),
         ("power", range(watts, len(table.columns))),
     ):
-        at = (0, 1, *shown)  # the network and its batch
-        cells = [[row[column] for column in at] for row in table.rows]
-        columns = [table.columns[column] for column in at]
-        print_tables([(f"{table.caption}: {what}", columns, cells)])
+        part = table.with_only((0, 1, *shown))  # the network and its batch
+        print_tables([replace(part, title=f"{table.title}: {what}")])
     print_lines(findings(pagoda.points))
 
 

@@ -12,9 +12,10 @@ from mansard.analytics.data.published.store import Published
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, seconds
 from mansard.analytics.models.roofs.levels import DRAM
 from mansard.analytics.models.roofs.published_rooflines import published_rooflines
-from mansard.analytics.pages.figures.charting import Chart, colour, plot, shape, told
+from mansard.analytics.pages.figures.charting import Chart, colour, plot, shape, with_tooltip
 from mansard.analytics.pages.figures.figure import GIGA, MILLI, Figure, make_figure
-from mansard.analytics.pages.figures.tables import Column, Table, scaled, tabulate
+from mansard.analytics.pages.figures.tables import Column, scaled, tabulate
+from mansard.core.table import Table
 from reproductions.pagoda.table import MODE, NETWORKS, OPERATOR_LAUNCH_S
 
 WITHIN = 0.25  # the band around equality
@@ -128,7 +129,7 @@ def roofs_chart(marks: pl.DataFrame, lines: pl.DataFrame) -> Chart:
     roofs = plot(lines).encode(x="x:Q", y="y:Q", detail="roof:N", tooltip="roof:N")
     last = lines.group_by("roof", maintain_order=True).last()
     names = plot(last).encode(x="x:Q", y="y:Q", text="roof:N")
-    dots = told(
+    dots = with_tooltip(
         plot(marks),
         network="network",
         batch="batch",
@@ -172,7 +173,7 @@ def _panel(points: pl.DataFrame, measured: str, estimate: str, title: str) -> Ch
         return alt.Axis(title=f"{word} {title}", format=".12~g", tickCount=6, labelOverlap="greedy")
 
     ground = plot(band).encode(x=alt.X("x:Q", scale=scale, axis=axis("Measured")))
-    dots = told(
+    dots = with_tooltip(
         plot(points),
         network="network",
         batch="batch",

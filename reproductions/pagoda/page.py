@@ -32,10 +32,11 @@ from mansard.analytics.models.energy.least_squares import Array, solve_non_negat
 from mansard.analytics.models.predict.engine import predict_scores
 from mansard.analytics.models.predict.groups import group_frame, score_frame
 from mansard.analytics.pages.figures.figure import pool
-from mansard.analytics.pages.figures.tables import Column, Table, scaled, tabulate
+from mansard.analytics.pages.figures.tables import Column, scaled, tabulate
 from mansard.analytics.pages.report.page import write_page
 from mansard.analytics.pages.tables.provenance import published_table, source_table
 from mansard.core.records import LAYER_COUNTS, ModelScore
+from mansard.core.table import Table
 from reproductions.pagoda.figures import comparison_figure, point_table, roofs_figure
 from reproductions.pagoda.table import (
     MODE,

@@ -47,8 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MansardError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return error.exit_code
-    methods = method_table((answer.best, *others, *answer.baselines))
-    print_tables([(methods.caption, methods.columns, methods.rows)])
+    print_tables([method_table((answer.best, *others, *answer.baselines))])
     return 0
 
 

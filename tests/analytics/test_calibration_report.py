@@ -18,8 +18,8 @@ from mansard.analytics.models.predict.totals_calibration import (
 )
 from mansard.analytics.models.predict.totals_fit import PAIR_SCHEMA, TotalsLines
 from mansard.analytics.models.scaling.coefficients import NodeLaunch
-from mansard.analytics.pages.figures.tables import Table
 from mansard.analytics.pages.tables.calibration import calibration_summaries, calibration_tables
+from mansard.core.table import Table
 
 BOARD, ENGINE = "Board", "onnxruntime cpu 2 threads"
 BEFORE = Misfit(median=0.5, nine_of_ten=0.8, worst=0.9, n_times=3)
@@ -139,7 +139,7 @@ def test_a_phase_that_is_not_inference_is_named() -> None:
 
 def tables(found: DeviceCalibration, *launches: NodeLaunch) -> dict[str, Table]:
     summaries = calibration_summaries({(BOARD, "inference"): found}, launches)
-    return {table.caption: table for table in calibration_tables(summaries)}
+    return {table.title: table for table in calibration_tables(summaries)}
 
 
 def plain(rows: list[list[str]]) -> list[list[str]]:

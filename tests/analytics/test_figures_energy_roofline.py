@@ -150,7 +150,7 @@ def test_both_arch_figures_are_made_of_it(results: Results, kind: Kind) -> None:
     assert isinstance(found, Figure)
     assert "NaN" not in found.picture
     assert len(found.table.rows) >= 7  # a line for each precision of the mode
-    assert "30W" in found.table.caption
+    assert "30W" in found.table.title
 
 
 def test_without_a_meter_the_figure_says_what_it_takes(tmp_path: Path) -> None:

@@ -51,13 +51,18 @@ def test_a_table_that_follows_has_the_chosen_rows_in_order_and_says_unknown() ->
     columns = (Column.text("Precision", "precision"), Column.number("Time, ms", "time"))
     table = LiveTable("t", "Times of {network}", columns, Shown(ROWS, {"network": "all"}), "time")
     found = table.at(Chosen(network="net"))
-    assert found.caption == "Times of net"
+    assert found.title == "Times of net"
     assert found.rows == [["fp16", "3"], ["fp32", "5"], ["fp32", "unknown"]]
-    assert table.at(Chosen(network=EVERY)).caption == "Times of other and net"
-    assert table.script("rows")["columns"] == [
-        ["precision", "", "Precision", False],
-        ["time", ",.4g", "Time, ms", True],
-    ]
+    assert table.at(Chosen(network=EVERY)).title == "Times of other and net"
+    precision, time = table.script("rows")["columns"]
+    assert precision == {
+        "field": "precision",
+        "title": "Precision",
+        "within_sentence": "precision",
+        "is_numeric": False,
+    }
+    assert time["within_sentence"] == "time in ms"
+    assert time["format"] == {"maximumSignificantDigits": 4, "signDisplay": "auto"}
 
 
 def test_rows_within_a_limit_are_kept() -> None:

@@ -157,7 +157,7 @@ def test_the_tables_have_both(results: Results) -> None:
     # fp32 in every row, and no engine but this processor's was there: told once
     shown = condensed(ran)
     told = "in every row: network net, precision fp32, mode 2c, source measured"
-    assert shown.caption == f"Networks that were run; {told}"
+    assert shown.title == f"Networks that were run; {told}"
     assert {"Precision", "Mode", "Source"}.isdisjoint(shown.columns)
     single = dict(zip(calls.columns, calls.rows[0], strict=True))
     assert (single["Energy"], single["Above idle"]) == ("150\u00a0mJ", "87.5\u00a0mJ")
@@ -222,7 +222,7 @@ def test_advice_on_a_program_names_no_batch_and_the_command_for_more(tmp_path: P
     write_programs(tmp_path, [program("slow", (2.0, 2.02, 1.98), power_w=10.0)], 1)
     results = compute(open_runs([tmp_path]))
     table = advice_table(results)
-    assert table.caption == "Recommended mode of each network or program"
+    assert table.title == "Recommended mode of each network or program"
     assert {"Batch", "Precision"}.isdisjoint(condensed(table).columns)
     (told,) = advice(results)
     assert any("mansard recommend llm says how" in line for line in told.why)

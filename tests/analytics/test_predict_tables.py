@@ -60,7 +60,7 @@ def test_layers_are_listed_with_what_bounds_them(results: Results) -> None:
     layers, classes = found["layers"], found["classes"]
     assert isinstance(layers, Figure)
     assert isinstance(classes, Figure)
-    assert layers.table.caption == "Layers of net, batch 1, fp32, 2c: the slowest of 2"
+    assert layers.table.title == "Layers of net, batch 1, fp32, 2c: the slowest of 2"
     first, second = cells(layers.table.rows)
     # 64 and 1 GFLOP: 98.5 and 1.5 % of the time
     assert (first[0], first[1], first[3], first[4]) == ("0 layer 0", "conv", "98.46", "compute")
@@ -82,10 +82,10 @@ def test_without_times_words_stand_for_the_layers(results: Results) -> None:
 
 
 def test_the_terminal_says_what_its_times_are_without(results: Results) -> None:
-    title, columns, rows = summary_tables(summary(results.dataset, results))[-1]
-    assert title.split("; ") == [
+    table = summary_tables(summary(results.dataset, results))[-1]
+    assert table.title.split("; ") == [
         "Networks (modelled: each fused layer at the roof)",
         "launch costs are left out: they are not known of every mode and device here",
     ]
-    assert tuple(columns[-2:]) == ("modelled time", "bound by")
-    assert len(rows) == 4
+    assert tuple(table.columns[-2:]) == ("modelled time", "bound by")
+    assert len(table.rows) == 4

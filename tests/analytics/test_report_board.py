@@ -14,11 +14,12 @@ from mansard.analytics.data.published.importing import import_table
 from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.analytics.data.published.store import write_published
 from mansard.analytics.pages.figures.parameters import EVERY, controls, first_choice, mode_labels
-from mansard.analytics.pages.figures.tables import Table, shortened
+from mansard.analytics.pages.figures.tables import shortened
 from mansard.analytics.pages.report.write import LEAST_ROOFS, MOST_ROOFS, for_page, render
 from mansard.analytics.pages.results import Results, compute
 from mansard.analytics.pages.tables.advice import advice_table, overview, overview_sources
 from mansard.analytics.pages.tables.provenance import origin_table
+from mansard.core.table import Table
 from tests.analytics.board_runs import MODES, write_board
 from tests.analytics.factory import HOSTILE, write_two_modes
 from tests.analytics.page_reader import Page, chart_rows, specs
@@ -206,7 +207,7 @@ def test_a_long_table_is_cut_and_says_so() -> None:
     table = Table("Rows", ("a",), [[str(at)] for at in range(500)])
     found = shortened(table)
     assert len(found.rows) == 200
-    assert found.caption == "Rows, the first 200 of 500 rows"
+    assert found.title == "Rows, the first 200 of 500 rows"
     short = Table("Rows", ("a",), [["1"]])
     assert shortened(short) is short
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import zip_longest
+
+from msgspec.structs import replace
 
 from mansard.cli.terminal import (
     Tone,
@@ -25,14 +26,12 @@ from mansard.cli.terminal import (
     words_of,
     wrapped,
 )
+from mansard.core.table import SILENT, Table, redundant_columns
 
-Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]  # title, columns, rows
 Paint = Callable[[str, Tone | None], str]
 
 _GAP = "  "
-_NO_NUMBER = frozenset({"", "–", "unknown"})
 _BOUNDS = ("at best ", "at most ", "at least ")  # that may stand in a header
-_EMPTY = frozenset({"", "–"})
 _MOST_LINES = 3  # of a row, before records are easier to read
 MOST_TURNED = 8  # records that stand side by side, their columns as rows
 _LONG_REMARK, _SHORT_REMARK = 24, 12  # columns: longer texts go below, first those, then these
@@ -44,24 +43,10 @@ _REMARKS = frozenset(("remark", "why", "verdict", "reason"))  # columns whose te
 _SPEAKING = _ATTRIBUTES | {"remark", "program", "network"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Grid:
+class _Grid(Table, frozen=True):
     """A table that is to be laid out; ``notes`` are the lines below it."""
 
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[tuple[str, str], ...] = ()  # mark and text
-
-    def column(self, at: int) -> list[str]:
-        return [row[at] for row in self.rows]
-
-    def with_only(self, kept: Sequence[int]) -> _Grid:
-        return replace(
-            self,
-            columns=tuple(self.columns[at] for at in kept),
-            rows=tuple(tuple(row[at] for at in kept) for row in self.rows),
-        )
+    notes: Sequence[tuple[str, str]] = ()  # mark and text
 
 
 def table_lines(
@@ -73,7 +58,7 @@ def table_lines(
     another says in every row, the title says instead.
     """
     paint: Paint = painted if has_colours else lambda text, _: text
-    grid = _with_bounds_in_heads(_without_shared(_without_empty(_grid_of(table))))
+    grid = _with_bounds_in_heads(_without_redundant(_grid_of(table)))
     for line in wrapped(grid.title, width, "", _GAP) if grid.title else []:
         yield paint(plain(line), "title")
     if not grid.columns:
@@ -83,16 +68,15 @@ def table_lines(
 
 def fits(table: Table, width: int) -> bool:
     """Whether the columns of ``table`` stand side by side in ``width``, each cell on one line."""
-    grid = _with_bounds_in_heads(_without_shared(_without_empty(_grid_of(table))))
+    grid = _with_bounds_in_heads(_without_redundant(_grid_of(table)))
     return _widths(grid, width, folds_cells=False) is not None
 
 
 def _grid_of(table: Table) -> _Grid:
-    title, columns, rows = table
     return _Grid(
-        title=shown(title),
-        columns=tuple(map(shown, columns)),
-        rows=tuple(tuple(map(shown, row)) for row in rows),
+        title=shown(table.title),
+        columns=[*map(shown, table.columns)],
+        rows=[[*map(shown, row)] for row in table.rows],
     )
 
 
@@ -126,29 +110,24 @@ def _turned(grid: _Grid) -> _Grid | None:
     )
 
 
-def _without_empty(grid: _Grid) -> _Grid:
-    kept = [
-        at
-        for at in range(len(grid.columns))
-        if not grid.rows or at == 0 or not all(cell in _EMPTY for cell in grid.column(at))
-    ]
-    return grid.with_only(kept)
+def _without_redundant(grid: _Grid) -> _Grid:
+    """Without the columns that say nothing, or one thing in all of several rows.
 
-
-def _without_shared(grid: _Grid) -> _Grid:
-    """Without the columns that say one thing in all of several rows; a long one stands below.
-
-    Of a single row what it is of, such as its mode, stands in the title.
+    The title has what they say, or a line below where that is long. Of a single row what it is of,
+    such as its mode, stands in the title.
     """
-    is_single = len(grid.rows) == 1
+    if not grid.rows:
+        return grid
+    redundant, is_single = redundant_columns(grid), len(grid.rows) == 1
+    filled = [at for at in range(len(grid.columns)) if not at or at not in redundant.empty]
     shared = [
         at
-        for at, name in enumerate(grid.columns)
-        if len(set(grid.column(at))) == 1
-        and (not is_single or (at > 0 and name.lower() in _ATTRIBUTES))
+        for at in filled
+        if at in redundant.same
+        and (not is_single or (at > 0 and grid.columns[at].lower() in _ATTRIBUTES))
     ]
-    if len(shared) == len(grid.columns):
-        return grid
+    if len(shared) == len(filled):
+        return grid.with_only(filled)
     words, notes = [], list(grid.notes)
     for at in shared:
         name, value = grid.columns[at], grid.rows[0][at]
@@ -157,10 +136,10 @@ def _without_shared(grid: _Grid) -> _Grid:
             notes.append(("all:", value))
         else:
             words.append(value if is_said else f"{name} {value}")
-    kept = [at for at in range(len(grid.columns)) if at not in shared]
     title = f"{grid.title}; {'' if is_single else 'all '}{', '.join(words)}"
     title = title if words else grid.title
-    return replace(grid.with_only(kept), title=title.removeprefix("; "), notes=tuple(notes))
+    left = grid.with_only([at for at in filled if at not in shared])
+    return replace(left, title=title.removeprefix("; "), notes=notes)
 
 
 def _with_bounds_in_heads(grid: _Grid) -> _Grid:
@@ -168,13 +147,13 @@ def _with_bounds_in_heads(grid: _Grid) -> _Grid:
     heads, columns = [], []
     for at, name in enumerate(grid.columns):
         cells = grid.column(at)
-        known = [cell for cell in cells if cell not in _NO_NUMBER]
+        known = [cell for cell in cells if cell not in SILENT]
         bound = next((each for each in _BOUNDS if all(cell.startswith(each) for cell in known)), "")
         bound = bound if len(known) > 1 else ""
         heads.append(f"{name}, {bound}".rstrip(", ") if bound else name)
         columns.append([cell.removeprefix(bound) for cell in cells])
-    rows = tuple(zip(*columns, strict=True)) if grid.rows else ()
-    return replace(grid, columns=tuple(heads), rows=rows)
+    rows = [*zip(*columns, strict=True)] if grid.rows else ()
+    return replace(grid, columns=heads, rows=rows)
 
 
 def _is_prose(text: str) -> bool:
@@ -277,7 +256,7 @@ def _is_number(cell: str) -> bool:
     try:
         float(first.replace("−", "-").removesuffix("%"))
     except ValueError:
-        return cell in _NO_NUMBER
+        return cell in SILENT
     return True
 
 
@@ -330,20 +309,30 @@ def _entry_lines(name: str, text: str, room: int, width: int, paint: Paint) -> I
 
 
 __all__ = [
-    "Table",
     "print_facts",
     "print_fitting",
     "print_table",
     "print_tables",
-    "without",
     "without_silent",
 ]
 
 
 def print_tables(tables: Iterable[Table]) -> None:
-    """Tables on stdout, each with a blank line behind it."""
+    """Tables on stdout, each with a blank line behind it; no cell is cut."""
+    can_draw = (sys.stdout.encoding or "").lower().startswith("utf")
     for table in tables:
-        print_table(*table)
+        lines = table_lines(
+            table,
+            columns(sys.stdout),
+            rule="─" if can_draw else "-",
+            has_colours=has_colours(sys.stdout),
+        )
+        _print(lines)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """One table on stdout."""
+    print_tables([Table(title, columns, rows)])
 
 
 def print_fitting(
@@ -356,10 +345,10 @@ def print_fitting(
     """
     left: list[str] = []
     for name in droppable:
-        if fits(table, columns(sys.stdout)) or len(table[2]) <= few:
+        if fits(table, columns(sys.stdout)) or len(table.rows) <= few:
             break
-        if name in table[1]:
-            table = without(table, {name})
+        if name in table.columns:
+            table = table.without({name})
             left.append(name)
     print_tables([table])
     if left:
@@ -372,32 +361,11 @@ def print_facts(title: str, facts: Sequence[tuple[str, str]]) -> None:
     _print(lines)
 
 
-def print_table(title: str, columns_: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on stdout; every cell is shown as text, and none is cut: see ``layout``."""
-    can_draw = (sys.stdout.encoding or "").lower().startswith("utf")
-    lines = table_lines(
-        (title, columns_, rows),
-        columns(sys.stdout),
-        rule="─" if can_draw else "-",
-        has_colours=has_colours(sys.stdout),
-    )
-    _print(lines)
-
-
 def _print(lines: Iterable[str]) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in (*lines, "")))
 
 
 def without_silent(table: Table, droppable: Collection[str]) -> Table:
     """The table without those columns of ``droppable`` that say nothing in any row."""
-    _, columns, rows = table
-    silent = [all(row[at] in {"", "–", "unknown"} for row in rows) for at in range(len(columns))]
-    names = [name for name, is_silent in zip(columns, silent, strict=True) if is_silent]
-    return without(table, {*names} & {*droppable})
-
-
-def without(table: Table, names: Collection[str]) -> Table:
-    """The table without the columns ``names``."""
-    title, columns, rows = table
-    kept = [at for at, name in enumerate(columns) if name not in names]
-    return title, [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
+    silent = {table.columns[at] for at in redundant_columns(table).silent}
+    return table.without(silent.intersection(droppable))

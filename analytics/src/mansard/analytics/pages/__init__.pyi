@@ -1,5 +1,4 @@
 from mansard.analytics.decisions.records import UNKNOWN_PRECISION as UNKNOWN_PRECISION
-from mansard.analytics.pages.figures.tables import Table as Table
 from mansard.analytics.pages.figures.tables import sets_text as sets_text
 from mansard.analytics.pages.tables.calibration import calibration_tables as calibration_tables
 from mansard.analytics.pages.tables.contention import contention_table as contention_table

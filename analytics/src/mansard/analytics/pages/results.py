@@ -108,11 +108,11 @@ def compute(
     """
     models = find_models(dataset)
     modes = _with_wanted(models.modes, wanted_modes)
-    found = predict(models, modes=modes, fill_gaps=bool(wanted_modes))
+    prediction = predict(models, modes=modes, fill_gaps=bool(wanted_modes))
     of_runs = predict(models, each_run=True)
     findings = find_faults(models)
-    scored = found.scores["score_id"].to_list()
-    decided = prefer_measured(found)
+    scored = prediction.scores["score_id"].to_list()
+    decided = prefer_measured(prediction)
     refused = refusals(findings, decided, scored, needs_energy=True)
     decisions = decide_each(
         decided,
@@ -137,11 +137,11 @@ def compute(
         },
         published=models.published,
         modes=modes,
-        coefficients=found.coefficients,
-        predictions=found.predictions,
+        coefficients=prediction.coefficients,
+        predictions=prediction.predictions,
         decided=decided,
         observations=models.observations,
-        measured=measured_networks(dataset, found.predictions),
+        measured=measured_networks(dataset, prediction.predictions),
         programs=measured_programs(dataset),
         accuracies=network_accuracies(dataset),
         parts=measured_parts(dataset),
@@ -176,8 +176,8 @@ def groups_of_runs(prediction: Prediction) -> pl.DataFrame:
         "score_id", "model", "model_hash", "batch", "precision", "phase"
     )
     rows = predict_groups(prediction.groups, prediction.coefficients, prediction.modes)
-    found = _by_run(prediction, rows.join(same, on="score_id"))
-    return found.sort("score_id", "run_id", "group")
+    groups = _by_run(prediction, rows.join(same, on="score_id"))
+    return groups.sort("score_id", "run_id", "group")
 
 
 def networks_of_runs(prediction: Prediction) -> pl.DataFrame:
@@ -193,15 +193,15 @@ def networks_of_runs(prediction: Prediction) -> pl.DataFrame:
     - intensity: FLOP/byte; attainable_flop_per_s: work over time
     """
     predicted, scores = prediction.predictions, prediction.scores
-    own = [name for name in scores.columns if name not in predicted.columns]
+    more = [name for name in scores.columns if name not in predicted.columns]
     work, traffic, time = pl.col("work_flop"), pl.col("traffic_bytes"), pl.col("time_s")
     spent = pl.sum_horizontal(_SHARES, ignore_nulls=False)
     in_bound = pl.coalesce(
         pl.when(pl.col("bound") == name.removesuffix("_s")).then(name) for name in _SHARES
     )
-    found = (
+    networks = (
         predicted.rename(_SHORT)
-        .join(scores.select("score_id", *own), on="score_id", maintain_order="left")
+        .join(scores.select("score_id", *more), on="score_id", maintain_order="left")
         .join(_group_totals(prediction), on=["mode", "score_id"], how="left", maintain_order="left")
         .with_columns(pl.col("n_groups", "least_s").fill_null(0))
         .with_columns(
@@ -212,7 +212,7 @@ def networks_of_runs(prediction: Prediction) -> pl.DataFrame:
         )
         .drop(_SHARES)
     )
-    return _by_run(prediction, found).sort(_NETWORK_ORDER, nulls_last=True, maintain_order=True)
+    return _by_run(prediction, networks).sort(_NETWORK_ORDER, nulls_last=True, maintain_order=True)
 
 
 def _group_totals(prediction: Prediction) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from mansard.cli.console import note, print_json
 from mansard.cli.options import BoardOption, JsonOption
 from mansard.cli.tables import print_fitting, print_table
 from mansard.core.records import PowerMode
+from mansard.core.table import Table
 
 
 def modes(
@@ -70,7 +71,7 @@ def _print_listing(listing: results.Listing) -> None:
     if listing.is_simulated:
         of = f"a simulated {of}"
     rows = [_row(one) for one in listing.modes]
-    table = (f"Power modes of {of}, from {listing.where}", _COLUMNS, rows)
+    table = Table(f"Power modes of {of}, from {listing.where}", _COLUMNS, rows)
     print_fitting(table, _LESS_TOLD, "--json has them")
     for line in _footnotes(listing):
         note(line)

@@ -209,8 +209,7 @@ def check_estimates(
         return
     for one in checked:
         table = pages.checked_table(one)
-        whole = (table.caption, table.columns, table.rows)
-        print_tables([without_silent(whole, table.columns)])
+        print_tables([without_silent(table, table.columns)])
         print_lines([pages.checked_words(one)])
 
 
@@ -237,9 +236,8 @@ def _print(one: results.CountedNetwork) -> None:
         print_whole(f"kept: {one.table}")
 
 
-def _print_kernels(caption: str, one: results.CountedNetwork | results.ImportedExport) -> None:
-    table = pages.kernel_table(caption, one.kernels[:_MOST_SHOWN])
-    print_tables([(table.caption, table.columns, table.rows)])
+def _print_kernels(title: str, one: results.CountedNetwork | results.ImportedExport) -> None:
+    print_tables([pages.kernel_table(title, one.kernels[:_MOST_SHOWN])])
     if (left := len(one.kernels) - _MOST_SHOWN) > 0:
         print_lines([f"and {left} more kernels"])
     if one.call is not None:

@@ -28,6 +28,7 @@ from mansard.cli.tables import print_fitting, print_table
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision, unit_title
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer
+from mansard.core.table import Table
 
 _SHOWN = 20  # notes on the terminal
 _DETAILED = 1  # so many scores are shown with their work by class
@@ -252,7 +253,7 @@ def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:
     if len(scores) <= _DETAILED:
         for score in scores:
             print_table(f"Work of {score.model}", *_work_rows(score))
-    table = ("Scores (modelled)", *score_rows(scores))
+    table = Table("Scores (modelled)", *score_rows(scores))
     print_fitting(table, _DROPPED_FIRST, "--format csv or json has them")
 
 
@@ -269,7 +270,7 @@ def _print_layers(score: ModelScore) -> None:
 
 def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
     columns, rows = _layer_rows(layers)
-    table = (title, columns, rows[:_MOST_ROWS])
+    table = Table(title, columns, rows[:_MOST_ROWS])
     less_told = (*_DROPPED_OF_LAYERS, columns[-1], "operator")
     print_fitting(table, less_told, "--format csv or json has them")
     if len(rows) > _MOST_ROWS:

@@ -19,8 +19,9 @@ from mansard.cli.data.summary import (
     mode_names,
     percent_off,
 )
-from mansard.cli.tables import Table, fits, without_silent
+from mansard.cli.tables import fits, without_silent
 from mansard.cli.terminal import columns
+from mansard.core.table import Table
 
 _MOST_NETWORKS, _MOST_MODES, _MOST_DEVICES = 5, 4, 3
 _MOST_MEASURED = 20  # rows of what a command just measured
@@ -90,7 +91,7 @@ def measured_table(times: Sequence[results.NetworkTimes], most: int = _MOST_MEAS
     ]
     heads = (*_HEADS, "engine", "mode", "measured", "energy", "predicted", "error", "source")
     title = _told("Networks that were run", _share(len(rows), len(times), "rows"))
-    return without_silent((title, (*heads, "remark"), rows), {"energy", "predicted", "error"})
+    return without_silent(Table(title, (*heads, "remark"), rows), {"energy", "predicted", "error"})
 
 
 def programs_table(programs: Sequence[results.ProgramTimes]) -> Table:
@@ -111,7 +112,7 @@ def programs_table(programs: Sequence[results.ProgramTimes]) -> Table:
     ]
     heads = ("program", "mode", "time", "energy", "power", "metric", "runs", "source", "remark")
     title = _told("Programs that were run", _share(len(rows), len(programs), "rows"))
-    return without_silent((title, heads, rows), {"energy", "power", "metric"})
+    return without_silent(Table(title, heads, rows), {"energy", "power", "metric"})
 
 
 def _grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> dict[_Key, list[_Row]]:
@@ -180,8 +181,8 @@ def _with_modes(
     cells = [(*key, *(texts.get(mode, "–") for mode in shown)) for key, texts in rows.items()]
     title = _told(title, left, _share(len(shown), len(modes), "modes"))
     if len(shown) == 1:
-        return (f"{title}; {shown[0]}", (*heads, "value"), cells)
-    return (title, (*heads, *shown), cells)
+        return Table(f"{title}; {shown[0]}", (*heads, "value"), cells)
+    return Table(title, (*heads, *shown), cells)
 
 
 def _ceilings(modes: Sequence[results.ModeSummary]) -> Table:
@@ -194,7 +195,7 @@ def _ceilings(modes: Sequence[results.ModeSummary]) -> Table:
             (each.name, each.kernel or "–", ceiling_text(each), ceiling_remark(each))
             for _, each in found
         ]
-        return (
+        return Table(
             f"{title} in {_mode_words(modes[0].mode)}",
             ("ceiling", "kernel", "value", "remark"),
             texts,
@@ -235,7 +236,7 @@ def _networks_of_one_mode(
     heads = ("network", *_RUN, "modelled", source, "error", "energy", "bound by")
     n_all = len({each.model_hash for each in networks})
     title = _told("Networks", _share(len(chosen), n_all, _which(measured)))
-    return (title, heads, rows)
+    return Table(title, heads, rows)
 
 
 def _energy_text(row: results.NetworkTimes | None) -> str:

@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
+from msgspec.structs import replace
+
 from mansard.analytics import pages
 from mansard.analytics.data.quantities import digits, joules, quantity, seconds
 from mansard.api import results
 from mansard.cli.console import note
-from mansard.cli.tables import Table, print_tables, without, without_silent
+from mansard.cli.tables import print_tables, without_silent
 from mansard.core.precision import unit_title
+from mansard.core.table import Table
 
 MOST_ROWS = 1000  # of a table: more of them take minutes to draw
 
 
 def print_shortened(tables: Sequence[Table]) -> None:
     """Print tables; of a long one the first rows, and how many there are."""
-    for title, columns, rows in tables:
-        print_tables([(title, columns, rows[:MOST_ROWS])])
-        if len(rows) > MOST_ROWS:
-            note(f"note: the first {MOST_ROWS} of {len(rows):,} rows; --json prints all of them")
+    for table in tables:
+        print_tables([replace(table, rows=table.rows[:MOST_ROWS])])
+        if (n_rows := len(table.rows)) > MOST_ROWS:
+            note(f"note: the first {MOST_ROWS} of {n_rows:,} rows; --json prints all of them")
 
 
 def summary_tables(summary: results.Summary, run_ids: Collection[str] | None = None) -> list[Table]:
-    """Title, columns and rows of each table: ceilings, a GPU's kernels, networks, programs,
+    """The tables of a summary: ceilings, a GPU's kernels, networks, programs,
     and what a calibration makes of the networks.
 
     ``run_ids`` narrows the tables to these runs; None shows every run of the folder.
@@ -32,7 +35,7 @@ def summary_tables(summary: results.Summary, run_ids: Collection[str] | None = N
     summary = summary.of_runs(run_ids)
     modes, networks, measured = summary.modes, summary.networks, summary.measured
     names = mode_names(modes)
-    calibration = [_table(each) for each in pages.calibration_tables(summary.calibrations)]
+    calibration = [_narrow(each) for each in pages.calibration_tables(summary.calibrations)]
     if run_ids is not None:
         calibration = calibration[:1] if measured else []  # the errors
     tables = [
@@ -46,8 +49,8 @@ def summary_tables(summary: results.Summary, run_ids: Collection[str] | None = N
     ]
     device = modes[0].machine if len({mode.machine_id for mode in modes}) == 1 else ""
     if device and any(device in mode.label for mode in modes):  # several devices are there
-        title, columns, rows = tables[0]
-        tables[0] = (f"{device}: {title[0].lower()}{title[1:]}", columns, rows)
+        title = tables[0].title
+        tables[0] = replace(tables[0], title=f"{device}: {title[0].lower()}{title[1:]}")
     return tables
 
 
@@ -82,7 +85,7 @@ def _ceilings(modes: Sequence[results.ModeSummary], names: Mapping[str, str]) ->
         for ceiling in (*mode.peaks, *mode.bandwidths)
     ]
     title = f"Ceilings ({' and '.join(dict.fromkeys(mode.source for mode in modes))})"
-    return (title, ("mode", "ceiling", "kernel", "value", "working sets", "remark"), rows)
+    return Table(title, ("mode", "ceiling", "kernel", "value", "working sets", "remark"), rows)
 
 
 def _traffic_remark(traffic: results.Ceiling, ceiling: results.Ceiling) -> str:
@@ -107,7 +110,7 @@ def _standings(modes: Sequence[results.ModeSummary], names: Mapping[str, str]) -
         for each in mode.standings
     ]
     columns = ("mode", "ceiling", "kernel", "value", "of the limit", "SM clock")
-    return ("Kernels beside the limit at their own clock", columns, rows)
+    return Table("Kernels beside the limit at their own clock", columns, rows)
 
 
 def ceiling_text(ceiling: results.Ceiling) -> str:
@@ -158,20 +161,20 @@ def _networks(networks: Sequence[results.NetworkSummary], names: Mapping[str, st
         rows, columns = [row[:-2] + row[-1:] for row in rows], columns[:-2] + columns[-1:]
     title = "Networks (modelled: each fused layer at the roof)"
     notes = {each for network in networks for each in (network.notes or "").split("; ") if each}
-    return ("; ".join([title, *sorted(notes)]), columns, rows)
+    return Table("; ".join([title, *sorted(notes)]), columns, rows)
 
 
 def measured_tables(networks: Sequence[results.NetworkTimes]) -> list[Table]:
     """Networks that were run beside what is predicted; then single calls, energies and memory of
     those that ran. None where none was run."""
-    tables = pages.network_tables(networks, attrgetter("mode"))
-    found = [_table(each, ("p90", "power")) for each in tables]
-    return [*map(_with_interval, found[:1]), *found[1:]]
+    whole = pages.network_tables(networks, attrgetter("mode"))
+    tables = [_narrow(table, ("p90", "power")) for table in whole]
+    return [*map(_with_interval, tables[:1]), *tables[1:]]
 
 
 def memory_tables(rows: Sequence[results.MemoryTraffic]) -> list[Table]:
     """The memory's use that a board reports, beside the modelled traffic; else none."""
-    return [_table(each) for each in pages.memory_table(rows, attrgetter("mode"))]
+    return [_narrow(each) for each in pages.memory_table(rows, attrgetter("mode"))]
 
 
 def accuracy_tables(accuracies: Sequence[results.NetworkAccuracy]) -> list[Table]:
@@ -180,19 +183,19 @@ def accuracy_tables(accuracies: Sequence[results.NetworkAccuracy]) -> list[Table
         return []
     table = pages.accuracy_table(accuracies)
     is_one = len({row.calibration for row in accuracies if row.calibration}) < 2
-    narrow = _table(table, ("ranges of int8",) if is_one else ())
-    return [(f"{narrow[0]}; 95 % intervals", *narrow[1:])]
+    narrow = _narrow(table, ("ranges of int8",) if is_one else ())
+    return [replace(narrow, title=f"{narrow.title}; 95 % intervals")]
 
 
 def part_tables(sums: Sequence[results.PartSum], parts: Sequence[results.PartTimes]) -> list[Table]:
     """Parts of networks that were run alone, after their sums; none where none was run."""
     tables = pages.part_tables(sums, parts, attrgetter("mode"))
-    return [_table(each, ("above idle",)) for each in tables]
+    return [_narrow(each, ("above idle",)) for each in tables]
 
 
 def group_tables(groups: Sequence[results.GroupTimes]) -> list[Table]:
     """Groups of stages by accelerator; none where no transitions were measured."""
-    return [_table(each) for each in pages.group_tables(groups, attrgetter("mode"))]
+    return [_narrow(each) for each in pages.group_tables(groups, attrgetter("mode"))]
 
 
 def program_tables(programs: Sequence[results.ProgramTimes]) -> list[Table]:
@@ -200,16 +203,15 @@ def program_tables(programs: Sequence[results.ProgramTimes]) -> list[Table]:
     if not programs:
         return []
     table = pages.program_table(programs, attrgetter("mode"))
-    return [_with_interval(_table(table))]
+    return [_with_interval(_narrow(table))]
 
 
-def _table(found: pages.Table, page_only: Collection[str] = ()) -> Table:
+def _narrow(table: Table, page_only: Collection[str] = ()) -> Table:
     """A table of the report for a terminal: narrower, and its columns in small letters."""
-    columns = [name if name[:2].isupper() else name[0].lower() + name[1:] for name in found.columns]
-    table = without((found.caption, columns, found.rows), page_only)
-    return without_silent(table, {*columns} - {"measured", "time"})
+    columns = [name if name[:2].isupper() else name[0].lower() + name[1:] for name in table.columns]
+    narrow = replace(table, columns=columns).without(page_only)
+    return without_silent(narrow, {*columns} - {"measured", "time"})
 
 
 def _with_interval(table: Table) -> Table:
-    title, columns, rows = table
-    return f"{title}; ±: 95 % interval of the next measurement", columns, rows
+    return replace(table, title=f"{table.title}; ±: 95 % interval of the next measurement")

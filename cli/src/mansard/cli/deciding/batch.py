@@ -28,6 +28,7 @@ from mansard.cli.options import (
 )
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.precision import work_unit
+from mansard.core.table import Table
 
 _BEFORE = ("batch", "time", "items/s", "power", "energy per item")
 _MEASURED = ("measured time", "measured items/s", "measured energy per item")
@@ -95,7 +96,7 @@ def batch(
                 (*cells[:-1], *_measured_cells(row), cells[-1])
                 for cells, row in zip(rows_of_curve, curve, strict=True)
             ]
-        table = (f"{title} ({first['source']}){beside}", columns, rows_of_curve)
+        table = Table(f"{title} ({first['source']}){beside}", columns, rows_of_curve)
         print_tables([without_silent(table, _DROPPABLE)])
     for line in dict.fromkeys(row["notes"] for row in rows.to_dicts() if row["notes"]):
         note(f"note: {line}")

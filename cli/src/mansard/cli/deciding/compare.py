@@ -14,8 +14,9 @@ from mansard.analytics.data.quantities import fixed, quantity, seconds
 from mansard.api import results
 from mansard.cli.console import note, print_json, print_lines
 from mansard.cli.options import JsonOption
-from mansard.cli.tables import Table, fits, print_fitting
+from mansard.cli.tables import fits, print_fitting
 from mansard.cli.terminal import columns
+from mansard.core.table import Table
 
 _COLUMNS = ("quantity", "first", "second", "second / first", "p, corrected", "verdict")
 # Of which more is better; of times and energies less is.
@@ -74,7 +75,7 @@ def _tables(found: results.Comparison, *, all_rows: bool) -> list[Table]:
         return []
     title = f"{found.first} (first) and {found.second} (second)"
     whole, brief = (
-        (title, _COLUMNS, [_row(each, found.threshold, with_ends=with_ends) for each in shown])
+        Table(title, _COLUMNS, [_row(each, found.threshold, with_ends=with_ends) for each in shown])
         for with_ends in (True, False)
     )
     return [whole if fits(whole, columns(sys.stdout)) else brief]

@@ -22,7 +22,8 @@ from mansard.cli.options import (
     check_outputs,
     parse_precisions,
 )
-from mansard.cli.tables import Table, print_tables, without_silent
+from mansard.cli.tables import print_tables, without_silent
+from mansard.core.table import Table
 from mansard.core.units import parse_optional, parse_share
 
 _Text = str | None
@@ -237,7 +238,7 @@ def _tables(found: results.Hierarchical) -> list[Table]:
         tables.append((f"The best threshold of each mode, on {title}", found.modes))
     return [
         without_silent(
-            (name, pages.POINT_COLUMNS, [pages.point_cells(each, found) for each in points]),
+            Table(name, pages.POINT_COLUMNS, [pages.point_cells(each, found) for each in points]),
             {"mode", "latency", "energy", "cost", "limits"},
         )
         for name, points in tables

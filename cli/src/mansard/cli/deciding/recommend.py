@@ -30,8 +30,9 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_precisions,
 )
-from mansard.cli.tables import Table, print_tables, without
+from mansard.cli.tables import print_tables
 from mansard.core.errors import UsageError
+from mansard.core.table import Table
 from mansard.core.units import parse_optional, parse_share
 
 _Texts = list[str] | None
@@ -193,7 +194,7 @@ def _recommendation_tables(found: results.Recommendation) -> list[Table]:
         first = found.claim.removeprefix("is ")
         rows = [_row(each, first if at == 0 else "") for at, each in enumerate(found.nearest)]
         rows += _unknown_rows(found, found.choice)
-        return [_without_rates((f"{title}: nearest to the limits", _COLUMNS, rows), found)]
+        return [_without_rates(Table(f"{title}: nearest to the limits", _COLUMNS, rows), found)]
     is_kept = found.verdict == "feasible"
     remark = "recommended" if is_kept else found.claim.removeprefix("is ")
     rows = [_row(found.choice, remark)]
@@ -205,7 +206,7 @@ def _recommendation_tables(found: results.Recommendation) -> list[Table]:
         if each.other is not None and each.other != found.choice
     ]
     rows = [*_once(rows), *_unknown_rows(found, found.choice)]
-    return [_without_rates((title, _COLUMNS, rows), found)]
+    return [_without_rates(Table(title, _COLUMNS, rows), found)]
 
 
 def _unknown_rows(
@@ -220,15 +221,15 @@ def _unknown_rows(
 def _without_rates(table: Table, found: results.Recommendation) -> Table:
     """Without items per second where they say what the times do, and no limit asks for them."""
     is_asked = any(check.quantity == "rate" for check in found.checks)
-    batches = {row[table[1].index("batch")] for row in table[2]}
-    return table if is_asked or batches != {"1"} else without(table, {"items/s"})
+    batches = {*table.column(_COLUMNS.index("batch"))}
+    return table if is_asked or batches != {"1"} else table.without({"items/s"})
 
 
 def _overview_table(found: Sequence[results.Recommendation]) -> Table:
     """One row for each recommendation: the choice, and what it saves against another mode."""
     columns = ("device", "network", *_COLUMNS[:-1], "against", "verdict")
-    table = ("Recommendations", columns, [_overview_row(each) for each in found])
-    return without(table, {"power", "items/s"})
+    table = Table("Recommendations", columns, [_overview_row(each) for each in found])
+    return table.without({"power", "items/s"})
 
 
 def _overview_row(found: results.Recommendation) -> tuple[str, ...]:
@@ -299,7 +300,7 @@ def _mix_tables(found: results.MixAnswer) -> list[Table]:
     """What runs where, for the single mode and for the schedule."""
     plans = (("one mode for all", found.one_mode), ("modes in turn", found.schedule))
     return [
-        (f"{found.device}: {name}", _MIX_COLUMNS, _mix_rows(plan))
+        Table(f"{found.device}: {name}", _MIX_COLUMNS, _mix_rows(plan))
         for name, plan in plans
         if plan is not None
     ]

@@ -14,9 +14,10 @@ from mansard.analytics.data import quantities
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import ForceOption, JsonOption, OnOption, RunsOption, check_outputs
-from mansard.cli.tables import Table, print_tables, without_silent
+from mansard.cli.tables import print_tables, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.records.schedule import MOST_TRANSITIONS, Goal
+from mansard.core.table import Table
 from mansard.core.units import parse_optional
 
 _RAN = ("method", "of", "predicted", "measured", "difference", "beside a solver", "remark")
@@ -159,12 +160,9 @@ def _lines(found: results.ScheduleAnswer) -> Iterator[str]:
 
 
 def _tables(found: results.ScheduleAnswer) -> Iterator[Table]:
-    tables = (
-        pages.method_table((found.best, *found.baselines)),
-        pages.segment_table(found.problem, found.best),
-        pages.network_table(found.problem, found.best),
-    )
-    yield from ((each.caption, each.columns, each.rows) for each in tables)
+    yield pages.method_table((found.best, *found.baselines))
+    yield pages.segment_table(found.problem, found.best)
+    yield pages.network_table(found.problem, found.best)
     if found.front:
         points = [
             (
@@ -174,11 +172,11 @@ def _tables(found: results.ScheduleAnswer) -> Iterator[Table]:
             )
             for each in found.front
         ]
-        yield ("The front of one network alone", ("time", "energy", "groups on"), points)
+        yield Table("The front of one network alone", ("time", "energy", "groups on"), points)
     if found.ran:
         rounds = [row for each in found.ran for row in _ran_rows(each)]
         mode = next((each.mode for each in found.ran if each.mode), "")
-        table = (f"Executed in {mode}" if mode else "Executed", _RAN, rounds)
+        table = Table(f"Executed in {mode}" if mode else "Executed", _RAN, rounds)
         yield without_silent(table, {"beside a solver", "remark"})
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from msgspec.structs import replace
 
 from mansard import api
 from mansard.analytics import pages
@@ -86,7 +87,7 @@ def contention(
         print_json("contention", {"victims": done.contention})
     else:
         tables = map(pages.contention_table, done.contention)
-        print_tables((each.caption, [*map(plain, each.columns)], each.rows) for each in tables)
+        print_tables(replace(each, columns=[*map(plain, each.columns)]) for each in tables)
         for each in done.contention:
             print_lines([pages.contention_words(each)])
             if each.remark:

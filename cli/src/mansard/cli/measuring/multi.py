@@ -37,6 +37,7 @@ from mansard.cli.options import (
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.records import MultiRun, StageRun, Waiting
+from mansard.core.table import Table
 from mansard.core.text import listed
 
 
@@ -195,7 +196,7 @@ def print_mappings(rows: Sequence[results.MeasuredMulti]) -> None:
         if few:
             note(f"{title}: fewer than {_FEW} runs: {listed(few)}; more --seconds make it exact")
         cells = [_cells(row, each) for each in row.stages]
-        print_tables([without_silent((title, _COLUMNS, cells), _COLUMNS[4:7])])
+        print_tables([without_silent(Table(title, _COLUMNS, cells), _COLUMNS[4:7])])
     if any(found.row.failure is None for found in rows):
         note("times are means of a run, but for the latency: its median")
 

@@ -30,7 +30,8 @@ from mansard.cli.measuring.option_groups import (
     PlaceGroup,
 )
 from mansard.cli.options import parse_dimensions, parse_precisions, parse_sizes
-from mansard.cli.tables import Table, print_tables
+from mansard.cli.tables import print_tables
+from mansard.core.table import Table
 
 _TERMS = (
     "Shares of the whole network's time. Calls: the engine is called once for each part, not once",
@@ -238,7 +239,7 @@ def _layers(one: results.MeasuredNetwork) -> Table:
     ]
     more = f", the slowest {_MOST_LAYERS} of {len(layers)}" if len(layers) > _MOST_LAYERS else ""
     title = f"Layers of {_name(one)}, while profiled; nodes: by their index in the score{more}"
-    return title, ("layer", "operator", "nodes", "time", "share"), cells
+    return Table(title, ("layer", "operator", "nodes", "time", "share"), cells)
 
 
 def _name(one: results.MeasuredNetwork) -> str:

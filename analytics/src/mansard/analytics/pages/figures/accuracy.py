@@ -17,7 +17,7 @@ from mansard.analytics.pages.figures.charting import (
     following,
     plot,
     shape,
-    told,
+    with_tooltip,
 )
 from mansard.analytics.pages.figures.figure import (
     MILLI,
@@ -97,23 +97,23 @@ def accuracy_figure(results: Results, chosen: Chosen) -> Figure | Missing:
     # such a prediction would be compared with itself.
     is_scored = pl.col("score_id").is_in(results.dataset.layers["score_id"].unique().to_list())
     scored = results.predictions.filter(is_scored)
-    found = accuracy_points(results.observations, scored, mode_labels(results))
-    if found.frame.is_empty():
+    points = accuracy_points(results.observations, scored, mode_labels(results))
+    if points.frame.is_empty():
         if not results.measured:
             return Missing(NO_OBSERVATIONS)
         counts = any(row.time_s is not None and not row.remark for row in results.measured)
         return Missing(NONE_PREDICTED if counts else NONE_COUNTS)
     panels = [("measured", "predicted", "ms"), ("measured_w", "predicted_w", "W")]
     there = [
-        (*panel, band(found.frame, panel[0], panel[1]))
+        (*panel, band(points.frame, panel[0], panel[1]))
         for panel in panels
-        if found.frame[panel[0]].is_not_null().any() and found.frame[panel[1]].is_not_null().any()
+        if points.frame[panel[0]].is_not_null().any() and points.frame[panel[1]].is_not_null().any()
     ]
-    shown = Shown(found.frame, dict.fromkeys(FOLLOWED, "all"))
-    chart = accuracy_chart(found.frame, there, chosen)
+    shown = Shown(points.frame, dict.fromkeys(FOLLOWED, "all"))
+    chart = accuracy_chart(points.frame, there, chosen)
     table = LiveTable("accuracy", "Predicted and measured: {network}", _COLUMNS, shown)
     follows = Following(shown, chosen, "", NONE)
-    return make_figure("accuracy", chart, table, CAPTION, _accuracy_notes(found), follows=follows)
+    return make_figure("accuracy", chart, table, CAPTION, _accuracy_notes(points), follows=follows)
 
 
 def accuracy_points(
@@ -179,7 +179,7 @@ def accuracy_chart(
     by = "mode" if points["mode"].n_unique() <= points["network"].n_unique() else "network"
     names = sorted(set(points[by].to_list()))
     return following(
-        alt.hconcat(*[_panel(points, each, by, names) for each in bands], spacing=30),
+        alt.hconcat(*[_panel(points, quantity, by, names) for quantity in bands], spacing=30),
         chosen,
         *FOLLOWED,
         description="Predicted over measured for each network, batch and mode; on the dashed "
@@ -201,7 +201,7 @@ def _panel(
 
     across = plot(ground).encode(x=alt.X("x:Q", scale=scale, axis=axis("Measured")))
     known = points.drop_nulls([measured, predicted])
-    dots = told(
+    dots = with_tooltip(
         plot(known),
         network="network",
         mode="mode",
@@ -228,18 +228,18 @@ def _panel(
     ).properties(width=_PLOT_PX[0], height=_PLOT_PX[1])
 
 
-def _accuracy_notes(found: AccuracyPoints) -> tuple[str, ...]:
-    if found.median_error is None:
+def _accuracy_notes(points: AccuracyPoints) -> tuple[str, ...]:
+    if points.median_error is None:
         return ()
-    how = "calibrated" if found.is_calibrated else "not calibrated"
+    how = "calibrated" if points.is_calibrated else "not calibrated"
     errors = (
-        f"{counted(found.n_matched, 'observation')}; the predictions, {how}, miss their time by "
-        f"{percent(found.median_error)} (median), {percent(found.worst_error)} at most."
+        f"{counted(points.n_matched, 'observation')}; the predictions, {how}, miss their time by "
+        f"{percent(points.median_error)} (median), {percent(points.worst_error)} at most."
     )
-    power = found.median_power_error
+    power = points.median_power_error
     watts = () if power is None else (f"They miss the power by {percent(power)} (median).",)
     why = "nothing is predicted for their mode and network"
-    return (errors, *watts, *dropped_note(found.n_unmatched, "observations", why))
+    return (errors, *watts, *dropped_note(points.n_unmatched, "observations", why))
 
 
 def _float(value: object) -> float | None:

@@ -17,7 +17,7 @@ from mansard.analytics.pages.figures.charting import (
     following,
     plot,
     shape,
-    told,
+    with_tooltip,
 )
 from mansard.analytics.pages.figures.figure import (
     MILLI,
@@ -30,7 +30,7 @@ from mansard.analytics.pages.figures.figure import (
     make_figure,
     schema_of,
 )
-from mansard.analytics.pages.figures.modes import NO_NETWORK, told_costs, with_told_costs
+from mansard.analytics.pages.figures.modes import COST_COLUMNS, NO_NETWORK, with_cost_texts
 from mansard.analytics.pages.figures.parameters import (
     Chosen,
     Key,
@@ -72,7 +72,7 @@ NONE = (
 _COLUMNS = (
     *(Column.number("Batch", "batch", "d"), Column.name("Precision", "precision")),
     Column.text("Items per second", "items", is_numeric=True),
-    *(Column.text(name, field, is_numeric=True) for name, field in told_costs(is_item=True)),
+    *(Column.text(name, field, is_numeric=True) for name, field in COST_COLUMNS),
     Column.text("Bound by", "bound"),
 )
 
@@ -83,21 +83,21 @@ def batch_figure(results: Results, chosen: Chosen, first: str) -> Figure | Missi
         return Missing(NO_NETWORK)
     modes = [roof.label for roof in results.roofs]
     labels = mode_labels(results)
-    found = batch_points(results.predictions, labels, modes)
-    if found.frame.is_empty():
+    drawn = batch_points(results.predictions, labels, modes)
+    if drawn.frame.is_empty():
         return Missing(ONE_BATCH)
-    names = set(found.frame["network"].to_list())
+    names = set(drawn.frame["network"].to_list())
     network = first if first in names else min(names)
-    shown = Shown(found.frame, {"mode": "equal", "network": "first", "precision": "all"}, network)
-    measured = measured_batches(results.measured, labels, found.frame)
+    shown = Shown(drawn.frame, {"mode": "equal", "network": "first", "precision": "all"}, network)
+    measured = measured_batches(results.measured, labels, drawn.frame)
     columns, listed = _COLUMNS, shown
     if not measured.is_empty():
         columns = (*_COLUMNS, Column.text("Predicted, or run by", "engine"))
-        both = pl.concat([found.frame.with_columns(engine=pl.lit("predicted")), measured])
+        both = pl.concat([drawn.frame.with_columns(engine=pl.lit("predicted")), measured])
         listed = Shown(both.sort(*BATCH_ORDER), shown.by, network)
     table = LiveTable("batches", "Batch sizes of {network} in {mode}", columns, listed)
-    chart = batch_chart(found.frame, shown.resolve(chosen)[0], measured)
-    notes = dropped_note(found.n_dropped, "predictions", "their latency is unknown")
+    chart = batch_chart(drawn.frame, shown.resolve(chosen)[0], measured)
+    notes = dropped_note(drawn.n_dropped, "predictions", "their latency is unknown")
     if not measured.is_empty():
         notes = (*notes, "Solid marks were measured, hollow ones are predicted.")
     follows = Following(shown, chosen, "{network}, {mode}: {reading}", NONE)
@@ -119,31 +119,31 @@ def batch_points(
     )
     # One curve holds no two kinds of predictions: some are fitted to measurements.
     is_fitted = pl.col("is_calibrated").fill_null(value=False)
-    found = (
+    batches = (
         predictions.filter((pl.col("phase") == "inference") & pl.col("batch").is_not_null())
         .join(named, on=["device", "mode"])
         .filter(~is_fitted | is_fitted.all().over("network", "precision"))
         .filter(pl.col("batch").n_unique().over("network", "precision") > 1)
     )
-    known = found.filter((pl.col("latency_s") > 0) & pl.col("latency_s").is_finite())
+    known = batches.filter((pl.col("latency_s") > 0) & pl.col("latency_s").is_finite())
     there = [mode for mode in modes if mode in set(known["label"].to_list())]
     n_each = max(1, len(known) // max(1, len(there)))
     item_j = pl.col("energy_j") / pl.col("batch")
-    kept = known.filter(pl.col("label").is_in(evenly(there, max(2, MOST_ROWS // n_each))))
+    few = known.filter(pl.col("label").is_in(evenly(there, max(2, MOST_ROWS // n_each))))
     frame = (
-        with_told_costs(kept)
+        with_cost_texts(few)
         .with_columns(
             mode="label",
             rate=(pl.col("batch") / pl.col("latency_s")).round_sig_figs(4),
             energy=(item_j / MILLI).round_sig_figs(4),
-            items=pl.Series([_items(row) for row in kept.iter_rows(named=True)], dtype=pl.String),
+            items=pl.Series([_items(row) for row in few.iter_rows(named=True)], dtype=pl.String),
             bound="time_bound",
             is_priced=pl.col("energy_j").is_not_null().all().over("label", "network", "precision"),
         )
         .select(list(BATCH_SCHEMA))
         .sort(*BATCH_ORDER)
     )
-    return Drawn(frame, len(found) - len(known))
+    return Drawn(frame, len(batches) - len(known))
 
 
 BATCH_ORDER = ("mode", "network", "precision", "batch")
@@ -179,9 +179,9 @@ def measured_batches(
     ]
     frame = pl.DataFrame(rows, schema={**BATCH_SCHEMA, "engine": pl.String})
     curves = drawn.select("mode", "network", "precision").unique()
-    kept = frame.join(curves, on=["mode", "network", "precision"], how="semi")
+    beside = frame.join(curves, on=["mode", "network", "precision"], how="semi")
     rounded = (pl.col("rate", "energy")).round_sig_figs(4)
-    return kept.with_columns(rounded).sort(*BATCH_ORDER, "engine")
+    return beside.with_columns(rounded).sort(*BATCH_ORDER, "engine")
 
 
 def _items(row: dict[str, Any]) -> str:
@@ -227,7 +227,7 @@ def _curve(
     placed = plot(points).transform_calculate(
         height=f"{is_known} ? datum.{kind} : 0", why=f"{is_known} ? '' : '{UNKNOWN}'"
     )
-    base = told(
+    base = with_tooltip(
         placed,
         network="network",
         mode="mode",
@@ -274,7 +274,7 @@ def _measured_marks(
 ) -> list[Chart]:
     if measured is None:
         return []
-    marks = told(
+    marks = with_tooltip(
         plot(measured.filter(pl.col(kind).is_not_null())),
         network="network",
         mode="mode",

@@ -199,18 +199,19 @@ def following(chart: Chart, chosen: Chosen, *names: Name, **properties: Any) -> 
     return chart.add_params(*parameters, heading).properties(**properties)
 
 
-def told(base: Chart, **titles: str) -> Chart:
-    """``base`` with fields to show as they are, each under its title, in tooltips and to screen
-    readers; a value that is not there reads "unknown". Numbers are rounded beforehand.
+def with_tooltip(base: Chart, **titles: str) -> Chart:
+    """``base`` with the fields ``titles`` in its tooltips and descriptions for screen readers.
+
+    Fields are shown as they are, with numbers rounded before; missing ones as "unknown".
     """
     cells = {
         json.dumps(title): f"(isValid(datum.{name}) ? datum.{name} : '{UNKNOWN}')"
         for name, title in titles.items()
     }
-    told_as = ", ".join(f"{title}: {cell}" for title, cell in cells.items())
-    said = " + '; ' + ".join(f"{title} + ': ' + {cell}" for title, cell in cells.items())
+    fields = ", ".join(f"{title}: {cell}" for title, cell in cells.items())
+    spoken = " + '; ' + ".join(f"{title} + ': ' + {cell}" for title, cell in cells.items())
     return base.encode(
-        tooltip=alt.value(alt.ExprRef(f"{{{told_as}}}")), description=alt.value(alt.ExprRef(said))
+        tooltip=alt.value(alt.ExprRef(f"{{{fields}}}")), description=alt.value(alt.ExprRef(spoken))
     )
 
 

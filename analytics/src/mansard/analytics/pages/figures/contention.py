@@ -12,9 +12,16 @@ import polars as pl
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.models.contention import VictimContention
-from mansard.analytics.pages.figures.charting import Chart, colour, plot, rate_axis, shape, told
+from mansard.analytics.pages.figures.charting import (
+    Chart,
+    colour,
+    plot,
+    rate_axis,
+    shape,
+    with_tooltip,
+)
 from mansard.analytics.pages.figures.figure import GIGA, Figure, evenly, make_figure
-from mansard.analytics.pages.figures.tables import Table
+from mansard.core.table import Table
 
 MOST_LINES = 6  # own demands that are drawn: as many as there are shapes
 _SIZE_PX = (560, 300)
@@ -24,28 +31,28 @@ CAPTION = (
 )
 
 
-def contention_figure(name: str, found: VictimContention, table: Table) -> Figure | None:
+def contention_figure(name: str, measured: VictimContention, table: Table) -> Figure | None:
     """Measured points and the fit's lines, evenly chosen own demands; None without a surface."""
-    surface = found.surface
+    surface = measured.surface
     if surface is None:
         return None
     chosen = evenly(range(len(surface.own_byte_per_s)), MOST_LINES)
     owns = [surface.own_byte_per_s[at] for at in chosen]
     points = [
-        _row(own, external, achieved / own)
-        for own, at in zip(owns, chosen, strict=True)
+        _row(own_demand, external, achieved / own_demand)
+        for own_demand, at in zip(owns, chosen, strict=True)
         for external, achieved in zip(
             surface.external_byte_per_s, surface.achieved_byte_per_s[at], strict=True
         )
     ]
     lines = [
         _row(line.own_byte_per_s, external, speed)
-        for line in found.fit_lines
+        for line in measured.fit_lines
         if line.own_byte_per_s in owns
         for external, speed in zip(line.external_byte_per_s, line.speed, strict=True)
     ]
     chart = _chart(points, lines, list(dict.fromkeys(row["own"] for row in points)))
-    victim, aggressor = display_name(found.victim), display_name(found.aggressor)
+    victim, aggressor = display_name(measured.victim), display_name(measured.aggressor)
     chart = chart.properties(
         description=f"The speed that {victim} keeps over the demand of {aggressor} beside it, a "
         "series for each own demand, with the lines of the fit",
@@ -55,9 +62,9 @@ def contention_figure(name: str, found: VictimContention, table: Table) -> Figur
     return make_figure(name, chart, table, CAPTION, notes)
 
 
-def _row(own: float, external: float, speed: float) -> dict[str, float | str]:
+def _row(own_demand: float, external: float, speed: float) -> dict[str, float | str]:
     return {
-        "own": f"own {own / GIGA:.3g} GB/s",
+        "own": f"own {own_demand / GIGA:.3g} GB/s",
         "external": float(f"{external / GIGA:.4g}"),
         "speed": float(f"{100 * speed:.4g}"),
     }
@@ -71,7 +78,7 @@ def _chart(
     series = [str(name) for name in names]
     x = alt.X("external:Q", axis=rate_axis("Demand of the other, GB/s"))
     y = alt.Y("speed:Q", scale=alt.Scale(zero=False), axis=rate_axis("Percent of its own speed"))
-    dots = told(
+    dots = with_tooltip(
         plot(pl.DataFrame(points)),
         own="demand",
         external="demand of the other, GB/s",

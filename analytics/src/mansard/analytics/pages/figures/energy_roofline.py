@@ -21,7 +21,7 @@ from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.models.energy.roof import Balance, EnergyRoof, Span, balance
 from mansard.analytics.models.roofs.levels import DRAM
 from mansard.analytics.models.roofs.roofline import Roofline
-from mansard.analytics.pages.figures.charting import Chart, following, plot, told
+from mansard.analytics.pages.figures.charting import Chart, following, plot, with_tooltip
 from mansard.analytics.pages.figures.figure import (
     GIGA,
     Figure,
@@ -142,14 +142,14 @@ def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) ->
         seen,
     )
     words = _WORDS[kind]
-    precisions = [*(each.precision for each in priced), *points.every["precision"].to_list()]
+    precisions = [*(roof.precision for roof in priced), *points.every["precision"].to_list()]
     intensity = unit_title("{}/byte", precisions)
     rate = words.title if kind == "power" else unit_title(words.title, precisions)
     x, y = axes(seen, kind, rate, intensity)
     _, height = axes(seen, "y", rate, intensity)
     roof_names = roof_name_marks(names.roofs, x, height, seen)
     if kind == "power":
-        roof_names = [each.transform_filter(OF_PRECISION) for each in roof_names]
+        roof_names = [names.transform_filter(OF_PRECISION) for names in roof_names]
     marks = [
         *_arches(lines, x, y),
         *(_cap(results, height) if kind == "power" else ()),
@@ -195,9 +195,9 @@ def priced_roofs(results: Results) -> tuple[list[PricedRoof], list[str]]:
         fit = results.energies.get(roof.run_id)
         if fit is None:
             continue
-        found, gap = _priced_roof(roof, fit, cap_w(results, roof))
-        priced += found
-        if gap and not found:
+        with_costs, gap = _priced_roof(roof, fit, cap_w(results, roof))
+        priced += with_costs
+        if gap and not with_costs:
             gaps.append(f"{display_name(roof.label)}: no energy roof: {gap}.")
     return priced, gaps
 
@@ -213,7 +213,7 @@ def _priced_roof(
     if constant.value is None:
         return [], "its constant power is unknown" + _why(constant)
     is_capped = limit_w is not None and limit_w > constant.value
-    found = []
+    priced = []
     gap = None
     for peak in roof.peaks:
         flop = fit.flop_j.get(peak.name)
@@ -232,12 +232,12 @@ def _priced_roof(
             unknown={} if is_capped else {"cap_w": "the mode names no limit above constant power"},
         )
         points = balance(peak, dram, flop, byte, constant)
-        found.append(PricedRoof(roof.label, peak.subject, peak.name, costs, points))
-    return found, gap
+        priced.append(PricedRoof(roof.label, peak.subject, peak.name, costs, points))
+    return priced, gap
 
 
-def _why(found: Coefficient | None) -> str:
-    unknown = None if found is None else found.unknown.get("value")
+def _why(coefficient: Coefficient | None) -> str:
+    unknown = None if coefficient is None else coefficient.unknown.get("value")
     return f" ({unknown})" if unknown else ""
 
 
@@ -256,17 +256,17 @@ def arches(roofs: Sequence[PricedRoof], x_low: float, x_high: float) -> pl.DataF
     best = main_roofs(roofs)
     rows = [
         {
-            "mode": each.mode,
-            "precision": each.precision,
-            "line": each.name,
-            "is_main": best[each.mode] is each,
+            "mode": priced.mode,
+            "precision": priced.precision,
+            "line": priced.name,
+            "is_main": best[priced.mode] is priced,
             "x": float(x),
             "efficiency": float(efficiency) / GIGA,
             "power": float(power),
         }
-        for each in roofs
+        for priced in roofs
         for x, efficiency, power in zip(
-            at, 1 / each.roof.energy_per_flop_j(at), each.roof.power_w(at), strict=True
+            at, 1 / priced.roof.energy_per_flop_j(at), priced.roof.power_w(at), strict=True
         )
     ]
     schema = schema_of(text="mode precision line", number="x efficiency power", flag="is_main")
@@ -276,14 +276,14 @@ def arches(roofs: Sequence[PricedRoof], x_low: float, x_high: float) -> pl.DataF
 def main_roofs(roofs: Sequence[PricedRoof]) -> dict[str, PricedRoof]:
     """The roof of each mode with the best efficiency."""
     best: dict[str, PricedRoof] = {}
-    for each in roofs:
-        if each.mode not in best or _best(each) > _best(best[each.mode]):
-            best[each.mode] = each
+    for roof in roofs:
+        if roof.mode not in best or _best(roof) > _best(best[roof.mode]):
+            best[roof.mode] = roof
     return best
 
 
-def _best(each: PricedRoof) -> float:
-    return each.balance.best_flop_per_j.value or 0.0
+def _best(priced: PricedRoof) -> float:
+    return priced.balance.best_flop_per_j.value or 0.0
 
 
 def balance_points(roofs: Sequence[PricedRoof]) -> pl.DataFrame:
@@ -291,18 +291,18 @@ def balance_points(roofs: Sequence[PricedRoof]) -> pl.DataFrame:
     best = main_roofs(roofs)
     rows = [
         {
-            "mode": each.mode,
-            "precision": each.precision,
-            "is_main": best[each.mode] is each,
+            "mode": priced.mode,
+            "precision": priced.precision,
+            "is_main": best[priced.mode] is priced,
             "kind": kind,
-            "text": f"{each.name}: "
-            + quantity(span.value, f"{work_unit(each.precision)}/byte", span.low, span.high),
+            "text": f"{priced.name}: "
+            + quantity(span.value, f"{work_unit(priced.precision)}/byte", span.low, span.high),
             "x": span.value,
-            "efficiency": float(1 / each.roof.energy_per_flop_j(span.value)) / GIGA,
-            "power": float(each.roof.power_w(span.value)),
+            "efficiency": float(1 / priced.roof.energy_per_flop_j(span.value)) / GIGA,
+            "power": float(priced.roof.power_w(span.value)),
         }
-        for each in roofs
-        for kind, span in zip(BALANCES, _spans(each.balance), strict=True)
+        for priced in roofs
+        for kind, span in zip(BALANCES, _spans(priced.balance), strict=True)
         if span.value
     ]
     schema = schema_of(text="mode precision kind text", number="x efficiency power", flag="is_main")
@@ -327,22 +327,30 @@ def named_arches(roofs: Sequence[PricedRoof], lines: pl.DataFrame, kind: Kind) -
     Powers run close together: of them one name at a time is shown.
     """
     best = main_roofs(roofs)
-    found = []
-    for each in sorted(roofs, key=lambda roof: best[roof.mode] is not roof):
-        own = lines.filter(pl.col("mode") == each.mode, pl.col("line") == each.name).sort("x")
-        path = own.select("x", kind).rows()
+    named = []
+    for priced in sorted(roofs, key=lambda roof: best[roof.mode] is not roof):
+        points = lines.filter(pl.col("mode") == priced.mode, pl.col("line") == priced.name).sort(
+            "x"
+        )
+        path = points.select("x", kind).rows()
         if not path:
             continue
         end = path[-1][1]
         # Of efficiencies the table beside has the values.
-        texts = [each.name] if kind == "efficiency" else [f"{each.name} {fixed(end, 'W')}"]
-        is_main = best[each.mode] is each
-        found.append(
+        texts = [priced.name] if kind == "efficiency" else [f"{priced.name} {fixed(end, 'W')}"]
+        is_main = best[priced.mode] is priced
+        named.append(
             NamedLine(
-                each.mode, each.precision, texts, "level", path, is_main, is_alone=kind == "power"
+                priced.mode,
+                priced.precision,
+                texts,
+                "level",
+                path,
+                is_main,
+                is_alone=kind == "power",
             )
         )
-    return found
+    return named
 
 
 def _arches(lines: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
@@ -377,7 +385,7 @@ def _balances(points: pl.DataFrame, x: alt.X, y: alt.Y) -> Chart:
     """Balance points: of all precisions together only those of the best one."""
     scale = alt.Scale(domain=list(BALANCES), range=["diamond", "triangle-up", "square"])
     return (
-        told(plot(points), kind="balance", text="at")
+        with_tooltip(plot(points), kind="balance", text="at")
         .transform_filter(OF_PRECISION)
         .mark_point(style="m-ridge", size=60, opacity=1)
         .encode(
@@ -395,20 +403,20 @@ def balance_table(roofs: Sequence[PricedRoof], *, is_short: bool = False) -> Liv
     """Balance points and the best efficiency of every precision of a mode; short: no intervals."""
     rows = [
         {
-            "mode": each.mode,
-            "precision": each.precision,
-            "name": each.name,
+            "mode": priced.mode,
+            "precision": priced.precision,
+            "name": priced.name,
             **{
                 name: _span(span, is_short=is_short)
-                for name, span in zip(BALANCE_FIELDS, _spans(each.balance), strict=True)
+                for name, span in zip(BALANCE_FIELDS, _spans(priced.balance), strict=True)
             },
             "best": _span(
-                each.balance.best_flop_per_j,
-                f"{work_unit(each.precision)}/J",
+                priced.balance.best_flop_per_j,
+                f"{work_unit(priced.precision)}/J",
                 is_short=is_short,
             ),
         }
-        for each in roofs
+        for priced in roofs
     ]
     titles = {
         "time": "Time",
@@ -421,7 +429,7 @@ def balance_table(roofs: Sequence[PricedRoof], *, is_short: bool = False) -> Liv
         *(Column.text(title, field, is_numeric=True) for field, title in titles.items()),
     ]
     shown = Shown(pl.DataFrame(rows, _BALANCE_SCHEMA), {"mode": "equal", "precision": "all"})
-    unit = unit_title("{}/byte", (each.precision for each in roofs))
+    unit = unit_title("{}/byte", (priced.precision for priced in roofs))
     caption = f"Balance points of {{mode}} from main memory, {unit}"
     return LiveTable("balances" if is_short else "energy-roofline", caption, columns, shown)
 
@@ -432,12 +440,12 @@ _POWER_SCHEMA = schema_of(text="mode precision batch network name low ridge high
 def power_table(roofs: Sequence[PricedRoof], networks: pl.DataFrame) -> LiveTable:
     """The power of each precision left of, at and right of its ridge; and of networks."""
     rows = []
-    for each in roofs:
-        ridge = each.roof.peak_flop_per_s / each.roof.bandwidth_bytes_per_s
-        at = [fixed(float(w), "W") for w in each.roof.power_w([ridge / 100, ridge, ridge * 100])]
-        own = dict(zip(("low", "ridge", "high"), at, strict=True))
-        named = {"mode": each.mode, "precision": each.precision, "batch": "", "network": ""}
-        rows.append({**named, "name": each.name, **own, "mean": "–"})
+    for priced in roofs:
+        ridge = priced.roof.peak_flop_per_s / priced.roof.bandwidth_bytes_per_s
+        at = [fixed(float(w), "W") for w in priced.roof.power_w([ridge / 100, ridge, ridge * 100])]
+        powers = dict(zip(("low", "ridge", "high"), at, strict=True))
+        named = {"mode": priced.mode, "precision": priced.precision, "batch": "", "network": ""}
+        rows.append({**named, "name": priced.name, **powers, "mean": "–"})
     for row in networks.iter_rows(named=True):
         named = {name: row[name] for name in ("mode", "precision", "batch", "network")}
         blank = dict.fromkeys(("low", "ridge", "high"), "–")

@@ -15,7 +15,8 @@ from markupsafe import Markup
 
 from mansard.analytics.pages.figures.charting import FONT, LIGHT, Chart, vega_config
 from mansard.analytics.pages.figures.parameters import Chosen, LiveTable, Shown, words
-from mansard.analytics.pages.figures.tables import Table, shortened
+from mansard.analytics.pages.figures.tables import shortened
+from mansard.core.table import Table
 
 Dataset = Mapping[str, Any]  # "n" rows; "columns" by name, see _column
 Row = Mapping[str, object]
@@ -102,8 +103,8 @@ def make_figure(
     rows_of = dict(spec.pop("datasets", {}))
     spec["datasets"] = list(rows_of)  # the page puts the rows in their place
     first = follows.chosen if follows is not None else Chosen()
-    tables = [each for each in (table, beside) if isinstance(each, LiveTable)]
-    live = [each.script(_data_name(rows_of, each.shown)) for each in tables]
+    tables = [live_table for live_table in (table, beside) if isinstance(live_table, LiveTable)]
+    live = [live_table.script(_data_name(rows_of, live_table.shown)) for live_table in tables]
     if follows is not None:
         rule = follows.shown.rule(_data_name(rows_of, follows.shown))
         spec["usermeta"] = {"rule": rule, "heading": follows.heading, "keys": keys}
@@ -129,10 +130,10 @@ def _follow_in_legends(part: Any, columns: Sequence[str]) -> list[str]:
     Which fields of ``columns`` have a legend in ``part`` of a specification.
     """
     if isinstance(part, list):
-        return sorted({key for each in part for key in _follow_in_legends(each, columns)})
+        return sorted({key for inner in part for key in _follow_in_legends(inner, columns)})
     if not isinstance(part, dict):
         return []
-    found = {key for each in part.values() for key in _follow_in_legends(each, columns)}
+    followed = {key for inner in part.values() for key in _follow_in_legends(inner, columns)}
     for channel in ("color", "shape", "strokeDash"):
         encoded = part.get(channel)
         if not isinstance(encoded, dict) or encoded.get("type") != "nominal":
@@ -140,24 +141,24 @@ def _follow_in_legends(part: Any, columns: Sequence[str]) -> list[str]:
         field, legend = encoded.get("field"), encoded.get("legend", {})
         if isinstance(field, str) and field in columns and legend is not None:
             encoded["legend"] = {**legend, "values": {"expr": f"shown_{field}"}}
-            found.add(field)
-    return sorted(found)
+            followed.add(field)
+    return sorted(followed)
 
 
 def _data_name(rows_of: dict[str, Any], shown: Shown) -> str:
     """The name under which the chart draws the rows; of rows that it does not draw, a new one."""
-    own = shown.frame.to_dicts()
-    found = next((name for name, rows in rows_of.items() if rows == own), None)
-    if found is None:
-        found = f"rows-{hashlib.sha256(json.dumps(own).encode()).hexdigest()[:16]}"
-        rows_of[found] = own
-    return found
+    shown_rows = shown.frame.to_dicts()
+    name_of_data = next((name for name, rows in rows_of.items() if rows == shown_rows), None)
+    if name_of_data is None:
+        name_of_data = f"rows-{hashlib.sha256(json.dumps(shown_rows).encode()).hexdigest()[:16]}"
+        rows_of[name_of_data] = shown_rows
+    return name_of_data
 
 
 def pool(figures: Iterable[Figure]) -> Markup:
     """The data of all ``figures``, each set once, as JSON for the page."""
-    found = {name: data for figure in figures for name, data in figure.datasets.items()}
-    return json_markup(found)
+    datasets = {name: data for figure in figures for name, data in figure.datasets.items()}
+    return json_markup(datasets)
 
 
 def live_tables(figures: Iterable[Figure]) -> Markup:
@@ -265,11 +266,11 @@ def schema_of(*, text: str = "", number: str = "", count: str = "", flag: str = 
 def positive(rows: Iterable[Row], schema: Schema, *names: str) -> Drawn:
     """The rows whose ``names`` are all known, finite and above zero, rounded to four digits."""
     frame = pl.DataFrame(list(rows), schema=schema)
-    kept = frame.filter(pl.all_horizontal(pl.col(*names) > 0, pl.col(*names).is_finite()))
-    rounded = kept.with_columns(
+    above_zero = frame.filter(pl.all_horizontal(pl.col(*names) > 0, pl.col(*names).is_finite()))
+    rounded = above_zero.with_columns(
         pl.col(name).round_sig_figs(4) for name, kind in schema.items() if kind == pl.Float64
     )
-    return Drawn(rounded, len(frame) - len(kept))
+    return Drawn(rounded, len(frame) - len(above_zero))
 
 
 def in_giga(value: float | None) -> float | None:

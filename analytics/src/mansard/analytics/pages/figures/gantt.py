@@ -9,7 +9,7 @@ import polars as pl
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import counted
-from mansard.analytics.pages.figures.charting import Chart, colour, plot, rate_axis, told
+from mansard.analytics.pages.figures.charting import Chart, colour, plot, rate_axis, with_tooltip
 from mansard.analytics.pages.figures.figure import MILLI, Figure, Row, make_figure, schema_of
 from mansard.analytics.pages.figures.tables import Column, tabulate
 from mansard.analytics.pages.words.schedules import slowdown_of
@@ -42,46 +42,46 @@ _COLUMNS = (
 _ALONE, _MORE, _MOVE = "alone", "contention", "transition"
 
 
-def gantt_figure(name: str, problem: Problem, found: Schedule, end_s: float) -> Figure:
-    """The Gantt chart of ``found`` until ``end_s``, its table, and its words."""
-    frame = _frame(problem, found, end_s)
-    accelerators = [display_name(each.name) for each in problem.accelerators]
-    networks = [display_name(each.name) for each in problem.networks]
+def gantt_figure(name: str, problem: Problem, schedule: Schedule, end_s: float) -> Figure:
+    """The Gantt chart of ``schedule`` until ``end_s``, its table, and its words."""
+    frame = _frame(problem, schedule, end_s)
+    accelerators = [display_name(accelerator.name) for accelerator in problem.accelerators]
+    networks = [display_name(chain.name) for chain in problem.networks]
     deadlines = pl.DataFrame(
         [
-            {"network": network, "deadline": float(f"{each.max_latency_s / MILLI:.5g}")}
-            for network, each in zip(networks, problem.networks, strict=True)
-            if 0 < each.max_latency_s <= end_s and not found.is_steady
+            {"network": network, "deadline": float(f"{chain.max_latency_s / MILLI:.5g}")}
+            for network, chain in zip(networks, problem.networks, strict=True)
+            if 0 < chain.max_latency_s <= end_s and not schedule.is_steady
         ],
         schema=schema_of(text="network", number="deadline"),
     )
     chart = _chart(frame, deadlines, accelerators, networks, end_s).properties(
         description=f"Gantt chart of {counted(len(networks), 'network')} on "
-        f"{counted(len(accelerators), 'accelerator')}, {found.method}: which group runs where "
+        f"{counted(len(accelerators), 'accelerator')}, {schedule.method}: which group runs where "
         "and when, in ms"
     )
     whole = frame.filter(part=_ALONE)
-    table = tabulate(f"Groups by {found.method}", _COLUMNS, whole.iter_rows(named=True))
+    table = tabulate(f"Groups by {schedule.method}", _COLUMNS, whole.iter_rows(named=True))
     parts = {*frame["part"]}
     words = [BARS, *([PALE] if _MORE in parts else []), *([NARROW] if _MOVE in parts else [])]
     words += [] if deadlines.is_empty() else [DEADLINES]
-    notes = [LAST_RUNS] if found.is_steady else []
+    notes = [LAST_RUNS] if schedule.is_steady else []
     notes += [REPEATED] if len(networks) > _IN_A_ROW else []
     return make_figure(name, chart, table, (" ".join(words),), notes)
 
 
-def last_s(problem: Problem, found: Sequence[Schedule]) -> float:
+def last_s(problem: Problem, schedules: Sequence[Schedule]) -> float:
     """The end of the last group, or of the last deadline that is not far behind it."""
-    end_s = max(group.end_s for each in found for group in each.groups)
-    limits_s = [each.max_latency_s for each in problem.networks]
-    is_once = not any(each.is_steady for each in found)
+    end_s = max(group.end_s for schedule in schedules for group in schedule.groups)
+    limits_s = [schedule.max_latency_s for schedule in problem.networks]
+    is_once = not any(schedule.is_steady for schedule in schedules)
     return max([end_s, *(limit for limit in limits_s if is_once and limit <= _FAR * end_s)])
 
 
-def _frame(problem: Problem, found: Schedule, end_s: float) -> pl.DataFrame:
+def _frame(problem: Problem, schedule: Schedule, end_s: float) -> pl.DataFrame:
     """A row for each part of each group; the table's values are in all of them."""
     ms_of_a_px = end_s / MILLI / _WIDTH_PX
-    rows = [row for group in found.groups for row in _rows(problem, group, ms_of_a_px)]
+    rows = [row for group in schedule.groups for row in _rows(problem, group, ms_of_a_px)]
     frame = pl.DataFrame(rows, schema=_SCHEMA)
     numbers = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
     return frame.with_columns(pl.col(name).round_sig_figs(5) for name in numbers)
@@ -133,7 +133,7 @@ def _chart(
     x = alt.X("from_ms:Q", scale=scale, axis=rate_axis("Time, ms"))
 
     def bars(part: str, height: float, opacity: float) -> Chart:
-        base = told(
+        base = with_tooltip(
             plot(frame.filter(part=part)),
             network="network",
             group="group",
@@ -154,7 +154,7 @@ def _chart(
         .encode(x="from_ms:Q", y=y, text="label:N")
     )
     rules = (
-        told(plot(deadlines), network="network", deadline="deadline, ms")
+        with_tooltip(plot(deadlines), network="network", deadline="deadline, ms")
         .mark_rule(style="m-interval", strokeDash=[6, 4])
         .encode(x="deadline:Q", color=colours)
     )

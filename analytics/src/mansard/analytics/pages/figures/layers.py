@@ -20,7 +20,7 @@ from mansard.analytics.pages.figures.charting import (
     log_scale,
     plot,
     shape,
-    told,
+    with_tooltip,
 )
 from mansard.analytics.pages.figures.figure import (
     Figure,
@@ -40,9 +40,10 @@ from mansard.analytics.pages.figures.parameters import (
     equals,
     heading,
 )
-from mansard.analytics.pages.figures.tables import Column, Table
+from mansard.analytics.pages.figures.tables import Column
 from mansard.core.precision import unit_title, work_unit
 from mansard.core.records import LayerScore, ModelScore
+from mansard.core.table import Table
 
 MOST_SHARES = 30  # layers of one network in the chart of shares
 MOST_POINTS = 1500  # layers of one network in the scatter plot
@@ -96,7 +97,7 @@ def share_frame(layers: Sequence[LayerScore]) -> pl.DataFrame:
     """Shares of work and of bytes, in percent: two rows for each of the heaviest layers."""
     work = sum(layer.work_flop or 0 for layer in layers) or 1
     moved = sum(layer.traffic_bytes or 0 for layer in layers) or 1
-    shares = [((each.work_flop or 0) / work, (each.traffic_bytes or 0) / moved) for each in layers]
+    shares = [((row.work_flop or 0) / work, (row.traffic_bytes or 0) / moved) for row in layers]
     heaviest = sorted(range(len(layers)), key=lambda i: -max(shares[i]))[:MOST_SHARES]
     rows = [
         {
@@ -149,7 +150,7 @@ def share_chart(frame: pl.DataFrame) -> Chart:
     """Two columns of bars, shares of work and of bytes, one row for each layer."""
     layers = list(dict.fromkeys(frame["layer"].to_list()))
     bars = (
-        told(plot(frame), layer="layer", operator="operator", what="of", text="share")
+        with_tooltip(plot(frame), layer="layer", operator="operator", what="of", text="share")
         .mark_bar(style="m-share")
         .encode(
             x=alt.X("share:Q", axis=alt.Axis(title="share, %")),
@@ -165,7 +166,7 @@ def spread_chart(frame: pl.DataFrame) -> Chart:
     operators = in_order(frame["operator"].to_list())
     intensity, work = (unit_title(form, frame["precision"]) for form in ("{}/byte", "M{}"))
     return (
-        told(plot(frame), layer="layer", operator="operator", text="counts")
+        with_tooltip(plot(frame), layer="layer", operator="operator", text="counts")
         .mark_point(opacity=0.75)
         .encode(
             x=alt.X(
@@ -185,8 +186,8 @@ def spread_chart(frame: pl.DataFrame) -> Chart:
 
 
 def _scale(values: pl.Series) -> alt.Scale:
-    found = values.filter(values > 0).to_list() or [1.0]
-    return log_scale(min(found) / 2, max(found) * 2)
+    above_zero = values.filter(values > 0).to_list() or [1.0]
+    return log_scale(min(above_zero) / 2, max(above_zero) * 2)
 
 
 ENERGY_BOUNDS = ("work", "traffic", "constant")
@@ -236,7 +237,7 @@ def layer_figures(points: Points, chosen: Chosen, first: str) -> dict[str, Figur
     network = first if first in names else min(names)
     slowest = Shown(points.layers, _BY, network, {"rank": MOST_BARS})
     every = Shown(points.layers, _BY, network)
-    own = slowest.resolve(chosen)[0]
+    shown_choice = slowest.resolve(chosen)[0]
     has_energy = bool(points.layers["energy_mj"].is_not_null().any())
     precisions = points.layers["precision"].to_list()
     columns = (
@@ -248,19 +249,19 @@ def layer_figures(points: Points, chosen: Chosen, first: str) -> dict[str, Figur
     caption = f"Layers of {HEADING}: the slowest of {{n_layers}}"
     table = LiveTable("layers", caption, columns, every, order="rank")
     follows = Following(slowest, chosen, HEADING, NONE)
-    found: dict[str, Figure | Missing] = {
+    figures: dict[str, Figure | Missing] = {
         "classes": class_figure(points.classes, chosen, network),
         "layers": make_figure(
-            "layers", bar_chart(points.layers, own), table, LAYER_CAPTION, follows=follows
+            "layers", bar_chart(points.layers, shown_choice), table, LAYER_CAPTION, follows=follows
         ),
     }
     if has_energy:
-        chart = bar_chart(points.layers, own, "energy")
+        chart = bar_chart(points.layers, shown_choice, "energy")
         few = LiveTable("layer-energy", f"Energy of {HEADING}", columns, slowest, order="rank")
-        found["layer_energy"] = make_figure(
+        figures["layer_energy"] = make_figure(
             "layer-energy", chart, few, ENERGY_CAPTION, follows=follows
         )
-    return found
+    return figures
 
 
 def class_figure(classes: pl.DataFrame, chosen: Chosen, network: str) -> Figure:
@@ -279,7 +280,7 @@ def _longest_first(field: str) -> alt.EncodingSortField:
 def class_chart(classes: pl.DataFrame, chosen: Chosen) -> Chart:
     """A bar for each class, the longest first; its words say how much of the time it takes."""
     data = plot(classes).transform_filter(_own("network", "mode", "precision"))
-    base = told(
+    base = with_tooltip(
         data,
         operator="class",
         bound="bound by",
@@ -313,7 +314,7 @@ def bar_chart(layers: pl.DataFrame, chosen: Chosen, kind: str = "time") -> Chart
     }[kind]
     # An unknown value is a bar of no length with a text: so the axis keeps an extent.
     known = f"isValid(datum.{field})"
-    base = told(
+    base = with_tooltip(
         plot(layers)
         .transform_filter(f"{_own('network', 'mode', 'precision')} && datum.rank <= {MOST_BARS}")
         .transform_calculate(length=f"{known} ? datum.{field} : 0"),

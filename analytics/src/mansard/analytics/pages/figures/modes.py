@@ -18,7 +18,7 @@ from mansard.analytics.data.names import in_order
 from mansard.analytics.data.quantities import UNKNOWN, joules, seconds, watts
 from mansard.analytics.decisions.alternatives import pareto_front
 from mansard.analytics.decisions.records import Candidate
-from mansard.analytics.pages.figures.charting import Chart, following, plot, shape, told
+from mansard.analytics.pages.figures.charting import Chart, following, plot, shape, with_tooltip
 from mansard.analytics.pages.figures.figure import (
     MEGA,
     MILLI,
@@ -119,7 +119,7 @@ class ModePoints:
 
 def gather(results: Results) -> ModePoints:
     """The points of every device and network; empty where nothing was predicted."""
-    picks = [each.choice for each in results.recommendations if each.choice is not None]
+    picks = [advice.choice for advice in results.recommendations if advice.choice is not None]
     drawn = mode_points(results.predictions, results.modes, mode_labels(results), picks)
     networks = sorted(set(drawn.frame["network"].to_list()))
     first = [pick.network for pick in picks if pick.network in networks] or networks or [EVERY]
@@ -179,13 +179,13 @@ def mode_points(
     n_dropped = len(chosen) - len(known)
     if known.is_empty():
         return Drawn(pl.DataFrame(schema=MODE_POINT_SCHEMA), n_dropped)
-    kept = _kept(_marked(_with_clocks(known, modes), recommended))
+    few = _thinned(_marked(_with_clocks(known, modes), recommended))
     rows = [(*key, label) for key, label in labels.items()]
     names = pl.DataFrame(rows, schema=schema_of(text="device name mode"), orient="row")
     frame = (
-        with_told_costs(kept)
+        with_cost_texts(few)
         .with_columns(
-            remark=pl.Series([_remark(row) for row in kept.iter_rows(named=True)], dtype=pl.String)
+            remark=pl.Series([_remark(row) for row in few.iter_rows(named=True)], dtype=pl.String)
         )
         .rename({"mode": "name"})
         .join(names, on=["device", "name"], how="left")
@@ -204,13 +204,15 @@ def mode_points(
     return Drawn(frame, n_dropped)
 
 
-def told_costs(*, is_item: bool) -> list[tuple[str, str]]:
-    """Title and column of each cost of ``with_told_costs``."""
-    energy = "Energy of one item" if is_item else "Energy"
-    return [("Latency of one batch", "time"), (energy, "item"), ("Power", "watts")]
+# Title and column of each cost of ``with_cost_texts``.
+COST_COLUMNS = (
+    ("Latency of one batch", "time"),
+    ("Energy of one item", "item"),
+    ("Power", "watts"),
+)
 
 
-def with_told_costs(predictions: pl.DataFrame) -> pl.DataFrame:
+def with_cost_texts(predictions: pl.DataFrame) -> pl.DataFrame:
     """``predictions`` (PREDICTION_SCHEMA) with their costs as texts: time, item, watts.
 
     And ``reading``: measured or published, or what a modelled value is.
@@ -232,21 +234,21 @@ def with_told_costs(predictions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _costs(row: dict[str, Any]) -> tuple[str, str, str]:
-    def each(name: str, unit: str, share: int = 1) -> tuple[Any, ...]:
+    def interval(name: str, unit: str, share: int = 1) -> tuple[Any, ...]:
         ends = [row[f"{name}{end}_{unit}"] for end in ("", "_low", "_high")]
         return *(None if end is None else end / share for end in ends), row["interval"]
 
     items = row["batch"] or 1
     return (
-        seconds(*each("latency", "s"), advise=False),
-        joules(*each("energy", "j", items), advise=False),
-        watts(*each("power", "w"), advise=False),
+        seconds(*interval("latency", "s"), advise=False),
+        joules(*interval("energy", "j", items), advise=False),
+        watts(*interval("power", "w"), advise=False),
     )
 
 
 def _of_one_batch(predictions: pl.DataFrame, recommended: Sequence[Candidate]) -> pl.DataFrame:
     wanted = pl.DataFrame(
-        [(each.device, each.network, each.precision, each.batch) for each in recommended],
+        [(pick.device, pick.network, pick.precision, pick.batch) for pick in recommended],
         schema=[*((key, pl.String) for key in _SET), ("wanted", pl.Int64)],
         orient="row",
     ).unique(_SET, keep="first", maintain_order=True)
@@ -272,7 +274,7 @@ def _with_clocks(known: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
 
 def _marked(known: pl.DataFrame, recommended: Sequence[Candidate]) -> pl.DataFrame:
     keys = ["device", "network", "precision", "mode"]
-    chosen = {(each.device, each.network, each.precision, each.mode) for each in recommended}
+    chosen = {(pick.device, pick.network, pick.precision, pick.mode) for pick in recommended}
     front = set(pareto_front(known).select(keys).iter_rows())
     flags = [
         {"is_recommended": row in chosen, "is_front": row in front}
@@ -311,7 +313,7 @@ def _main_precisions(known: pl.DataFrame) -> pl.DataFrame:
     return ordered.with_columns(is_main=first).select(*_SET, "is_main")
 
 
-def _kept(marked: pl.DataFrame) -> pl.DataFrame:
+def _thinned(marked: pl.DataFrame) -> pl.DataFrame:
     """The recommended modes, an even choice of the edge, and one of the cells."""
     n_sets = max(1, marked.select(_SET).n_unique())
     n_most = max(LEAST_CELLS, MOST_ROWS // n_sets)
@@ -346,7 +348,7 @@ def pareto_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
     def axis(title: str) -> alt.Axis:
         return alt.Axis(title=title, format=".3~r", tickCount=6, labelOverlap="greedy")
 
-    base = _told(points).encode(
+    base = _with_mode_tooltip(points).encode(
         x=alt.X("latency:Q", scale=scale, axis=axis("Latency of one batch, ms")),
         y=alt.Y("energy:Q", scale=scale, axis=axis("Energy of one item, mJ")),
     )
@@ -411,12 +413,12 @@ def heat_chart(cells: pl.DataFrame, chosen: Chosen) -> Chart:
 
 def _map(cells: pl.DataFrame, kind: str, *, is_labelled: bool) -> Chart:
     is_known = f"isValid(datum.{kind})"
-    told_as = "time" if kind == "latency" else "item"  # "at best 3.2 ms", rounded down
-    placed = _told(cells).transform_calculate(
+    text_field = "time" if kind == "latency" else "item"  # "at best 3.2 ms", rounded down
+    placed = _with_mode_tooltip(cells).transform_calculate(
         shade=f"{is_known} ? datum.{kind}_shade : 0",
         text=f"!({is_known}) ? '{UNKNOWN}' : datum.reading === '{AT_BEST}' ? "
-        f"replace(datum.{told_as}, 'at best ', '') : datum.reading === '{BOUNDS}' ? "
-        f"replace(replace(datum.{told_as}, 'between ', ''), ' and ', '–') : "
+        f"replace(datum.{text_field}, 'at best ', '') : datum.reading === '{BOUNDS}' ? "
+        f"replace(replace(datum.{text_field}, 'between ', ''), ' and ', '–') : "
         f"format(datum.{kind}, '.3~r')",
     )
     base = placed.encode(
@@ -440,8 +442,8 @@ def _map(cells: pl.DataFrame, kind: str, *, is_labelled: bool) -> Chart:
     return alt.layer(*layers)
 
 
-def _told(points: pl.DataFrame) -> Chart:
-    return told(
+def _with_mode_tooltip(points: pl.DataFrame) -> Chart:
+    return with_tooltip(
         plot(points),
         mode="mode",
         gpu="GPU, MHz",
@@ -461,7 +463,7 @@ def mode_point_table(name: str, shown: Shown) -> LiveTable:
     columns = (
         *(Column.name("Mode", "mode"), Column.number("GPU, MHz", "gpu", ",.5g")),
         Column.number("Memory, MHz", "memory", ",.5g"),
-        *(Column.text(title, field, is_numeric=True) for title, field in told_costs(is_item=True)),
+        *(Column.text(title, field, is_numeric=True) for title, field in COST_COLUMNS),
         *(Column.text("Bound by", "bound"), Column.text("Remark", "remark")),
     )
     return LiveTable(name, f"Modes as drawn for {HEADING}", columns, shown, order="energy")

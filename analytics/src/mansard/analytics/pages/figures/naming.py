@@ -79,21 +79,23 @@ def place_names(
     n_unnamed: dict[tuple[str, str, int], int] = {}
     batches = points["batch"].unique(maintain_order=True).to_list() or [EVERY]
     for width_px in sorted({NARROW_PX, seen.width_px}):
-        own = seen.wide(width_px)
-        for mode in dict.fromkeys(each.mode for each in roofs):
-            inside = [each for each in roofs if each.mode == mode]
-            empty = Layout(own.width_px, own.height_px)
-            for each in inside:
-                empty.line([own.pixels(*corner) for corner in each.path])
+        window = seen.wide(width_px)
+        for mode in dict.fromkeys(line.mode for line in roofs):
+            inside = [line for line in roofs if line.mode == mode]
+            empty = Layout(window.width_px, window.height_px)
+            for line in inside:
+                empty.line([window.pixels(*corner) for corner in line.path])
             there = marks.filter(pl.col("mode") == mode).select("x", "y").unique()
-            empty.mark([own.pixels(*spot) for spot in there.rows()])
+            empty.mark([window.pixels(*spot) for spot in there.rows()])
             for batch in batches:
                 there = points.filter(pl.col("mode") == mode, pl.col("batch") == batch)
                 layout = empty.copy()
-                layout.mark([own.pixels(*spot) for spot in there.select("x", "y").rows()])
-                roof_rows += [{**row, "batch": batch} for row in _roof_names(inside, layout, own)]
+                layout.mark([window.pixels(*spot) for spot in there.select("x", "y").rows()])
+                roof_rows += [
+                    {**row, "batch": batch} for row in _roof_names(inside, layout, window)
+                ]
                 if len(there):
-                    named, n_unnamed[mode, batch, width_px] = _point_names(there, layout, own)
+                    named, n_unnamed[mode, batch, width_px] = _point_names(there, layout, window)
                     point_rows += named
     return Names(
         pl.DataFrame(roof_rows, ROOF_NAME_SCHEMA),
@@ -105,17 +107,17 @@ def place_names(
 def _roof_names(roofs: Sequence[NamedLine], layout: Layout, seen: Window) -> Iterator[Row]:
     """The names of roofs, which then are in ``layout``."""
     taken = []
-    for each in roofs:
-        own = layout.copy() if each.is_alone else layout
-        yield from _roof_name(each, own, seen)
-        taken += [own.taken[len(layout.taken) :]] if each.is_alone else []
+    for line in roofs:
+        alone = layout.copy() if line.is_alone else layout
+        yield from _roof_name(line, alone, seen)
+        taken += [alone.taken[len(layout.taken) :]] if line.is_alone else []
     layout.taken = np.vstack([layout.taken, *taken])
 
 
-def _roof_name(each: NamedLine, layout: Layout, seen: Window) -> Iterator[Row]:
-    path = [seen.pixels(*corner) for corner in each.path]
-    for text in each.texts:
-        if each.kind == "slope":
+def _roof_name(line: NamedLine, layout: Layout, seen: Window) -> Iterator[Row]:
+    path = [seen.pixels(*corner) for corner in line.path]
+    for text in line.texts:
+        if line.kind == "slope":
             anchor = layout.on_slope(text, path[0], path[-1])
         else:
             placed = layout.along(text, path)
@@ -123,7 +125,7 @@ def _roof_name(each: NamedLine, layout: Layout, seen: Window) -> Iterator[Row]:
         if anchor is not None:
             x, y = seen.values(*anchor)
             yield {
-                **{name: getattr(each, name) for name in ("mode", "precision", "kind", "is_main")},
+                **{name: getattr(line, name) for name in ("mode", "precision", "kind", "is_main")},
                 "text": text,
                 "x": x,
                 "y": y,
@@ -138,12 +140,12 @@ def _point_names(points: pl.DataFrame, layout: Layout, seen: Window) -> tuple[li
     n_most = _LONGEST_NARROW if seen.width_px == NARROW_PX else LONGEST_LABEL
     texts = [shortened_label(row["text"], n_most) for row in rows]
     places = layout.beside(texts, spots, len(points.filter("is_measured")))
-    found: list[Row] = []
+    name_rows: list[Row] = []
     for row, text, placed in zip(rows, texts, places, strict=True):
         if placed is None:
             continue
         x, y = seen.values(*placed.anchor)
-        found.append(
+        name_rows.append(
             {
                 **{name: row[name] for name in ("mode", "batch", "network", "precision")},
                 "text": text,
@@ -156,7 +158,7 @@ def _point_names(points: pl.DataFrame, layout: Layout, seen: Window) -> tuple[li
                 "is_led": placed.is_led,
             }
         )
-    return found, len(rows) - len(found)
+    return name_rows, len(rows) - len(name_rows)
 
 
 def layout_width(seen: Window) -> str:
@@ -166,8 +168,8 @@ def layout_width(seen: Window) -> str:
 
 def roof_name_marks(names: pl.DataFrame, x: alt.X, y: alt.Y, seen: Window) -> list[Chart]:
     """The names of roofs, each on a halo."""
-    own = names.with_columns(pl.col("x", "y").round_sig_figs(5))
-    base = plot(own).transform_filter(
+    rounded = names.with_columns(pl.col("x", "y").round_sig_figs(5))
+    base = plot(rounded).transform_filter(
         f"{equals('mode')} && {equals_or_all('batch')} && datum.width_px === {layout_width(seen)}"
         " && (precision === '' || datum.precision === ''"
         " || indexof(split(datum.precision, ' '), precision) >= 0)"
@@ -182,7 +184,7 @@ def roof_name_marks(names: pl.DataFrame, x: alt.X, y: alt.Y, seen: Window) -> li
         marks += [
             mark.transform_filter(f"datum.kind === '{kind}'")
             for kind, mark in (("slope", slope), ("level", level))
-            if kind in own["kind"]
+            if kind in rounded["kind"]
         ]
     return marks
 
@@ -192,12 +194,12 @@ def point_name_marks(names: pl.DataFrame, x: alt.X, y: alt.Y, seen: Window) -> l
 
     Of a network that is chosen the title has the name: its layers stand around it.
     """
-    own = names.with_columns(pl.col("x", "y", "point_x", "point_y").round_sig_figs(5))
+    rounded = names.with_columns(pl.col("x", "y", "point_x", "point_y").round_sig_figs(5))
     shown = (
         f"network === '' && {equals('mode')} && {equals('batch')} && {equals_or_all('precision')}"
         f" && datum.width_px === {layout_width(seen)}"
     )
-    base = plot(own).transform_filter(shown)
+    base = plot(rounded).transform_filter(shown)
     leaders = base.transform_filter("datum.is_led").mark_rule(style="m-leader")
     ends: dict[str, Any] = {"x": "point_x:Q", "y": "point_y:Q", "x2": "x:Q", "y2": "y:Q"}
     return [

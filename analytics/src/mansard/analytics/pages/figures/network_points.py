@@ -16,7 +16,7 @@ from mansard.analytics.models.predict.columns import NO_SLOWER_THAN_FP32
 from mansard.analytics.models.predict.groups import COMPUTED_IN
 from mansard.analytics.models.roofs.levels import DRAM
 from mansard.analytics.models.roofs.roofline import Roofline
-from mansard.analytics.pages.figures.charting import Chart, plot, shape_scale, told
+from mansard.analytics.pages.figures.charting import Chart, plot, shape_scale, with_tooltip
 from mansard.analytics.pages.figures.figure import GIGA, Drawn, in_giga, positive, schema_of
 from mansard.analytics.pages.figures.parameters import equals, equals_or_all, mode_labels
 from mansard.analytics.pages.figures.tables import batch_text, bound_text
@@ -97,14 +97,14 @@ class Points:
         """
         ran = under_roofs(self.measured, height)
         others = under_roofs(self.networks, height).join(ran, on=_SAME, how="anti")
-        own = ("mode", "batch")
+        key = ("mode", "batch")
         both = pl.concat(
             [
-                each.select(*own, "is_drawn", ran=pl.lit(value=is_ran))
-                for each, is_ran in ((ran, True), (others, False))
+                frame.select(*key, "is_drawn", ran=pl.lit(value=is_ran))
+                for frame, is_ran in ((ran, True), (others, False))
             ]
         )
-        return both.group_by(own, maintain_order=True).agg(
+        return both.group_by(key, maintain_order=True).agg(
             n_measured=pl.col("ran").sum(),
             n_drawn=(~pl.col("ran") & pl.col("is_drawn")).sum(),
             n_modelled=(~pl.col("ran")).sum(),
@@ -147,7 +147,7 @@ def spread(networks: pl.DataFrame, measured: pl.DataFrame) -> pl.DataFrame:
     of all, then again and again the one farthest from all before it on the logarithmic axes, as
     long as it is LEAST_APART from them. None that was measured is among them: it is drawn as that.
     """
-    kept: list[dict[str, object]] = []
+    chosen: list[dict[str, object]] = []
     others = networks.join(measured, on=_SAME, how="anti").sort("intensity", *_SAME)
     for _, group in others.group_by("mode", "batch", maintain_order=True):
         rows = group.select(*_SAME).rows(named=True)
@@ -160,11 +160,13 @@ def spread(networks: pl.DataFrame, measured: pl.DataFrame) -> pl.DataFrame:
             next_one = ends.get(place, int(apart.argmax()))
             if apart[next_one] < LEAST_APART and place >= len(wanted):
                 continue
-            kept.append(rows[next_one])
+            chosen.append(rows[next_one])
             apart = np.minimum(apart, np.hypot(*(at - at[next_one]).T))
-    few = pl.DataFrame(kept, schema=dict.fromkeys(_SAME, pl.String)).with_columns(_kept=True)
+    few = pl.DataFrame(chosen, schema=dict.fromkeys(_SAME, pl.String)).with_columns(is_chosen=True)
     marked = networks.join(few, on=_SAME, how="left", maintain_order="left")
-    return marked.with_columns(is_drawn=pl.col("_kept").fill_null(value=False)).drop("_kept")
+    return marked.with_columns(is_drawn=pl.col("is_chosen").fill_null(value=False)).drop(
+        "is_chosen"
+    )
 
 
 def spots(networks: pl.DataFrame, height: str) -> pl.DataFrame:
@@ -240,23 +242,28 @@ def measured_points(results: Results, roofs: Mapping[str, Roofline]) -> pl.DataF
         for row in results.networks.iter_rows(named=True)
     }
     rows = []
-    for found in results.measured:
-        key = (labels[found.device, found.mode], found.network, found.batch, found.precision)
-        row = scored.get((*key, found.phase))
-        if row is None or found.time_s is None or found.remark or not row["work_flop"]:
+    for run in results.measured:
+        key = (
+            labels[run.device, run.mode],
+            run.network,
+            run.batch,
+            run.precision,
+        )
+        row = scored.get((*key, run.phase))
+        if row is None or run.time_s is None or run.remark or not row["work_flop"]:
             continue
         rows.append(
             {
                 "mode": row["label"],
-                "network": found.network,
-                "batch": batch_text(found.batch),
-                "precision": found.precision,
-                "engine": found.engine,
-                **_under(row, roofs, in_giga(row["work_flop"] / found.time_s)),
-                **_priced(row["work_flop"], found.energy_j, found.time_s),
-                "power": found.power_w,
-                "time": seconds(found.time_s, found.low_s, found.high_s),
-                "energy": joules(found.energy_j),
+                "network": run.network,
+                "batch": batch_text(run.batch),
+                "precision": run.precision,
+                "engine": run.engine,
+                **_under(row, roofs, in_giga(row["work_flop"] / run.time_s)),
+                **_priced(row["work_flop"], run.energy_j, run.time_s),
+                "power": run.power_w,
+                "time": seconds(run.time_s, run.low_s, run.high_s),
+                "energy": joules(run.energy_j),
                 "is_drawn": True,
             }
         )
@@ -270,12 +277,12 @@ def layer_points(groups: pl.DataFrame, names: Mapping[str, str], n_most: int) ->
     ``groups`` are fused layers: see ``Results.groups``. ``rank`` counts from the slowest;
     ``is_main`` marks the precision that is shown where none is chosen: the fastest.
     """
-    own = ("score_id", "label")
+    key = ("score_id", "label")
     ranked = (
         groups.filter(pl.col("time_s") > 0)
-        .with_columns(share=pl.col("time_s") / pl.col("time_s").sum().over(own))
-        .sort(*own, "share", "group", descending=[False, False, True, False])
-        .with_columns(rank=pl.col("share").cum_count().over(own), n_layers=pl.len().over(own))
+        .with_columns(share=pl.col("time_s") / pl.col("time_s").sum().over(key))
+        .sort(*key, "share", "group", descending=[False, False, True, False])
+        .with_columns(rank=pl.col("share").cum_count().over(key), n_layers=pl.len().over(key))
         .filter(pl.col("rank") <= n_most)
     )
     main = _main_precisions(groups)
@@ -324,7 +331,7 @@ def layer_classes(groups: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFram
             .otherwise(pl.lit(OTHERS))
         )
     )
-    found = (
+    classes = (
         known.join(times.select(*of_network, "op_class", "operator"), on=[*of_network, "op_class"])
         .group_by(*of_class, "bound")
         .agg(time_ms=1e3 * pl.col("time_s").sum(), n_layers=pl.len(), **first)
@@ -352,7 +359,7 @@ def layer_classes(groups: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFram
             "batch": batch_text(row["batch"]),
             "is_main": (row["model"], row["model_hash"], row["precision"]) in main,
         }
-        for row in found.iter_rows(named=True)
+        for row in classes.iter_rows(named=True)
     ]
     return positive(rows, _CLASS_SCHEMA, "time_ms").frame
 
@@ -383,7 +390,7 @@ def _priced(
 
 def layer_marks(layers: pl.DataFrame, y: str) -> Chart:
     """The slowest layers of the chosen network, larger where they take more of its time."""
-    base = told(
+    base = with_tooltip(
         plot(layers),
         layer="layer",
         operator="operator",
@@ -430,7 +437,7 @@ def network_marks(points: Points, y: str, *, with_key: bool) -> list[Chart]:
         "shape": alt.Shape("limit:N", scale=shape_scale(BOUNDS), legend=key if with_key else None),
     }
     return [
-        _told(frame, is_measured="engine" in frame.columns)
+        _with_point_tooltip(frame, is_measured="engine" in frame.columns)
         .transform_filter(SHOWN)
         .mark_point(size=70, clip=True, **look)
         .encode(
@@ -449,9 +456,9 @@ def bound_scale() -> alt.Scale:
     return alt.Scale(domain=list(BOUNDS))
 
 
-def _told(points: pl.DataFrame, *, is_measured: bool) -> Chart:
+def _with_point_tooltip(points: pl.DataFrame, *, is_measured: bool) -> Chart:
     kind = "measured" if is_measured else "modelled"
-    return told(
+    return with_tooltip(
         plot(points),
         network="network",
         batch="batch",

@@ -23,11 +23,12 @@ from mansard.analytics.pages.figures.charting import (
     plot,
     rate_axis,
     shape,
-    told,
+    with_tooltip,
 )
 from mansard.analytics.pages.figures.figure import MILLI, Figure, Row, make_figure, schema_of
-from mansard.analytics.pages.figures.tables import Column, Table, tabulate
+from mansard.analytics.pages.figures.tables import Column, tabulate
 from mansard.analytics.pages.words.offload import POINT_COLUMNS, point_cells
+from mansard.core.table import Table
 
 _FRONTIER_PX = (300, 270)
 FRONTIER_CAPTION = (
@@ -52,12 +53,12 @@ _AXES = (
 _NUMERIC = frozenset(range(2, 8))
 
 
-def frontier_figure(name: str, found: Hierarchical) -> Figure | None:
+def frontier_figure(name: str, answer: Hierarchical) -> Figure | None:
     """Accuracy over what is known of latency, energy and share; None where nothing was chosen."""
-    if found.chosen is None:
+    if answer.chosen is None:
         return None
-    line = _frame(map(_numbers, found.frontier))
-    marks = _frame(_marks(found))
+    line = _frame(map(_numbers, answer.frontier))
+    marks = _frame(_marks(answer))
     # The first mark is the chosen point: what is not known of it has no line.
     axes = [(field, title) for field, title in _AXES if marks[field][0] is not None][:2]
     panels = [_panel(line, marks, field, title) for field, title in axes]
@@ -65,33 +66,33 @@ def frontier_figure(name: str, found: Hierarchical) -> Figure | None:
         description="Accuracy over the mean cost of a sample at every threshold of hierarchical "
         "inference, with the chosen threshold and the baselines"
     )
-    where = "held out" if found.is_held_out else "all"
+    where = "held out" if answer.is_held_out else "all"
     table = Table(
-        f"Rules, modes and baselines on {found.n_judged:,} samples ({where})",
+        f"Rules, modes and baselines on {answer.n_judged:,} samples ({where})",
         [name.capitalize() for name in POINT_COLUMNS],
         marks.select(_TEXTS).rows(),
         _NUMERIC,
     )
-    notes = (UNANSWERED,) if any(each.n_unanswered for each in found.frontier) else ()
+    notes = (UNANSWERED,) if any(point.n_unanswered for point in answer.frontier) else ()
     return make_figure(name, chart, table, FRONTIER_CAPTION, notes)
 
 
-def _marks(found: Hierarchical) -> Iterator[Row]:
+def _marks(answer: Hierarchical) -> Iterator[Row]:
     """The chosen point first, then rules, modes and baselines; each once."""
-    chosen = found.chosen
+    chosen = answer.chosen
     if chosen is None:
         return
-    yield _mark(chosen, "chosen", found)
+    yield _mark(chosen, "chosen", answer)
     yield from (
-        _mark(each, "other mode", found)
-        for each in found.modes
-        if each.mode != chosen.mode and each.rule == chosen.rule
+        _mark(point, "other mode", answer)
+        for point in answer.modes
+        if point.mode != chosen.mode and point.rule == chosen.rule
     )
-    yield from (_mark(each, each.rule, found) for each in found.rules if each != chosen)
+    yield from (_mark(point, point.rule, answer) for point in answer.rules if point != chosen)
 
 
-def _mark(point: HiPoint, what: str, found: Hierarchical) -> Row:
-    texts = dict(zip(_TEXTS, point_cells(point, found), strict=True))
+def _mark(point: HiPoint, what: str, answer: Hierarchical) -> Row:
+    texts = dict(zip(_TEXTS, point_cells(point, answer), strict=True))
     return {"what": what, **texts, **_numbers(point)}
 
 
@@ -106,8 +107,8 @@ def _numbers(point: HiPoint) -> Row:
     }
 
 
-def _milli(found: Amount | None) -> float | None:
-    return None if found is None else found.value / MILLI
+def _milli(amount: Amount | None) -> float | None:
+    return None if amount is None else amount.value / MILLI
 
 
 def _frame(rows: Iterator[Row]) -> pl.DataFrame:
@@ -123,7 +124,7 @@ def _panel(line: pl.DataFrame, marks: pl.DataFrame, field: str, title: str) -> C
     y: dict[str, Any] = {"scale": alt.Scale(zero=False)}
     accuracy = alt.Y("accuracy:Q", axis=rate_axis("Accuracy, %"), **y)
     across = plot(known).encode(x=x)
-    dots = told(
+    dots = with_tooltip(
         plot(shown),
         what="rule",
         mode="mode",
@@ -157,12 +158,12 @@ _COLUMNS = (
 )
 
 
-def regret_figure(name: str, found: Sequence[Replay]) -> Figure | None:
+def regret_figure(name: str, replays: Sequence[Replay]) -> Figure | None:
     """Regret over samples, one line for each policy; None where nothing was replayed."""
     rows = [
-        {"policy": each.policy, "step": float(step), "regret": regret}
-        for each in found
-        for step, regret in zip(each.steps, each.regrets, strict=True)
+        {"policy": replay.policy, "step": float(step), "regret": regret}
+        for replay in replays
+        for step, regret in zip(replay.steps, replay.regrets, strict=True)
     ]
     if not rows:
         return None
@@ -170,9 +171,9 @@ def regret_figure(name: str, found: Sequence[Replay]) -> Figure | None:
         pl.col("regret").round_sig_figs(5)
     )
     policies = in_order(frame["policy"].to_list())
-    scale = log_scale(1, max(each.n for each in found))
+    scale = log_scale(1, max(replay.n for replay in replays))
     chart = (
-        told(plot(frame), policy="policy", step="samples", regret="regret")
+        with_tooltip(plot(frame), policy="policy", step="samples", regret="regret")
         .mark_line(strokeWidth=1.5, point=alt.OverlayMarkDef(size=26, filled=True))
         .encode(
             x=alt.X("step:Q", scale=scale, axis=rate_axis("Samples")),

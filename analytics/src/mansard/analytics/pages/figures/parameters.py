@@ -13,17 +13,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import altair as alt
+import msgspec
 import polars as pl
 
 from mansard.analytics.data.names import device_labels, display_name, in_order, network_key
+from mansard.analytics.data.quantities import UNKNOWN
 from mansard.analytics.pages.figures.tables import (
+    FIRST_ROWS,
+    IN_EVERY_ROW,
+    LEAST_COLUMNS,
     MOST_TABLE_ROWS,
     Column,
-    Table,
     batch_text,
     tabulate,
 )
 from mansard.analytics.pages.results import Results
+from mansard.core.table import EMPTY, SILENT, Table
 
 # "picked" is a mode too, but one that need not have been measured: any point of the grid.
 Name = Literal["mode", "network", "precision", "batch", "device", "picked"]
@@ -110,15 +115,17 @@ def first_choice(results: Results) -> Chosen:
     """What the page shows first: the recommended device and mode, the smallest batch."""
     batches = batch_options(results)
     devices = device_options(results)
-    picks = [each.choice.device for each in results.recommendations if each.choice is not None]
+    picks = [
+        advised.choice.device for advised in results.recommendations if advised.choice is not None
+    ]
     n_roofs = Counter(roof_devices(results).values())
     # Of several one that can save energy, then the one with most roofs; of those the first that
     # something is recommended for.
     saving = {
-        each.device
-        for each in results.recommendations
-        for other in each.savings[:1]
-        if each.choice and other.mode != each.choice.mode and other.energy_ratio is not None
+        advised.device
+        for advised in results.recommendations
+        for other in advised.savings[:1]
+        if advised.choice and other.mode != advised.choice.mode and other.energy_ratio is not None
     }
     device = max(
         [*picks, *devices],
@@ -148,28 +155,28 @@ def starts(results: Results) -> dict[str, Start]:
     """
     labels = mode_labels(results)
     wanted: dict[str, Counter[str]] = {}
-    for each in results.recommendations:
-        if each.choice is not None:
-            label = labels.get((each.choice.device, each.choice.mode), each.choice.mode)
-            wanted.setdefault(each.choice.device, Counter())[label] += 1
-    found = {}
+    for advised in results.recommendations:
+        if advised.choice is not None:
+            label = labels.get((advised.choice.device, advised.choice.mode), advised.choice.mode)
+            wanted.setdefault(advised.choice.device, Counter())[label] += 1
+    first = {}
     for device, modes in _modes_of_devices(results).items():
         ranked = [label for label, _ in wanted.get(device, Counter()).most_common()]
         mode = next((label for label in ranked if label in modes), modes[-1])
-        found[device] = Start(mode, ranked[0] if ranked else mode)
-    return found
+        first[device] = Start(mode, ranked[0] if ranked else mode)
+    return first
 
 
 def _modes_of_devices(results: Results) -> dict[str, list[str]]:
     """The modes to choose from: those with a roof; of a device without any, all of its modes."""
-    found: dict[str, list[str]] = {}
+    with_roofs: dict[str, list[str]] = {}
     for label, device in roof_devices(results).items():
-        found.setdefault(device, []).append(label)
+        with_roofs.setdefault(device, []).append(label)
     without: dict[str, list[str]] = {}
     for (device, _), label in mode_labels(results).items():
-        if device not in found:
+        if device not in with_roofs:
             without.setdefault(device, []).append(label)
-    return found | without
+    return with_roofs | without
 
 
 def controls(results: Results, chosen: Chosen) -> list[Control]:
@@ -183,8 +190,8 @@ def controls(results: Results, chosen: Chosen) -> list[Control]:
         ]
     )
     frames = (results.networks, results.predictions)
-    precisions = in_order([name for each in frames for name in each["precision"].drop_nulls()])
-    found = [
+    precisions = in_order([name for frame in frames for name in frame["precision"].drop_nulls()])
+    bar = [
         Control("device", "Device", _same(device_options(results)), chosen.device),
         Control("mode", "Power mode", mode_options(results), chosen.mode),
         Control("network", "Network", [_ALL, *_same(networks)], chosen.network),
@@ -192,28 +199,28 @@ def controls(results: Results, chosen: Chosen) -> list[Control]:
         Control("batch", "Batch", _same(batch_options(results)), chosen.batch),
     ]
     least = {"mode": 2, "network": 2, "precision": 3, "batch": 2, "device": 2}
-    return [each for each in found if len(each.options) >= least[each.name]]
+    return [control for control in bar if len(control.options) >= least[control.name]]
 
 
 def mode_options(results: Results) -> list[Option]:
     """The modes of every device; the device's own name is left out of their texts."""
-    found = _modes_of_devices(results)
-    is_one = len(found) < 2
+    modes = _modes_of_devices(results)
+    is_one = len(modes) < 2
     return [
         Option(
             label,
             display_name(label.removeprefix(f"{device}, ")),
             EVERY if is_one else device,
         )
-        for device, labels in found.items()
+        for device, labels in modes.items()
         for label in labels
     ]
 
 
 def batch_options(results: Results) -> list[str]:
     """The batch sizes of all networks, the smallest first."""
-    found = {batch_text(batch) for batch in results.networks["batch"].to_list()}
-    return sorted(found, key=lambda batch: (not batch.isdigit(), len(batch), batch))
+    batches = {batch_text(batch) for batch in results.networks["batch"].to_list()}
+    return sorted(batches, key=lambda batch: (not batch.isdigit(), len(batch), batch))
 
 
 def device_options(results: Results) -> list[str]:
@@ -231,7 +238,25 @@ def _same(values: Sequence[str]) -> list[Option]:
 How: TypeAlias = Literal["equal", "all", "first", "main"]
 MOST_NAMED = 3  # values of a column that a caption lists; of more it says how many
 NONE_KNOWN = ": none are known"
-_PLURALS = {"batch": "batch sizes"}
+PLURALS = {  # of the columns that templates name
+    **{name: f"{name}s" for name in ("mode", "network", "precision", "device", "reading")},
+    "batch": "batch sizes",
+    "n_layers": "numbers of layers",
+}
+# What report.js writes words and tables with when the reader chooses.
+WORDING: Mapping[str, Any] = {
+    "any": {name: f"any {name}" for name in PLURALS},
+    "plurals": PLURALS,
+    "most_named": MOST_NAMED,
+    "unknown": UNKNOWN,
+    "none_known": NONE_KNOWN,
+    "first_rows": FIRST_ROWS,
+    "most_rows": MOST_TABLE_ROWS,
+    "in_every_row": IN_EVERY_ROW,
+    "least_columns": LEAST_COLUMNS,
+    "empty": sorted(EMPTY),
+    "silent": sorted(SILENT),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,16 +312,13 @@ def words(template: str, rows: pl.DataFrame, chosen: Chosen) -> str:
         if name in rows.columns:
             values = rows[name].unique(maintain_order=True).drop_nulls().to_list()
         if len(values) > MOST_NAMED:
-            return f"{len(values)} {_PLURALS.get(name, name + 's')}"
+            return f"{len(values)} {PLURALS[name]}"
         texts = [display_name(str(value)) for value in values if value != EVERY]
-        return " and ".join(texts) or _chosen_text(chosen, name)
+        if not texts and (value := getattr(chosen, name, EVERY)):
+            texts = [display_name(value)]
+        return " and ".join(texts) or str(WORDING["any"][name])
 
     return re.sub(r"\{(\w+)\}", said, template)
-
-
-def _chosen_text(chosen: Chosen, name: str) -> str:
-    value = getattr(chosen, name, EVERY)
-    return display_name(value) if value else f"any {name}"
 
 
 def heading(text: str) -> alt.TitleParams:
@@ -321,23 +343,21 @@ class LiveTable:
 
     def at(self, chosen: Chosen) -> Table:
         """The table as ``chosen`` shows it."""
-        own, rows = self.shown.resolve(chosen)
+        resolved, rows = self.shown.resolve(chosen)
         if self.order:
             rows = rows.sort(self.order, nulls_last=True, maintain_order=True)
-        caption = words(self.caption, rows, own) + ("" if len(rows) else NONE_KNOWN)
+        caption = words(self.caption, rows, resolved) + ("" if len(rows) else NONE_KNOWN)
         if len(rows) > MOST_TABLE_ROWS:
-            caption += f", the first {MOST_TABLE_ROWS} of {len(rows):,} rows"
+            caption += FIRST_ROWS.format(few=MOST_TABLE_ROWS, all=f"{len(rows):,}")
         table = tabulate(caption, self.columns, rows.head(MOST_TABLE_ROWS).iter_rows(named=True))
-        return replace(table, live=self.name)
+        return msgspec.structs.replace(table, name=self.name)
 
     def script(self, rows: str) -> dict[str, Any]:
         """For report.js: how to write the table again."""
         return {
             "name": self.name,
             "caption": self.caption,
-            "columns": [
-                [each.field, each.form, each.title, each.is_numeric] for each in self.columns
-            ],
+            "columns": [column.script() for column in self.columns],
             "order": self.order,
             "rule": self.shown.rule(rows),
         }

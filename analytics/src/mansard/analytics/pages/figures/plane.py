@@ -158,7 +158,7 @@ class Layout:
                 anchors[-1].append((right, min(heights) - off))
                 anchors[1].append((right, max(heights) + off))
         for may_cross, side in product((False, True), (-1, 1)):
-            boxes = np.array([text_box(each, "right", wide) for each in anchors[side]])
+            boxes = np.array([text_box(anchor, "right", wide) for anchor in anchors[side]])
             free = self._free(boxes.reshape(-1, 4), may_cross=may_cross)
             if free.any():
                 at = int(free.argmax())
@@ -212,10 +212,10 @@ class Layout:
         best: tuple[tuple[int, int], list[Placed | None], Layout] | None = None
         for groups in ([first, others], [first[::-1], others[::-1]], [from_right]):
             layout = self.copy()
-            found = layout._beside(texts, spots, groups)
-            n_unnamed = (found[:n_first].count(None), found.count(None))
+            names = layout._beside(texts, spots, groups)
+            n_unnamed = (names[:n_first].count(None), names.count(None))
             if best is None or n_unnamed < best[0]:
-                best = (n_unnamed, found, layout)
+                best = (n_unnamed, names, layout)
             if n_unnamed == (0, 0):
                 break
         assert best is not None  # noqa: S101 - there are orders
@@ -225,24 +225,24 @@ class Layout:
     def _beside(
         self, texts: Sequence[str], spots: Sequence[Spot], groups: Sequence[Sequence[int]]
     ) -> list[Placed | None]:
-        found: list[Placed | None] = [None] * len(spots)
+        names: list[Placed | None] = [None] * len(spots)
         for group, is_led, may_cross in product(groups, (False, True), (False, True)):
             for at in group:
-                if found[at] is None:
+                if names[at] is None:
                     wide = text_px(texts[at])
-                    found[at] = self._at(spots[at], wide, is_led=is_led, may_cross=may_cross)
-        return found
+                    names[at] = self._at(spots[at], wide, is_led=is_led, may_cross=may_cross)
+        return names
 
     def _at(self, spot: Spot, wide: float, *, is_led: bool, may_cross: bool) -> Placed | None:
         places = [
             Placed((spot[0] + across, spot[1] + down), align, is_led)
             for across, down, align in (_FAR if is_led else _NEAR)
         ]
-        boxes = np.array([text_box(each.anchor, each.align, wide) for each in places])
+        boxes = np.array([text_box(place.anchor, place.align, wide) for place in places])
         free = self._free(boxes, may_cross=may_cross)
         leaders = np.empty((0, 4))
         if is_led and free.any():
-            leaders = _leaders(spot, np.array([each.anchor for each in places]))
+            leaders = _leaders(spot, np.array([place.anchor for place in places]))
             free &= ~cut(self.taken, leaders, 1.0).any(axis=0)
             free &= ~cross(leaders, self.leaders).any(axis=1)
         if not free.any():

@@ -7,7 +7,7 @@ import json
 import altair as alt
 import polars as pl
 
-from mansard.analytics.pages.figures.charting import Chart, bar_names, following, plot, told
+from mansard.analytics.pages.figures.charting import Chart, bar_names, following, plot, with_tooltip
 from mansard.analytics.pages.figures.figure import Figure, Following, Missing, make_figure
 from mansard.analytics.pages.figures.network_points import (
     SHOWN,
@@ -136,7 +136,7 @@ def share_chart(bars: pl.DataFrame, chosen: Chosen) -> Chart:
     """Bars from 0 to the greatest share or 100 %, coloured by what binds the network."""
     rate = unit_title("G{}/s", bars["precision"])
     widest = max(FULL, *bars["share"].to_list()) * 1.02
-    base = told(
+    base = with_tooltip(
         plot(bars).transform_filter(SHOWN),
         network="network",
         batch="batch",

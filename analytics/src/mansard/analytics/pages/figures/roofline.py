@@ -13,7 +13,7 @@ from mansard.analytics.data.quantities import quantity
 from mansard.analytics.models.roofs.ceilings import Ceiling
 from mansard.analytics.models.roofs.levels import DRAM
 from mansard.analytics.models.roofs.roofline import Ridge, Roofline
-from mansard.analytics.pages.figures.charting import Chart, following, log_scale, plot, told
+from mansard.analytics.pages.figures.charting import Chart, following, log_scale, plot, with_tooltip
 from mansard.analytics.pages.figures.figure import (
     GIGA,
     Figure,
@@ -231,7 +231,9 @@ def window(roofs: Sequence[Roofline], points: Points) -> Window:
 def _outer_ridges(roof: Roofline) -> list[Ridge]:
     """The ridge points that show where all roofs of main memory and the outermost others bend."""
     top = max((peak for _, peak in _known(roof.peaks)), default=0.0)
-    of_top = {(found.subject, found.family) for found, peak in _known(roof.peaks) if peak == top}
+    of_top = {
+        (top_peak.subject, top_peak.family) for top_peak, peak in _known(roof.peaks) if peak == top
+    }
     return [
         ridge
         for ridge in roof.ridges()
@@ -246,25 +248,25 @@ def roof_lines(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
         slopes, peaks = _slopes(roof), _known(roof.peaks)
         top = max((peak for _, peak in peaks), default=math.inf)
         steepest = max((slope for _, slope in slopes), default=math.inf)
-        for found, slope in slopes:
-            own = {
+        for ceiling, slope in slopes:
+            line = {
                 "mode": roof.label,
-                "line": f"{found.subject}: {ceiling_text(found)}",
-                "level": found.subject,
+                "line": f"{ceiling.subject}: {ceiling_text(ceiling)}",
+                "level": ceiling.subject,
                 "precision": "",
             }
             for x in (_left_end(slope, seen), min(top / slope, seen.x_high)):
-                high = None if found.high is None else min(top / GIGA, found.high * x / GIGA)
-                rows.append({**own, "x": x, **_heights(found, x), "high": high})
-        for found, peak in peaks:
-            own = {
+                high = None if ceiling.high is None else min(top / GIGA, ceiling.high * x / GIGA)
+                rows.append({**line, "x": x, **_heights(ceiling, x), "high": high})
+        for ceiling, peak in peaks:
+            line = {
                 "mode": roof.label,
-                "line": f"{found.name} peak: {ceiling_text(found)}",
+                "line": f"{ceiling.name} peak: {ceiling_text(ceiling)}",
                 "level": "peak" if peak == top else "lower peak",
-                "precision": found.subject,
+                "precision": ceiling.subject,
             }
             for x in (max(peak / steepest, seen.x_low), seen.x_high):
-                rows.append({**own, "x": x, **_heights(found, 1.0)})
+                rows.append({**line, "x": x, **_heights(ceiling, 1.0)})
     return pl.DataFrame(rows, schema=_LINE_SCHEMA)
 
 
@@ -304,37 +306,37 @@ def ridge_points(roofs: Sequence[Roofline]) -> pl.DataFrame:
 
 def named_roofs(roofs: Sequence[Roofline], seen: Window) -> list[NamedLine]:
     """Each roof with its name and its corners in ``seen``, main memory and the best peak first."""
-    found: list[NamedLine] = []
+    lines: list[NamedLine] = []
     for roof in roofs:
         slopes, peaks = _slopes(roof), _known(roof.peaks)
         top = max((peak for _, peak in peaks), default=math.inf)
         steepest = max((slope for _, slope in slopes), default=math.inf)
-        ranked = sorted(peaks, key=lambda each: (-each[1], each[0].name))
+        ranked = sorted(peaks, key=lambda pair: (-pair[1], pair[0].name))
         while ranked:
             ceiling, peak = ranked[0]
-            alike = [each for each, value in ranked if value > peak * (1 - ONE_LINE)]
+            alike = [ceiling for ceiling, value in ranked if value > peak * (1 - ONE_LINE)]
             ranked = ranked[len(alike) :]
             height = peak / GIGA
             ends = [(max(peak / steepest, seen.x_low), height), (seen.x_high, height)]
             texts = [_name_all(alike), f"{ceiling.name} {value_text(ceiling)}", ceiling.name]
-            precisions = " ".join(each.subject for each in alike)
-            found.append(NamedLine(roof.label, precisions, texts, "level", ends))
-        for ceiling, slope in sorted(slopes, key=lambda each: each[1]):
+            precisions = " ".join(ceiling.subject for ceiling in alike)
+            lines.append(NamedLine(roof.label, precisions, texts, "level", ends))
+        for ceiling, slope in sorted(slopes, key=lambda pair: pair[1]):
             xs = (_left_end(slope, seen), min(top / slope, seen.x_high, seen.y_high * GIGA / slope))
             ends = [(x, slope * x / GIGA) for x in xs]
             texts = [f"{ceiling.subject} {value_text(ceiling)}", ceiling.subject]
             if xs[0] < xs[1]:
-                found.append(NamedLine(roof.label, "", texts, "slope", ends))
-    return found
+                lines.append(NamedLine(roof.label, "", texts, "slope", ends))
+    return lines
 
 
 def _name_all(alike: Sequence[Ceiling]) -> str:
     """Peaks of one height by name, with the height in the unit of each: operations of integers."""
     by_unit: dict[str, list[Ceiling]] = {}
-    for each in alike:
-        by_unit.setdefault(each.unit, []).append(each)
+    for ceiling in alike:
+        by_unit.setdefault(ceiling.unit, []).append(ceiling)
     return ", ".join(
-        f"{', '.join(each.name for each in peaks)} {value_text(peaks[0])}"
+        f"{', '.join(ceiling.name for ceiling in peaks)} {value_text(peaks[0])}"
         for peaks in by_unit.values()
     )
 
@@ -351,8 +353,8 @@ def _left_end(slope: float, seen: Window) -> float:
     return max(seen.x_low, seen.y_low * GIGA / slope)
 
 
-def _heights(found: Ceiling, factor: float) -> dict[str, float | None]:
-    ends = {"y": found.value, "low": found.low, "high": found.high}
+def _heights(ceiling: Ceiling, factor: float) -> dict[str, float | None]:
+    ends = {"y": ceiling.value, "low": ceiling.low, "high": ceiling.high}
     return {name: None if end is None else end * factor / GIGA for name, end in ends.items()}
 
 
@@ -373,4 +375,4 @@ def _lines(lines: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
 
 def _ridges(ridges: pl.DataFrame, x: alt.X, y: alt.Y) -> Chart:
     diamonds = plot(ridges).mark_point(style="m-ridge", size=60, shape="diamond", opacity=1)
-    return told(diamonds, text="ridge", interval="at").encode(x=x, y=y)
+    return with_tooltip(diamonds, text="ridge", interval="at").encode(x=x, y=y)

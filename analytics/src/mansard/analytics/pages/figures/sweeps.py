@@ -23,7 +23,7 @@ from mansard.analytics.pages.figures.charting import (
     rate_axis,
     shape,
     size_axis,
-    told,
+    with_tooltip,
 )
 from mansard.analytics.pages.figures.figure import (
     GIGA,
@@ -77,16 +77,16 @@ _CACHE_SCHEMA = schema_of(text="mode level text", number="capacity_bytes", count
 
 def staircase_figure(results: Results, chosen: Chosen) -> Figure | None:
     """Bandwidth over the working set; None where no stream was timed."""
-    found = staircase(results.rates, results.labels())
-    if found.frame.is_empty():
+    drawn = staircase(results.rates, results.labels())
+    if drawn.frame.is_empty():
         return None
-    kernels = series_order(found.frame["kernel"].to_list())
-    x_scale, x, y = _size_axes(found.frame, "rate", "GB/s")
-    base = told(
-        plot(found.frame), kernel="kernel", size="working set", interval="bandwidth", trial="trial"
+    kernels = series_order(drawn.frame["kernel"].to_list())
+    x_scale, x, y = _size_axes(drawn.frame, "rate", "GB/s")
+    base = with_tooltip(
+        plot(drawn.frame), kernel="kernel", size="working set", interval="bandwidth", trial="trial"
     ).encode(x=x, y=y, color=colour("kernel", kernels))
     steps = (
-        plot(ceiling_steps(results.roofs, *_around(found.frame["working_set_bytes"], 1.3, 1.3)))
+        plot(ceiling_steps(results.roofs, *_around(drawn.frame["working_set_bytes"], 1.3, 1.3)))
         .mark_rule(style="m-ceiling", strokeCap="butt")
         .encode(x=alt.X("from_bytes:Q", scale=x_scale), x2="to_bytes:Q", y=y, tooltip="text:N")
     )
@@ -98,25 +98,25 @@ def staircase_figure(results: Results, chosen: Chosen) -> Figure | None:
         chosen,
         "Bandwidth in GB/s of each stream kernel over the working set, with the caches' capacities",
     )
-    table = _table("staircase", "Bandwidth", found, "Kernel", "kernel")
+    table = _table("staircase", "Bandwidth", drawn, "Kernel", "kernel")
     has_gpu = any(roof.processor == "gpu" for roof in results.roofs)
     caption = (STAIRCASE_CAPTION, *([STAIRCASE_CAPTION_OF_A_GPU] if has_gpu else []))
     return make_figure(
-        "staircase", chart, table, caption, _notes(found), follows=_follows(found, chosen)
+        "staircase", chart, table, caption, _notes(drawn), follows=_follows(drawn, chosen)
     )
 
 
 def latency_figure(results: Results, chosen: Chosen) -> Figure | None:
     """Latency of one load over the working set; None where none was measured."""
-    found = latencies(results.rates, results.labels())
-    if found.frame.is_empty():
+    drawn = latencies(results.rates, results.labels())
+    if drawn.frame.is_empty():
         return None
-    x_scale, x, y = _size_axes(found.frame, "latency", "ns a load")
-    base = told(
-        plot(found.frame), path="loads", size="working set", interval="latency", trial="trial"
+    x_scale, x, y = _size_axes(drawn.frame, "latency", "ns a load")
+    base = with_tooltip(
+        plot(drawn.frame), path="loads", size="working set", interval="latency", trial="trial"
     ).encode(x=x, y=y, color=colour("path", PATHS))
     # The caches that one thread sees. A published roof has no manifest.
-    gpus = {each.run_id: each.gpu for each in results.dataset.manifests if each.gpu is not None}
+    gpus = {run.run_id: run.gpu for run in results.dataset.manifests if run.gpu is not None}
     caches = cache_rules(
         (roof.label, latency_levels(gpus[roof.run_id]))
         for roof in results.roofs
@@ -129,22 +129,22 @@ def latency_figure(results: Results, chosen: Chosen) -> Figure | None:
         chosen,
         "Nanoseconds of one dependent load over the working set",
     )
-    table = _table("latency", "Latency", found, "Loads", "path")
-    follows = _follows(found, chosen)
-    return make_figure("latency", chart, table, LATENCY_CAPTION, _notes(found), follows=follows)
+    table = _table("latency", "Latency", drawn, "Loads", "path")
+    follows = _follows(drawn, chosen)
+    return make_figure("latency", chart, table, LATENCY_CAPTION, _notes(drawn), follows=follows)
 
 
 def chain_figure(results: Results, chosen: Chosen) -> Figure | None:
     """Rate of work over the length of the FMA chain; None where no chain was timed."""
-    found = chains(results.rates, results.labels())
-    if found.frame.is_empty():
+    drawn = chains(results.rates, results.labels())
+    if drawn.frame.is_empty():
         return None
-    precisions = in_order(found.frame["precision"].to_list())
-    highest = max(found.frame["rate"].to_list()) * 1.15
+    precisions = in_order(drawn.frame["precision"].to_list())
+    highest = max(drawn.frame["rate"].to_list()) * 1.15
     unit = unit_title("G{}/s", precisions)
     y = alt.Y("rate:Q", scale=alt.Scale(domain=[0, highest]), axis=rate_axis(unit))
-    base = told(
-        plot(found.frame),
+    base = with_tooltip(
+        plot(drawn.frame),
         precision="precision",
         fma_per_element="FMA per element",
         interval="rate",
@@ -174,9 +174,9 @@ def chain_figure(results: Results, chosen: Chosen) -> Figure | None:
         f"{unit} of the FMA chains over the FMA done on each element",
     )
     across = Column.number("FMA per element", "fma_per_element", "g")
-    table = _table("chains", "Rate", found, "Precision", "precision", across)
-    follows = _follows(found, chosen)
-    return make_figure("chains", chart, table, CHAINS_CAPTION, _notes(found), follows=follows)
+    table = _table("chains", "Rate", drawn, "Precision", "precision", across)
+    follows = _follows(drawn, chosen)
+    return make_figure("chains", chart, table, CHAINS_CAPTION, _notes(drawn), follows=follows)
 
 
 def staircase(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
@@ -247,9 +247,11 @@ def chains(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
 
 def series_order(names: Iterable[str]) -> list[str]:
     """Each curve once, the kernels in their usual order; all of them where there is none."""
-    found = set(names)
+    present = set(names)
     usual = [f"{kernel}{end}" for end in ("", SLICED) for kernel in STREAM_KERNELS]
-    return [*(name for name in usual if name in found), *sorted(found - set(usual))] or usual[:4]
+    return [*(name for name in usual if name in present), *sorted(present - set(usual))] or usual[
+        :4
+    ]
 
 
 def cache_rules(levels: Iterable[tuple[str, Sequence[Level]]]) -> pl.DataFrame:
@@ -333,12 +335,12 @@ def _size_fields(rate: TrialRate, labels: Mapping[str, str]) -> Row:
 
 
 def _rate_fields(rate: TrialRate, unit: str) -> Row:
-    found = rate.estimate
+    estimate = rate.estimate
     return {
-        "rate": found.value / GIGA,
-        "low": in_giga(found.low),
-        "high": in_giga(found.high),
-        "interval": quantity(found.value, unit, found.low, found.high),
+        "rate": estimate.value / GIGA,
+        "low": in_giga(estimate.low),
+        "high": in_giga(estimate.high),
+        "interval": quantity(estimate.value, unit, estimate.low, estimate.high),
     }
 
 
@@ -415,26 +417,26 @@ def _sweep(
 
 
 def _table(
-    name: str, height: str, found: Drawn, series: str, field: str, across: Column = _SIZE
+    name: str, height: str, drawn: Drawn, series: str, field: str, across: Column = _SIZE
 ) -> LiveTable:
     columns = (
         *(across, Column.text(series, field)),
         *(Column.text(height, "interval", is_numeric=True), Column.text("Trial", "trial")),
     )
-    return LiveTable(name, height + " in {mode} as drawn", columns, _shown(found))
+    return LiveTable(name, height + " in {mode} as drawn", columns, _shown(drawn))
 
 
-def _shown(found: Drawn) -> Shown:
-    return Shown(found.frame, {"mode": "equal"})
+def _shown(drawn: Drawn) -> Shown:
+    return Shown(drawn.frame, {"mode": "equal"})
 
 
-def _follows(found: Drawn, chosen: Chosen) -> Following:
-    return Following(_shown(found), chosen, "{mode}", NONE)
+def _follows(drawn: Drawn, chosen: Chosen) -> Following:
+    return Following(_shown(drawn), chosen, "{mode}", NONE)
 
 
-def _notes(found: Drawn) -> tuple[str, ...]:
+def _notes(drawn: Drawn) -> tuple[str, ...]:
     """What crosses mean, and how many trials are not drawn."""
-    n_crosses = int(found.frame["is_disturbed"].sum())
+    n_crosses = int(drawn.frame["is_disturbed"].sum())
     crosses = f"Crosses ({n_crosses}) are disturbed trials; no roof rests on them."
-    dropped = dropped_note(found.n_dropped, "trials", "they have no positive rate")
+    dropped = dropped_note(drawn.n_dropped, "trials", "they have no positive rate")
     return (crosses, *dropped) if n_crosses else dropped

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
+import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+import msgspec
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, capacity, digits, percent, quantity
 from mansard.analytics.models.roofs.ceilings import Ceiling
+from mansard.core.table import Table, redundant_columns
 
 MOST_TABLE_ROWS = 200  # of the table under a chart
 LEAST_COLUMNS = 2  # of a table that loses columns
+FIRST_ROWS = ", the first {few} of {all} rows"
+IN_EVERY_ROW = "; in every row: {same}"
 _DASH = "–"
-_NO_WORD = frozenset({"", _DASH, UNKNOWN})
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with a caption; the first column of each row is its header."""
-
-    caption: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    numeric: frozenset[int] = field(default_factory=frozenset)
-    live: str = ""  # the name by which report.js writes it again; see ``selection.LiveTable``
 
 
 class Bar(str):
@@ -35,9 +28,9 @@ class Bar(str):
     share: float
 
     def __new__(cls, text: str, share: float) -> Bar:
-        found = super().__new__(cls, text)
-        found.share = share
-        return found
+        cell = super().__new__(cls, text)
+        cell.share = share
+        return cell
 
 
 @dataclass(frozen=True)
@@ -49,6 +42,18 @@ class Column:
     is_numeric: bool = False
     field: str = ""  # of the row; "" where the cell is made of several
     form: str = ""  # of a number; "" where the field is a text
+
+    def script(self) -> dict[str, Any]:
+        """For report.js: the field, its title, and the options of Intl.NumberFormat."""
+        column = {"field": self.field, "title": self.title, "is_numeric": self.is_numeric}
+        column["within_sentence"] = within_sentence(self.title)
+        if self.form:
+            n_digits = re.search(r"\.(\d+)", self.form)
+            column["format"] = {
+                "maximumSignificantDigits": int(n_digits[1]) if n_digits else 15,
+                "signDisplay": "always" if self.form.startswith("+") else "auto",
+            }
+        return column
 
     @staticmethod
     def text(title: str, name: str, *, is_numeric: bool = False) -> Column:
@@ -72,10 +77,10 @@ class Column:
         )
 
 
-def tabulate(caption: str, columns: Sequence[Column], rows: Iterable[Any]) -> Table:
+def tabulate(title: str, columns: Sequence[Column], rows: Iterable[Any]) -> Table:
     """A table with a line for each of ``rows``."""
     return Table(
-        caption,
+        title,
         [column.title for column in columns],
         [[column.cell(row) for column in columns] for row in rows],
         frozenset(at for at, column in enumerate(columns) if column.is_numeric),
@@ -83,41 +88,34 @@ def tabulate(caption: str, columns: Sequence[Column], rows: Iterable[Any]) -> Ta
 
 
 def shortened(table: Table) -> Table:
-    """``table`` with at most MOST_TABLE_ROWS rows; its caption says how many there were."""
+    """``table`` with at most MOST_TABLE_ROWS rows; its title says how many there were."""
     n_rows = len(table.rows)
     if n_rows <= MOST_TABLE_ROWS:
         return table
-    caption = f"{table.caption}, the first {MOST_TABLE_ROWS} of {n_rows:,} rows"
-    return dataclasses.replace(table, caption=caption, rows=table.rows[:MOST_TABLE_ROWS])
+    title = table.title + FIRST_ROWS.format(few=MOST_TABLE_ROWS, all=f"{n_rows:,}")
+    return msgspec.structs.replace(table, title=title, rows=table.rows[:MOST_TABLE_ROWS])
 
 
 def condensed(table: Table, *, tells_same: bool = True) -> Table:
-    """``table`` without columns that say nothing or the same in every row; the caption tells these.
+    """``table`` without the columns that say nothing or, in every row, what its title then says.
 
     Of a single row nothing is the same, and two columns stay. ``tells_same``: else only columns
-    without a word go. report.js does the same to live tables.
+    without a word go. report.js does the same to the rows that a reader chooses.
     """
     if not table.rows:
         return table
-    cells = [{row[at] for row in table.rows} for at in range(len(table.columns))]
+    redundant = redundant_columns(table)
     several = tells_same and len(table.rows) > 1
-    gone = [
-        at for at, words in enumerate(cells) if words <= _NO_WORD or (several and len(words) == 1)
-    ]
-    gone = gone[: max(0, len(cells) - LEAST_COLUMNS)]
-    kept = [at for at in range(len(cells)) if at not in gone]
-    told = [at for at in gone if not cells[at] <= {"", _DASH}] if tells_same else []
-    same = [f"{_inside(table.columns[at])} {table.rows[0][at]}" for at in told]
-    return dataclasses.replace(
-        table,
-        caption=f"{table.caption}; in every row: {', '.join(same)}" if same else table.caption,
-        columns=[table.columns[at] for at in kept],
-        rows=[[row[at] for at in kept] for row in table.rows],
-        numeric=frozenset(new for new, old in enumerate(kept) if old in table.numeric),
-    )
+    gone = sorted(redundant.silent | redundant.same if several else redundant.silent)
+    gone = gone[: max(0, len(table.columns) - LEAST_COLUMNS)]
+    repeated = [at for at in gone if at not in redundant.empty] if tells_same else []
+    same = ", ".join(f"{within_sentence(table.columns[at])} {table.rows[0][at]}" for at in repeated)
+    title = table.title + (IN_EVERY_ROW.format(same=same) if same else "")
+    shown = table.with_only([at for at in range(len(table.columns)) if at not in gone])
+    return msgspec.structs.replace(shown, title=title)
 
 
-def _inside(title: str) -> str:
+def within_sentence(title: str) -> str:
     """A column's title within a sentence: ``batch``, but ``GFLOP``."""
     title = title.replace(", ", " in ")
     return title[:1].lower() + title[1:] if title[1:2].islower() else title

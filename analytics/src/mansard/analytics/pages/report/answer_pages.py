@@ -19,13 +19,13 @@ from mansard.core.records import Problem, Schedule
 from mansard.core.text import listed
 
 
-def write_offload_page(found: Hierarchical, name: str, path: Path) -> None:
+def write_offload_page(answer: Hierarchical, name: str, path: Path) -> None:
     """Write the page to ``path``, whole or not at all; raises StorageError."""
-    own = sections({name: found})
-    drawn = [figure for each in own for figure in each.figures]
+    offloads = sections({name: answer})
+    drawn = [figure for section in offloads for figure in section.figures]
     context: dict[str, Any] = {
         "title": f"Hierarchical inference: {display_name(name)}",
-        "offloads": own,
+        "offloads": offloads,
         "figures": drawn,
         "datasets": pool(drawn),
         "tables": live_tables(drawn),
@@ -39,34 +39,36 @@ _MOST_NAMES = 4  # in the title
 def write_schedule_page(
     path: Path,
     problem: Problem,
-    found: Sequence[Schedule],
+    schedules: Sequence[Schedule],
     baseline: Schedule | None,
     sentence: str,
     notes: Sequence[str],
 ) -> None:
     """Write the page to ``path``, whole or not at all; raises StorageError.
 
-    ``found``: the best schedule, then others. ``baseline`` is drawn below the best, on the same
+    ``schedules``: the best schedule, then others. ``baseline`` is drawn below the best, on the same
     axis: rounds that begin at one time can be compared, runs of steady schedules cannot.
     """
-    best = found[0]
+    best = schedules[0]
     others = [] if baseline is None or best.is_steady else [baseline]
     end_s = last_s(problem, (best, *others))
     figures = [gantt_figure("gantt", problem, best, end_s)]
     for other in others:  # what bars are is said above
         figures.append(replace(gantt_figure("gantt-other", problem, other, end_s), caption=()))
-    headings = ["The best schedule", *(f"The best baseline, {each.method}" for each in others)]
-    names = [display_name(each.name) for each in problem.networks]
+    headings = ["The best schedule", *(f"The best baseline, {other.method}" for other in others)]
+    names = [display_name(network.name) for network in problem.networks]
     where = ", ".join(filter(None, (problem.machine, problem.mode)))
     title = listed(names) if len(names) <= _MOST_NAMES else counted(len(names), "network")
     context: dict[str, Any] = {
         "title": f"Schedule of {title}",
         "sentence": sentence,
-        "sources": in_order([each.source for one in problem.networks for each in one.groups]),
+        "sources": in_order(
+            [group.source for network in problem.networks for group in network.groups]
+        ),
         "where": display_text(where) if where else "",
         "notes": list(map(display_text, notes)),
         "charts": list(zip(headings, figures, strict=True)),
-        "numbers": [method_table(found), network_table(problem, best)],
+        "numbers": [method_table(schedules), network_table(problem, best)],
         "figures": figures,
         "datasets": pool(figures),
         "tables": live_tables(figures),

@@ -32,7 +32,7 @@ def notices(results: Results) -> tuple[str, ...]:
     The same note for many modes is one line, which names some of them.
     """
     labels = results.labels()
-    found = [
+    by_run_id = [
         *_failed_trials(results.dataset.trials),
         *_missing_roofs(results.roofs),
         *_missing_totals(results),
@@ -40,8 +40,8 @@ def notices(results: Results) -> tuple[str, ...]:
         *_lone_modes(results),
         *_unknown_networks(results),
     ]
-    by_run = _joined((labels[run_id], what) for run_id, what in found)
-    mild = [display_text(each.text) for each in results.findings if not each.is_serious]
+    by_run = _joined((labels[run_id], what) for run_id, what in by_run_id)
+    mild = [display_text(finding.text) for finding in results.findings if not finding.is_serious]
     by_mode = run_notes(results.dataset.manifests, device_labels(results.dataset.all_manifests))
     scored = map(display_text, named_notes(results.dataset.scores))
     return _once(
@@ -51,7 +51,7 @@ def notices(results: Results) -> tuple[str, ...]:
 
 def warnings(results: Results) -> tuple[str, ...]:
     """What cannot be true of the measurements; nothing is recommended from them."""
-    return _once(display_text(each.text) for each in results.findings if each.is_serious)
+    return _once(display_text(finding.text) for finding in results.findings if finding.is_serious)
 
 
 def _once(lines: Iterable[str]) -> tuple[str, ...]:

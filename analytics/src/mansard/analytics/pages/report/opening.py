@@ -27,11 +27,12 @@ from mansard.analytics.pages.figures.parameters import (
     mode_labels,
     roof_devices,
 )
-from mansard.analytics.pages.figures.tables import Bar, Table, ceiling_text, value_text
+from mansard.analytics.pages.figures.tables import Bar, ceiling_text, value_text
 from mansard.analytics.pages.results import Results
 from mansard.analytics.pages.tables.modes import settings_words
 from mansard.core.precision import work_unit
 from mansard.core.records import Record
+from mansard.core.table import Table
 from mansard.core.text import listed
 
 MOST_MODES = 12  # of one device
@@ -44,22 +45,26 @@ Ratios: TypeAlias = Mapping[str, Mapping[str, float | None]]  # by mode, then by
 def choice_tables(results: Results, first: str) -> list[Table]:
     """One table for each device with several modes, that of ``first`` before the others."""
     devices = sorted(device_options(results), key=lambda device: device != first)
-    found = (_choice_table(results, device) for device in devices)
-    return [table for table in found if table is not None]
+    by_device = (_choice_table(results, device) for device in devices)
+    return [table for table in by_device if table is not None]
 
 
 def _choice_table(results: Results, device: str) -> Table | None:
-    told = [each for each in results.recommendations if each.device == device and each.choice]
+    recommended = [
+        advised
+        for advised in results.recommendations
+        if advised.device == device and advised.choice
+    ]
     devices = roof_devices(results)
     roofs = {roof.mode: roof for roof in results.roofs if devices[roof.label] == device}
     modes = results.modes.filter(pl.col("device") == device)
-    wanted = [each.choice.mode for each in told if each.choice is not None]
+    wanted = [advised.choice.mode for advised in recommended if advised.choice is not None]
     order = [*roofs, *(mode for mode in modes["mode"].to_list() if mode not in roofs)]
-    listed = _listed(order, [*wanted, *_highest(told), *roofs])
+    listed = _listed(order, [*wanted, *_highest(recommended), *roofs])
     if len(listed) < 2:
         return None
-    base = next(iter(_highest(told)), wanted[0] if wanted else "")
-    ratios, n_networks, sources = _ratios(results, device, told, base)
+    base = next(iter(_highest(recommended)), wanted[0] if wanted else "")
+    ratios, n_networks, sources = _ratios(results, device, recommended, base)
     known = {row["mode"]: row for row in modes.iter_rows(named=True)}
     most = {
         cost: max((row.get(cost) or 0.0 for row in ratios.values()), default=0.0) for cost in COSTS
@@ -105,22 +110,24 @@ def _listed(modes: Sequence[str], first: Sequence[str]) -> list[str]:
     """At most MOST_MODES of ``modes`` in their order, those of ``first`` before others."""
     wanted = list(dict.fromkeys(first))[:MOST_MODES]
     others = [mode for mode in modes if mode not in wanted]
-    kept = {*wanted, *evenly(others, MOST_MODES - len(wanted))} if len(wanted) < 2 else {*wanted}
-    return [mode for mode in dict.fromkeys([*modes, *wanted]) if mode in kept]
+    shown = {*wanted, *evenly(others, MOST_MODES - len(wanted))} if len(wanted) < 2 else {*wanted}
+    return [mode for mode in dict.fromkeys([*modes, *wanted]) if mode in shown]
 
 
-def _highest(told: Sequence[Recommendation]) -> list[str]:
+def _highest(recommended: Sequence[Recommendation]) -> list[str]:
     """The mode that savings are told against, if it is one for all."""
-    modes = list(dict.fromkeys(each.savings[0].mode for each in told if each.savings))
+    modes = list(
+        dict.fromkeys(advised.savings[0].mode for advised in recommended if advised.savings)
+    )
     return modes if len(modes) == 1 else []
 
 
 def _ratios(
-    results: Results, device: str, told: Sequence[Recommendation], base: str
+    results: Results, device: str, recommended: Sequence[Recommendation], base: str
 ) -> tuple[Ratios, int, list[str]]:
     """Median cost of each mode over that of ``base``, of the networks in their recommended batch
     and precision; how many networks, and where their costs come from."""
-    picks = [each.choice for each in told if each.choice is not None]
+    picks = [advised.choice for advised in recommended if advised.choice is not None]
     keys = [(pick.network, pick.batch, pick.precision, pick.phase) for pick in picks]
     schema = {name: results.decided.schema[name] for name in _SAME}
     wanted = pl.DataFrame(keys, schema=schema, orient="row").unique()
@@ -130,8 +137,8 @@ def _ratios(
     against = rows.filter(pl.col("mode") == base).select(*_SAME, *COSTS)
     both = rows.join(against, on=_SAME, nulls_equal=True, suffix="_base")
     ratio = [(pl.col(cost) / pl.col(f"{cost}_base")).median().alias(cost) for cost in COSTS]
-    found = both.group_by("mode").agg(*ratio)
-    ratios = {row["mode"]: row for row in found.iter_rows(named=True)}
+    ratio_rows = both.group_by("mode").agg(*ratio)
+    ratios = {row["mode"]: row for row in ratio_rows.iter_rows(named=True)}
     return ratios, both["network"].n_unique(), sorted(both["source"].unique().to_list())
 
 
@@ -144,8 +151,8 @@ def _bar(ratio: float | None, most: float) -> str:
 def _ceiling_cells(roof: Roofline | None, peaks: Sequence[str]) -> list[str]:
     if roof is None:
         return [UNKNOWN] * (len(peaks) + 1)
-    own = {peak.name: peak for peak in roof.peaks}
-    cells = [value_text(own[name]) if name in own else UNKNOWN for name in peaks]
+    of_name = {peak.name: peak for peak in roof.peaks}
+    cells = [value_text(of_name[name]) if name in of_name else UNKNOWN for name in peaks]
     return [*cells, value_text(roof.bandwidth(DRAM))]
 
 
@@ -165,36 +172,38 @@ class NextStep(Record, frozen=True, kw_only=True):
 
     def at(self, runs: str, options: str = "") -> str:
         """The command for the folder ``runs``; ``options`` name the board, as ``--host`` does."""
-        is_told = self.about in {"here", "runs"} and runs != "runs"
-        where = f" --runs {shlex.quote(runs)}" if is_told else ""
+        is_named = self.about in {"here", "runs"} and runs != "runs"
+        where = f" --runs {shlex.quote(runs)}" if is_named else ""
         return f"{self.command}{where}{options if self.about in {'here', 'board'} else ''}"
 
     def on_page(self, results: Results) -> str:
         """The command on a page, which names no absolute path of the machine that wrote it."""
         places = results.dataset.locations
-        is_told = len(places) == 1 and not places[0].startswith("/") and "://" not in places[0]
-        return self.at(places[0] if is_told else "runs")
+        is_named = len(places) == 1 and not places[0].startswith("/") and "://" not in places[0]
+        return self.at(places[0] if is_named else "runs")
 
 
 def next_step(results: Results) -> NextStep:
     """The first of these that applies: what is missing most stands first."""
     manifests = results.dataset.all_manifests
     is_one = is_one_mode(results)
-    is_jetson = any(each.machine.kind == "jetson" for each in manifests)
+    is_jetson = any(run.machine.kind == "jetson" for run in manifests)
     every = " --mode all" if is_jetson and not is_one else ""
     networks = sorted(results.networks["network"].unique().to_list())
     scored = shlex.quote(networks[0]) if networks else "model.onnx"
-    chosen = [each.choice.network for each in results.recommendations if each.choice is not None]
+    chosen = [
+        answer.choice.network for answer in results.recommendations if answer.choice is not None
+    ]
     limited = shlex.quote(chosen[0]) if chosen else scored
     steps: tuple[tuple[bool, str, str, About], ...] = (
         (
-            all(each.machine.is_simulated for each in manifests),  # or nothing was measured
+            all(run.machine.is_simulated for run in manifests),  # or nothing was measured
             "Measure a machine of your own the same way",
             "mansard bench",
             "elsewhere",
         ),
         (
-            any(each.is_serious for each in results.findings),
+            any(finding.is_serious for finding in results.findings),
             "Measure again while nothing else runs",
             f"mansard bench{every} --runs quiet",
             "board",
@@ -246,7 +255,7 @@ class Fact:
 def is_one_mode(results: Results) -> bool:
     """Whether no device has two modes to choose between."""
     frames = (results.modes, results.predictions)
-    keys = {key for each in frames for key in each.select("device", "mode").unique().iter_rows()}
+    keys = {key for frame in frames for key in frame.select("device", "mode").unique().iter_rows()}
     return len(keys) == len({device for device, _ in keys})
 
 
@@ -265,7 +274,7 @@ def _ceilings(results: Results, roof: Roofline) -> Fact:
         heading="What it does",
         sentence=f"{_subject(results, roof)} {_does(roof)}",
         sources=[roof.source],
-        is_stable=all(each.stable is not False for each in used),
+        is_stable=all(ceiling.stable is not False for ceiling in used),
     )
 
 
@@ -287,7 +296,7 @@ def _does(roof: Roofline) -> str:
         return f"computed {computes} and {moves} when others measured it."
     moves = f"moves up to {moved} to and from main memory" if dram.value else no_dram
     ridge = next(
-        (found for peak in first if (found := roof.ridge(peak.subject, family=peak.family))), None
+        (ridge for peak in first if (ridge := roof.ridge(peak.subject, family=peak.family))), None
     )
     turn = "."
     if ridge is not None:
@@ -296,9 +305,9 @@ def _does(roof: Roofline) -> str:
     return f"computes at most {computes} and {moves}{turn}"
 
 
-def _where(found: Ceiling | Ridge) -> str:
-    precision = found.subject if isinstance(found, Ceiling) else found.precision
-    return f"{precision} on tensor cores" if found.family == "tensor" else precision
+def _where(ceiling: Ceiling | Ridge) -> str:
+    precision = ceiling.subject if isinstance(ceiling, Ceiling) else ceiling.precision
+    return f"{precision} on tensor cores" if ceiling.family == "tensor" else precision
 
 
 def headline(roof: Roofline) -> list[Ceiling]:
@@ -308,8 +317,8 @@ def headline(roof: Roofline) -> list[Ceiling]:
         return measured
     chosen = []
     for family, precision in (("fma", "fp32"), ("tensor", "fp16")):
-        own = [peak for peak in measured if peak.family == family]
-        chosen += [peak for peak in own if peak.subject == precision][:1] or own[:1]
+        same_family = [peak for peak in measured if peak.family == family]
+        chosen += [peak for peak in same_family if peak.subject == precision][:1] or same_family[:1]
     return chosen
 
 

@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.pages.figures.charting import THEMES, vega_config
 from mansard.analytics.pages.figures.figure import json_markup
-from mansard.analytics.pages.figures.parameters import Chosen, Start
+from mansard.analytics.pages.figures.parameters import WORDING, Chosen, Start
 from mansard.analytics.pages.figures.tables import condensed
 from mansard.analytics.pages.report import scripts
 from mansard.core.storage.files import make_folder, write_atomic
@@ -96,6 +96,7 @@ def _common() -> dict[str, Any]:
         "themes": json_markup({name: vega_config(theme) for name, theme in THEMES.items()}),
         "version": VERSION,
         "choice": choice(Chosen(), {}),
+        "wording": json_markup(WORDING),
         "tables": json_markup([]),
     }
 

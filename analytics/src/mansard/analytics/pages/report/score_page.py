@@ -22,11 +22,12 @@ from mansard.analytics.pages.figures.layers import (
 from mansard.analytics.pages.figures.network_points import roof_points
 from mansard.analytics.pages.figures.parameters import controls, first_choice, starts
 from mansard.analytics.pages.figures.roofline import roofline_figure
-from mansard.analytics.pages.figures.tables import Column, Table, scaled, tabulate
+from mansard.analytics.pages.figures.tables import Column, scaled, tabulate
 from mansard.analytics.pages.report.page import choice, write_page
 from mansard.analytics.pages.results import compute
 from mansard.core.precision import unit_title
 from mansard.core.records import LayerScore, ModelScore
+from mansard.core.table import Table
 from mansard.estimator.summary import differing_dimensions
 
 MOST_NETWORKS = 12  # with charts and tables of their own; the summary has all

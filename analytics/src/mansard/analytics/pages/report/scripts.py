@@ -27,7 +27,7 @@ _LIMIT_S, _MAX_BYTES = 120.0, 1 << 26  # it takes two seconds, and has 1 MB
 @cache
 def begin() -> subprocess.Popen[bytes] | None:
     """Begin to put them together, once for a process; None where they are kept, or none can be."""
-    if _kept():
+    if _cached():
         return None
     try:
         return start_program([sys.executable, "-I", "-c", _BUNDLE])
@@ -38,7 +38,7 @@ def begin() -> subprocess.Popen[bytes] | None:
 @cache
 def bundle() -> str:
     """The scripts, as one text."""
-    text = _kept()
+    text = _cached()
     if not text:
         text = _made()
         with contextlib.suppress(MansardError, RuntimeError):
@@ -61,7 +61,7 @@ def _made() -> str:
     return vl_convert.javascript_bundle()  # type: ignore[call-arg]
 
 
-def _kept() -> str:
+def _cached() -> str:
     """What an earlier page has kept, behind its hash; nothing where there is none, or another."""
     with contextlib.suppress(MansardError, RuntimeError, UnicodeDecodeError):
         folder = _folder()

@@ -106,32 +106,34 @@ class Summary(Record, frozen=True, kw_only=True):
         """The same with what is of these runs alone; None: of every run."""
         if run_ids is None:
             return self
-        kept = set(run_ids)
+        wanted = set(run_ids)
         return replace(
             self,
-            modes=tuple(each for each in self.modes if each.run_id in kept),
-            networks=tuple(each for each in self.networks if each.run_id in kept),
-            measured=tuple(each for each in self.measured if not kept.isdisjoint(each.run_ids)),
-            programs=tuple(each for each in self.programs if each.run_id in kept),
-            accuracies=tuple(each for each in self.accuracies if each.run_id in kept),
+            modes=tuple(mode for mode in self.modes if mode.run_id in wanted),
+            networks=tuple(network for network in self.networks if network.run_id in wanted),
+            measured=tuple(
+                times for times in self.measured if not wanted.isdisjoint(times.run_ids)
+            ),
+            programs=tuple(program for program in self.programs if program.run_id in wanted),
+            accuracies=tuple(row for row in self.accuracies if row.run_id in wanted),
         )
 
 
 def summary(dataset: Dataset, results: Results | None = None) -> Summary:
     """Ceilings per mode and predicted times per network; unknown is None with a reason."""
-    found = results or compute(dataset)
+    every = results or compute(dataset)
     rates: dict[str, list[TrialRate]] = {}
-    for rate in found.rates:
+    for rate in every.rates:
         rates.setdefault(rate.run_id, []).append(rate)
     return Summary(
-        modes=tuple(_mode(roof, found, rates.get(roof.run_id, [])) for roof in found.roofs),
-        networks=tuple(_network(row) for row in found.networks.iter_rows(named=True)),
-        measured=found.measured,
-        programs=found.programs,
-        accuracies=found.accuracies,
-        calibrations=calibration_summaries(found.calibration, found.of_runs.models.node_launches),
-        findings=found.findings,
-        notes=notices(found),
+        modes=tuple(_mode(roof, every, rates.get(roof.run_id, [])) for roof in every.roofs),
+        networks=tuple(_network(row) for row in every.networks.iter_rows(named=True)),
+        measured=every.measured,
+        programs=every.programs,
+        accuracies=every.accuracies,
+        calibrations=calibration_summaries(every.calibration, every.of_runs.models.node_launches),
+        findings=every.findings,
+        notes=notices(every),
     )
 
 

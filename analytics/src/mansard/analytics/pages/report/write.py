@@ -98,8 +98,8 @@ def _context(
     chosen = first_choice(results)
     offloaded = offloads.sections(answers)
     beside = contention.sections(contended)
-    own_figures = [figure for each in offloaded for figure in each.figures]
-    own_figures += [figure for each in beside for figure in each.figures]
+    own_figures = [figure for section in offloaded for figure in section.figures]
+    own_figures += [figure for section in beside for figure in section.figures]
     return {
         "offloads": offloaded,
         "contention": beside,
@@ -168,17 +168,19 @@ def _first_screen(every: Results, results: Results, chosen: Chosen) -> dict[str,
     """Of one mode what it does and limits; of several the recommendation and the choices."""
     is_one = opening.is_one_mode(every)
     lines = zip(advice.overview(results), advice.overview_sources(results), strict=True)
-    own = f"{display_name(chosen.device)}: "  # of several devices the one that charts show
+    shown_device = f"{display_name(chosen.device)}: "  # of several devices the one that charts show
     return {
         "is_one_mode": is_one,
         "facts": opening.facts(results, chosen) if is_one else opening.limits(results, chosen),
         "next": (step := opening.next_step(every)).what,
         "next_command": step.on_page(every),
         "choices": [] if is_one else opening.choice_tables(every, chosen.device),
-        "overview": sorted(lines, key=lambda line: not line[0].startswith(own)),
+        "overview": sorted(lines, key=lambda line: not line[0].startswith(shown_device)),
         "advice": advice.advice(results),
         "advice_table": advice.advice_table(results),
-        "n_refused": 0 if is_one else sum(each.choice is None for each in every.recommendations),
+        "n_refused": 0
+        if is_one
+        else sum(answer.choice is None for answer in every.recommendations),
         "no_advice": advice.NO_ADVICE,
     }
 
@@ -191,7 +193,7 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
     points = roof_points(results)
     mode_points = gather(results)
     of_energy = arch_figure(results, chosen, points, "efficiency")
-    found = {
+    by_name = {
         "roofline": roofline_figure(results, chosen, points),
         "shares": share_figure(results, chosen, points),
         "energy_roofline": of_energy,
@@ -205,10 +207,10 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
         "chains": chain_figure(results, chosen),
         "latency": latency_figure(results, chosen),
     }
-    drawn = [figure for figure in (*found.values(), *others) if isinstance(figure, Figure)]
+    drawn = [figure for figure in (*by_name.values(), *others) if isinstance(figure, Figure)]
     return {
         "layer_energy": None,  # where none is known
-        **found,
+        **by_name,
         "mode_sources": in_order(mode_points.drawn.frame["source"].to_list()),
         "layered": in_order(points.layers["network"].to_list()),
         "figures": drawn,
@@ -248,31 +250,31 @@ def for_page(results: Results) -> tuple[Results, tuple[str, ...]]:
     n_most = max(LEAST_ROOFS, min(MOST_ROOFS, MOST_PAIRS // max(1, n_networks)))
     if len(results.roofs) <= n_most:
         return results, ()
-    wanted = {each.choice.mode for each in results.recommendations if each.choice is not None}
+    wanted = {answer.choice.mode for answer in results.recommendations if answer.choice is not None}
     first = [roof.run_id for roof in results.roofs if roof.mode in wanted][: n_most // 2]
     others = [roof.run_id for roof in results.roofs if roof.run_id not in first]
-    kept = {*first, *evenly(others, n_most - len(first))}
-    own = pl.col("run_id").is_in(sorted(kept))
+    shown_ids = {*first, *evenly(others, n_most - len(first))}
+    is_shown = pl.col("run_id").is_in(sorted(shown_ids))
     dataset, of_runs = results.dataset, results.of_runs
     kept_results = dataclasses.replace(
         results,
         dataset=dataclasses.replace(
             dataset,
-            manifests=tuple(each for each in dataset.manifests if each.run_id in kept),
-            trials=dataset.trials.filter(own),
-            repetitions=dataset.repetitions.filter(own),
-            energy=dataset.energy.filter(own),
+            manifests=tuple(run for run in dataset.manifests if run.run_id in shown_ids),
+            trials=dataset.trials.filter(is_shown),
+            repetitions=dataset.repetitions.filter(is_shown),
+            energy=dataset.energy.filter(is_shown),
         ),
-        roofs=tuple(roof for roof in results.roofs if roof.run_id in kept),
+        roofs=tuple(roof for roof in results.roofs if roof.run_id in shown_ids),
         of_runs=dataclasses.replace(
-            of_runs, modes=of_runs.modes.filter(pl.col("mode").is_in(sorted(kept)))
+            of_runs, modes=of_runs.modes.filter(pl.col("mode").is_in(sorted(shown_ids)))
         ),
-        rates=tuple(rate for rate in results.rates if rate.run_id in kept),
-        networks=results.networks.filter(own),
-        energies={run: fit for run, fit in results.energies.items() if run in kept},
+        rates=tuple(rate for rate in results.rates if rate.run_id in shown_ids),
+        networks=results.networks.filter(is_shown),
+        energies={run: fit for run, fit in results.energies.items() if run in shown_ids},
     )
     note = (
-        f"{len(kept)} of {len(results.roofs)} modes have their roofs on this page; "
+        f"{len(shown_ids)} of {len(results.roofs)} modes have their roofs on this page; "
         "predictions and recommendations use all of them."
     )
     return kept_results, (note,)

@@ -19,9 +19,9 @@ from mansard.analytics.data.quantities import (
     watts,
 )
 from mansard.analytics.decisions.records import Candidate, Recommendation, Saving
-from mansard.analytics.pages.figures.tables import Table
 from mansard.analytics.pages.results import Results
 from mansard.analytics.pages.words.comparisons import change_of
+from mansard.core.table import Table
 from mansard.core.text import listed
 
 MOST_NAMED = 4  # networks in one sentence
@@ -52,31 +52,31 @@ class Advice:
 def overview(results: Results) -> list[str]:
     """The recommendation in a sentence for each device; empty where there is none."""
     by_device, programs = _by_device(results), _programs(results)
-    return [_device_line(told, len(by_device) > 1, programs) for told in by_device[:MOST_TOLD]]
+    return [_device_line(picks, len(by_device) > 1, programs) for picks in by_device[:MOST_TOLD]]
 
 
 def overview_sources(results: Results) -> list[list[str]]:
     """Where the figures behind each line of the overview come from."""
     return [
-        list(dict.fromkeys(choice.source for choice in _choices(_in_commonest_mode(told))))
-        for told in _by_device(results)[:MOST_TOLD]
+        list(dict.fromkeys(choice.source for choice in _choices(_in_commonest_mode(picks))))
+        for picks in _by_device(results)[:MOST_TOLD]
     ]
 
 
 def _by_device(results: Results) -> list[list[Recommendation]]:
-    told = [each for each in results.recommendations if each.choice is not None]
-    devices = dict.fromkeys(each.device for each in told)
-    return [[each for each in told if each.device == device] for device in devices]
+    picks = [pick for pick in results.recommendations if pick.choice is not None]
+    devices = dict.fromkeys(pick.device for pick in picks)
+    return [[pick for pick in picks if pick.device == device] for device in devices]
 
 
-def _in_commonest_mode(told: Sequence[Recommendation]) -> list[Recommendation]:
-    modes = Counter(choice.mode for choice in _choices(told))
+def _in_commonest_mode(picks: Sequence[Recommendation]) -> list[Recommendation]:
+    modes = Counter(choice.mode for choice in _choices(picks))
     mode, _ = max(modes.items(), key=lambda item: (item[1], item[0]))
-    return [each for each in told if each.choice is not None and each.choice.mode == mode]
+    return [pick for pick in picks if pick.choice is not None and pick.choice.mode == mode]
 
 
-def _choices(told: Sequence[Recommendation]) -> list[Candidate]:
-    return [each.choice for each in told if each.choice is not None]
+def _choices(picks: Sequence[Recommendation]) -> list[Candidate]:
+    return [pick.choice for pick in picks if pick.choice is not None]
 
 
 def _programs(results: Results) -> set[str]:
@@ -84,10 +84,10 @@ def _programs(results: Results) -> set[str]:
     return {row.workload for row in results.programs}
 
 
-def _device_line(told: Sequence[Recommendation], several: bool, programs: Collection[str]) -> str:
-    if len(told) == 1:
-        return _line(told[0].sentence)
-    same = _in_commonest_mode(told)
+def _device_line(picks: Sequence[Recommendation], several: bool, programs: Collection[str]) -> str:
+    if len(picks) == 1:
+        return _line(picks[0].sentence)
+    same = _in_commonest_mode(picks)
     choices, n_same = _choices(same), len(same)
     mode = choices[0].mode
     n_roofs = sum(choice.interval == "roof" for choice in choices)
@@ -95,21 +95,21 @@ def _device_line(told: Sequence[Recommendation], several: bool, programs: Collec
     by_roofs = (
         f", {whose}by {'its roof' if n_roofs == 1 else 'their roofs'} alone" if n_roofs else ""
     )
-    kinds = {each.network in programs for each in told}
+    kinds = {pick.network in programs for pick in picks}
     what = (
         "networks and programs" if len(kinds) > 1 else "programs" if True in kinds else "networks"
     )
-    who = f"{n_same} of {len(told)} {what}" if n_same < len(told) else f"all {n_same} {what}"
-    where = f"{display_name(told[0].device)}: " if several else ""
-    claims = {each.claim for each in same}
+    who = f"{n_same} of {len(picks)} {what}" if n_same < len(picks) else f"all {n_same} {what}"
+    where = f"{display_name(picks[0].device)}: " if several else ""
+    claims = {pick.claim for pick in same}
     claim = claims.pop() if len(claims) == 1 else "is recommended"
     return f"{where}{display_name(mode)} {claim} for {who}{by_roofs}{_typical(same, mode)}."
 
 
 def _typical(same: Sequence[Recommendation], mode: str) -> str:
     """The median change against the highest mode, in words; none against itself, or of bounds."""
-    savings = [each.savings[0] for each in same if each.savings]
-    if any(each.latency_ratio is None for each in savings):
+    savings = [advice.savings[0] for advice in same if advice.savings]
+    if any(advice.latency_ratio is None for advice in savings):
         return ""
     if len({saving.mode for saving in savings}) != 1 or savings[0].mode == mode:
         return ""
@@ -130,16 +130,16 @@ def _typical(same: Sequence[Recommendation], mode: str) -> str:
 def advice(results: Results) -> list[Advice]:
     """The first recommendations in full."""
     was_run = {row.network for row in results.measured} | _programs(results)
-    return [_advice(each, was_run) for each in results.recommendations[:MOST_TOLD]]
+    return [_advice(pick, was_run) for pick in results.recommendations[:MOST_TOLD]]
 
 
 def refusals(results: Results) -> list[str]:
     """Networks for which no mode can be recommended, those of one reason in one line."""
     said: dict[str, list[str]] = {}
-    for each in results.recommendations:
-        if each.choice is None:
-            name = display_name(each.network)
-            said.setdefault(each.sentence.replace(f"for {name}:", "for {}:", 1), []).append(name)
+    for refused in results.recommendations:
+        if refused.choice is None:
+            name = display_name(refused.network)
+            said.setdefault(refused.sentence.replace(f"for {name}:", "for {}:", 1), []).append(name)
     return [_line(text.replace("{}", _named(names), 1)) for text, names in said.items()]
 
 
@@ -152,11 +152,11 @@ def _named(names: Sequence[str]) -> str:
 
 def advice_table(results: Results) -> Table:
     """Every network's recommended mode with what it costs and saves."""
-    several = len({each.device for each in results.recommendations}) > 1
+    several = len({pick.device for pick in results.recommendations}) > 1
     programs = _programs(results)
-    told = [each for each in results.recommendations if each.choice is not None]
-    rows = [_row(each, several, programs) for each in told[:MOST_ROWS]]
-    n_left = len(told) - len(rows)
+    picks = [pick for pick in results.recommendations if pick.choice is not None]
+    rows = [_row(pick, several, programs) for pick in picks[:MOST_ROWS]]
+    n_left = len(picks) - len(rows)
     more = f", {MOST_ROWS} of {n_left + len(rows)}" if n_left else ""
     device = ("Device",) * several
     columns = (
@@ -168,32 +168,32 @@ def advice_table(results: Results) -> Table:
     return Table(f"Recommended mode of each {what}{more}", columns, rows, numeric)
 
 
-def _advice(each: Recommendation, was_run: Collection[str]) -> Advice:
-    commands = each.commands
+def _advice(pick: Recommendation, was_run: Collection[str]) -> Advice:
+    commands = pick.commands
     return Advice(
-        sentence=_line(each.sentence),
-        why=[_line(reason) for reason in (*each.why, *_beside(each, was_run))],
-        neighbours=_neighbours(each),
+        sentence=_line(pick.sentence),
+        why=[_line(reason) for reason in (*pick.why, *_beside(pick, was_run))],
+        neighbours=_neighbours(pick),
         set_lines=commands.set_lines if commands is not None else (),
         undo_lines=commands.undo_lines if commands is not None else (),
-        notes=[_line(note) for note in (*each.notes, *(commands.notes if commands else ()))],
+        notes=[_line(note) for note in (*pick.notes, *(commands.notes if commands else ()))],
     )
 
 
-def _beside(each: Recommendation, was_run: Collection[str]) -> Iterator[str]:
+def _beside(pick: Recommendation, was_run: Collection[str]) -> Iterator[str]:
     """The best measured mode beside a modelled one, and the measurement that decides most.
 
     ``was_run``: what Mansard ran, so that it can be run again; the page has no command for it.
     """
-    if each.measured is not None:
-        yield f"best measured: {each.measured.why_lost}"
-    if each.measure_next is not None:
-        command = f"mansard recommend {shlex.quote(each.network)} says how"
-        how = command if each.network in was_run else each.measure_next.how
-        yield f"next: {each.measure_next.what}: {how}"
+    if pick.measured is not None:
+        yield f"best measured: {pick.measured.why_lost}"
+    if pick.measure_next is not None:
+        command = f"mansard recommend {shlex.quote(pick.network)} says how"
+        how = command if pick.network in was_run else pick.measure_next.how
+        yield f"next: {pick.measure_next.what}: {how}"
 
 
-def _neighbours(each: Recommendation) -> Table:
+def _neighbours(pick: Recommendation) -> Table:
     rows = [
         [
             display_name(other.candidate.mode),
@@ -201,24 +201,27 @@ def _neighbours(each: Recommendation) -> Table:
             *_costs(other.candidate),
             _line(other.why_lost),
         ]
-        for other in each.neighbours
+        for other in pick.neighbours
     ]
     columns = ("Mode", "Batch", "Latency of one batch", "Energy of one item", "Power", "Why not")
     caption = "Its neighbours on the Pareto front, and why they were not chosen"
     return Table(caption, columns, rows, frozenset({1, 2, 3, 4}))
 
 
-def _row(each: Recommendation, with_device: bool, programs: Collection[str]) -> list[str]:
-    choice = each.choice
+def _row(pick: Recommendation, with_device: bool, programs: Collection[str]) -> list[str]:
+    choice = pick.choice
     assert choice is not None  # noqa: S101 - the caller keeps those with a choice
-    head = [display_name(each.network), *([display_name(each.device)] if with_device else [])]
-    highest = next(iter(each.savings), None)
+    head = [
+        display_name(pick.network),
+        *([display_name(pick.device)] if with_device else []),
+    ]
+    highest = next(iter(pick.savings), None)
     return [
         *head,
         display_name(choice.mode),
         *(
             ("–", "–")
-            if each.network in programs
+            if pick.network in programs
             else (str(choice.batch), display_name(choice.precision))
         ),
         *_costs(choice),

@@ -19,8 +19,9 @@ from mansard.analytics.models.predict.totals_calibration import (
 )
 from mansard.analytics.models.predict.totals_fit import CallCost
 from mansard.analytics.models.scaling.coefficients import NodeLaunch
-from mansard.analytics.pages.figures.tables import Column, Table, percent_fine, shortened, tabulate
+from mansard.analytics.pages.figures.tables import Column, percent_fine, shortened, tabulate
 from mansard.core.records import Record
+from mansard.core.table import Table
 
 Kind = Literal["classes of operators", "totals"]
 
@@ -58,14 +59,14 @@ def calibration_summaries(
 
 
 def _summary(
-    device: str, phase: str, found: DeviceCalibration, launches: Sequence[NodeLaunch]
+    device: str, phase: str, fitted: DeviceCalibration, launches: Sequence[NodeLaunch]
 ) -> CalibrationSummary:
-    classes, other = found.classes, found.other_networks
+    classes, other = fitted.classes, fitted.other_networks
     values: dict[str, Any] = {
-        "engine": found.engine,
-        "networks": found.networks.misfit,
+        "engine": fitted.engine,
+        "networks": fitted.networks.misfit,
         "networks_other_kind": None if other is None else other.misfit,
-        "modes": found.modes.misfit,
+        "modes": fitted.modes.misfit,
         "engine_share": None if classes is None else classes.other_share,
         "n_left_out": None if classes is None else classes.fit.n_left_out,
     }
@@ -78,41 +79,41 @@ def _summary(
         "engine_share": no_layers,
         "n_left_out": no_layers,
     }
-    costs = tuple(found.lines.call_costs())
+    costs = tuple(fitted.lines.call_costs())
     modes = {cost.mode for cost in costs}
     return CalibrationSummary(
         device=place_name(device, phase),
         kind="totals" if classes is None else "classes of operators",
-        why=found.why,
-        n_networks=found.lines.pairs["network"].n_unique(),
-        before=found.before,
-        after=found.after,
+        why=fitted.why,
+        n_networks=fitted.lines.pairs["network"].n_unique(),
+        before=fitted.before,
+        after=fitted.after,
         factors=() if classes is None else classes.fit.records,
         costs=costs,
         node_launches=tuple(
-            each
-            for each in launches
-            if (each.device, each.engine) == (device, found.engine) and each.mode in modes
+            launch
+            for launch in launches
+            if (launch.device, launch.engine) == (device, fitted.engine) and launch.mode in modes
         ),
         **values,
         unknown={name: reasons[name] for name, value in values.items() if value is None},
     )
 
 
-def calibration_tables(found: Sequence[CalibrationSummary]) -> list[Table]:
+def calibration_tables(summaries: Sequence[CalibrationSummary]) -> list[Table]:
     """Errors, factors of classes, costs of calls and launches; those that have rows."""
-    steps = [step for each in found for step in _steps(each)]
+    steps = [step for summary in summaries for step in _steps(summary)]
     tables = [
         tabulate("Errors of modelled times, before and after a calibration", _STEPS, steps),
         tabulate(
             "Factors of the time at the roof, by classes of operators",
             _FACTORS,
-            [(each.device, factor) for each in found for factor in each.factors],
+            [(summary.device, factor) for summary in summaries for factor in summary.factors],
         ),
         tabulate(
             "What a calibration adds to the roofs",
             _COSTS,
-            [(each, cost) for each in found for cost in each.costs],
+            [(summary, cost) for summary in summaries for cost in summary.costs],
         ),
     ]
     return [shortened(table) for table in tables if table.rows]
@@ -121,21 +122,26 @@ def calibration_tables(found: Sequence[CalibrationSummary]) -> list[Table]:
 Step = tuple[CalibrationSummary, str, Misfit | None, str]  # what of it, by what, remark
 
 
-def _steps(found: CalibrationSummary) -> Iterator[Step]:
-    kind, why = found.kind, found.why
-    if found.engine_share is not None:
-        why += f"; {percent_fine(found.engine_share)} of the layers' time is the engine's own"
-    if found.n_left_out:
-        why += f"; {found.n_left_out:,} terms (work or traffic of a group) have no time"
-    yield found, "the roofs alone", found.before, ""
-    yield found, f"{kind}, on the same networks", found.after, why
-    lost = found.unknown.get("networks", "")
-    yield found, f"{kind}, each network by the others", found.networks, lost
-    if found.networks_other_kind is not None:
+def _steps(summary: CalibrationSummary) -> Iterator[Step]:
+    kind, why = summary.kind, summary.why
+    if summary.engine_share is not None:
+        why += f"; {percent_fine(summary.engine_share)} of the layers' time is the engine's own"
+    if summary.n_left_out:
+        why += f"; {summary.n_left_out:,} terms (work or traffic of a group) have no time"
+    yield summary, "the roofs alone", summary.before, ""
+    yield summary, f"{kind}, on the same networks", summary.after, why
+    lost = summary.unknown.get("networks", "")
+    yield summary, f"{kind}, each network by the others", summary.networks, lost
+    if summary.networks_other_kind is not None:
         other = "totals" if kind == "classes of operators" else "classes of operators"
-        yield found, f"{other}, each network by the others", found.networks_other_kind, "not taken"
-    if found.modes is not None:
-        yield found, f"{kind}, each mode by the others", found.modes, ""
+        yield (
+            summary,
+            f"{other}, each network by the others",
+            summary.networks_other_kind,
+            "not taken",
+        )
+    if summary.modes is not None:
+        yield summary, f"{kind}, each mode by the others", summary.modes, ""
 
 
 def _share(misfit: Misfit | None, name: str) -> str:
@@ -189,8 +195,8 @@ Cost = tuple[CalibrationSummary, CallCost]
 
 def _alone(row: Cost, name: str) -> str:
     summary, cost = row
-    found = [each for each in summary.node_launches if each.mode == cost.mode]
-    return seconds(getattr(found[0], name)) if found else UNKNOWN
+    launches = [launch for launch in summary.node_launches if launch.mode == cost.mode]
+    return seconds(getattr(launches[0], name)) if launches else UNKNOWN
 
 
 _COSTS = (

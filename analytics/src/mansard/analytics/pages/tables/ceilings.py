@@ -9,7 +9,6 @@ from mansard.analytics.models.roofs.ceilings import STREAM_KERNELS, Ceiling
 from mansard.analytics.models.roofs.gpu_kernels import KernelComparison, KernelLaunch, Latency
 from mansard.analytics.models.roofs.roofline import Ridge
 from mansard.analytics.pages.figures.tables import (
-    Table,
     ceiling_text,
     clock_text,
     percent_fine,
@@ -19,6 +18,7 @@ from mansard.analytics.pages.figures.tables import (
 from mansard.analytics.pages.results import Results
 from mansard.core.caches import FAR
 from mansard.core.precision import unit_title
+from mansard.core.table import Table
 
 _UNITS = {"fma": "CUDA cores", "tensor": "tensor cores", "stream": "main memory"}
 
@@ -119,20 +119,20 @@ def backend_table(results: Results) -> Table:
     rows = [
         [
             display_name(roof.label),
-            _UNITS[found.family],
-            "" if found.family == "stream" else display_name(found.subject),
-            display_name(found.kernel or UNKNOWN),
-            display_name(found.backend or UNKNOWN),
-            quantity(found.value, found.unit, found.low, found.high),
-            scaled(each.ratio, 1.0, 3),
-            quantity(each.limit, found.unit),
-            percent_fine(each.share),
-            clock_text(each.clock_hz),
-            _remark(each),
+            _UNITS[ceiling.family],
+            "" if ceiling.family == "stream" else display_name(ceiling.subject),
+            display_name(ceiling.kernel or UNKNOWN),
+            display_name(ceiling.backend or UNKNOWN),
+            quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high),
+            scaled(comparison.ratio, 1.0, 3),
+            quantity(comparison.limit, ceiling.unit),
+            percent_fine(comparison.share),
+            clock_text(comparison.clock_hz),
+            _remark(comparison),
         ]
         for roof in results.roofs
-        for each in roof.kernel_comparisons
-        for found in [each.ceiling]
+        for comparison in roof.kernel_comparisons
+        for ceiling in [comparison.ceiling]
     ]
     columns = (
         *("Mode", "Unit", "Precision", "Kernel", "Backend", "Rate", "Of the best"),
@@ -147,25 +147,25 @@ def latency_table(results: Results) -> Table:
     rows = [
         [
             display_name(roof.label),
-            each.level,
-            seconds(each.value_s, each.low_s, each.high_s),
-            UNKNOWN if each.cycles is None else f"{each.cycles:.0f}",
-            str(len(each.trial_ids)),
-            _latency_remark(each),
+            latency.level,
+            seconds(latency.value_s, latency.low_s, latency.high_s),
+            UNKNOWN if latency.cycles is None else f"{latency.cycles:.0f}",
+            str(len(latency.trial_ids)),
+            _latency_remark(latency),
         ]
         for roof in results.roofs
-        for each in roof.latencies
+        for latency in roof.latencies
     ]
     columns = ("Mode", "Level", "Latency", "SM cycles", "Trials", "Remark")
     return Table("Latency of one load", columns, rows, frozenset({2, 3, 4}))
 
 
-def _latency_remark(found: Latency) -> str:
-    if found.value_s is None:
-        return display_text(found.unknown["value_s"])
-    is_mixed = found.level.endswith(f" {FAR}")
+def _latency_remark(latency: Latency) -> str:
+    if latency.value_s is None:
+        return display_text(latency.unknown["value_s"])
+    is_mixed = latency.level.endswith(f" {FAR}")
     mixed = "part of these loads are near: the far partition alone takes longer" if is_mixed else ""
-    return ", ".join(filter(None, (mixed, _left_out(found))))
+    return ", ".join(filter(None, (mixed, _left_out(latency))))
 
 
 def launch_table(results: Results) -> Table:
@@ -173,34 +173,34 @@ def launch_table(results: Results) -> Table:
     rows = [
         [
             display_name(roof.label),
-            _STARTS.get(each.kernel, display_name(each.kernel)),
-            seconds(each.value_s, each.low_s, each.high_s),
-            str(len(each.trial_ids)),
-            _launch_remark(each),
+            _STARTS.get(launch.kernel, display_name(launch.kernel)),
+            seconds(launch.value_s, launch.low_s, launch.high_s),
+            str(len(launch.trial_ids)),
+            _launch_remark(launch),
         ]
         for roof in results.roofs
-        for each in roof.launches
+        for launch in roof.launches
     ]
     rows += [
         [
-            display_name(f"{each.device}, {each.mode}"),
-            f"a node of {display_name(each.engine)}",
-            seconds(each.node_s, each.node_low_s, each.node_high_s),
+            display_name(f"{launch.device}, {launch.mode}"),
+            f"a node of {display_name(launch.engine)}",
+            seconds(launch.node_s, launch.node_low_s, launch.node_high_s),
             "2",
-            display_text(each.unknown["node_s"])
-            if each.call_s is None
-            else f"beside {seconds(each.call_s)} a call",
+            display_text(launch.unknown["node_s"])
+            if launch.call_s is None
+            else f"beside {seconds(launch.call_s)} a call",
         ]
-        for each in results.of_runs.models.node_launches
+        for launch in results.of_runs.models.node_launches
     ]
     columns = ("Mode", "Started", "Launch", "Trials", "Remark")
     return Table("Launch of one kernel or node", columns, rows, frozenset({2, 3}))
 
 
-def _launch_remark(found: KernelLaunch) -> str:
-    if found.value_s is None:
-        return display_text(found.unknown["value_s"])
-    return ", ".join(filter(None, ("" if found.stable else "unstable", _left_out(found))))
+def _launch_remark(launch: KernelLaunch) -> str:
+    if launch.value_s is None:
+        return display_text(launch.unknown["value_s"])
+    return ", ".join(filter(None, ("" if launch.stable else "unstable", _left_out(launch))))
 
 
 def _remark(standing: KernelComparison) -> str:
@@ -217,5 +217,5 @@ def _remark(standing: KernelComparison) -> str:
     return "; ".join(remarks)
 
 
-def _left_out(found: Ceiling | Latency | KernelLaunch) -> str:
-    return f"{found.n_disturbed} disturbed left out" if found.n_disturbed else ""
+def _left_out(constant: Ceiling | Latency | KernelLaunch) -> str:
+    return f"{constant.n_disturbed} disturbed left out" if constant.n_disturbed else ""

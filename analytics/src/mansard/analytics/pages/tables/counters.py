@@ -10,9 +10,10 @@ from mansard.analytics.data.names import display_text, first_names
 from mansard.analytics.data.quantities import NBSP, percent, quantity, seconds
 from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum
 from mansard.analytics.models.counters.check import CheckedNetwork, CheckedPart
-from mansard.analytics.pages.figures.tables import Column, Table, tabulate
+from mansard.analytics.pages.figures.tables import Column, tabulate
 from mansard.core.precision import work_unit
 from mansard.core.records import Source, TrafficCount
+from mansard.core.table import Table
 
 _MOST_PARTS = 40
 _LONGEST_KERNEL = 48  # characters: names of templates have hundreds
@@ -43,7 +44,7 @@ def call_words(call: CallSum) -> str:
     words += [
         f"{w.unit} {w.precision} {quantity(w.flop, work_unit(w.precision))}" for w in call.work
     ]
-    words += [_level_words(each) for each in call.traffic if each.traffic_bytes is not None]
+    words += [_level_words(level) for level in call.traffic if level.traffic_bytes is not None]
     why = call.unknown.get("work_flop")
     return "; ".join([*words, f"not all work is known: {display_text(why)}"] if why else words)
 
@@ -61,8 +62,8 @@ def kernel_text(kernel: str) -> str:
     ``vectorized_elementwise_kernel (Gelu)``."""
     name = _LEADING.sub("", display_text(kernel).replace("<unnamed>::", ""))
     inner, functor = _CUTLASS.search(name), _FUNCTOR.search(name)
-    own = inner[1] if inner else re.split(r"[<(]", name, maxsplit=1)[0].split("::")[-1].strip()
-    shown = f"{own} ({functor[1] or functor[2]})" if functor else own or name
+    short = inner[1] if inner else re.split(r"[<(]", name, maxsplit=1)[0].split("::")[-1].strip()
+    shown = f"{short} ({functor[1] or functor[2]})" if functor else short or name
     return shown if len(shown) <= _LONGEST_KERNEL else f"{shown[: _LONGEST_KERNEL - 1]}…"
 
 

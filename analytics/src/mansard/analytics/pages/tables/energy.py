@@ -13,10 +13,10 @@ from mansard.analytics.data.quantities import UNKNOWN, counted, digits, fixed, p
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.models.energy.fit import EnergyFit
 from mansard.analytics.models.roofs.rates import TRIAL_ORDER, describe
-from mansard.analytics.pages.figures.tables import Table
 from mansard.analytics.pages.results import Results
 from mansard.core.precision import work_unit
 from mansard.core.records import Manifest
+from mansard.core.table import Table
 
 PICO = 1e-12
 TOTAL = "total"
@@ -30,8 +30,8 @@ def energy_table(results: Results) -> Table:
     labels = results.labels()
     rows = [
         [display_name(labels[run_id]), *cells]
-        for run_id, found in results.energies.items()
-        for cells in [*_costs(found), *_true_idle(found, results.dataset.manifest(run_id))]
+        for run_id, fit in results.energies.items()
+        for cells in [*_costs(fit), *_true_idle(fit, results.dataset.manifest(run_id))]
     ]
     columns = ("Mode", "What", "Energy", "Remark")
     caption = "Energy of work, traffic and time, with 95 % intervals"
@@ -71,10 +71,10 @@ def _costs(fit: EnergyFit) -> Iterator[tuple[str, str, str]]:
             yield what, fixed(cost.value / factor, unit, cost.low / factor, cost.high / factor), ""
 
 
-def _true_idle(found: EnergyFit, manifest: Manifest) -> Iterator[tuple[str, str, str]]:
+def _true_idle(fit: EnergyFit, manifest: Manifest) -> Iterator[tuple[str, str, str]]:
     """The power without a kernel, beside a constant power that was fitted with the clocks on."""
     idle_w = idle_power_w(manifest)
-    if found.n_stalled and idle_w is not None:
+    if fit.n_stalled and idle_w is not None:
         yield "true idle", fixed(idle_w, "W"), "measured with nothing running; in no fit"
 
 
@@ -82,18 +82,18 @@ def energy_facts(results: Results) -> list[str]:
     """How well each fit describes its points, and what it lacks."""
     labels = results.labels()
     return [
-        f"{display_name(labels[run_id])}: {_quality(found)}"
-        for run_id, found in results.energies.items()
+        f"{display_name(labels[run_id])}: {_quality(fit)}"
+        for run_id, fit in results.energies.items()
     ]
 
 
-def _quality(found: EnergyFit) -> str:
-    idle = "with the clocks on and no work" if found.n_stalled else "idle"
-    points = f"{counted(found.n_points, 'point')}, {found.n_idle} of them {idle}"
-    lacks = f"; {', '.join(found.missing)}" if found.missing else ""
-    if not found.residuals:
+def _quality(fit: EnergyFit) -> str:
+    idle = "with the clocks on and no work" if fit.n_stalled else "idle"
+    points = f"{counted(fit.n_points, 'point')}, {fit.n_idle} of them {idle}"
+    lacks = f"; {', '.join(fit.missing)}" if fit.missing else ""
+    if not fit.residuals:
         return f"{points}{lacks}."
-    typical, largest = (float(q(np.abs(found.residuals))) for q in (np.median, np.max))
+    typical, largest = (float(q(np.abs(fit.residuals))) for q in (np.median, np.max))
     misses = f"the model misses a point by {percent(typical)} (median), {percent(largest)} at most"
     return f"{points}; {misses}{lacks}."
 

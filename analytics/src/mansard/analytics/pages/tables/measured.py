@@ -12,9 +12,10 @@ from mansard.analytics.data.names import display_name, display_text, in_order
 from mansard.analytics.data.quantities import capacity, counted, relative
 from mansard.analytics.models.roofs.rates import TRIAL_ORDER, describe
 from mansard.analytics.models.scaling.observations import network_measurements
-from mansard.analytics.pages.figures.tables import Table, clock_text
+from mansard.analytics.pages.figures.tables import clock_text
 from mansard.analytics.pages.results import Results
 from mansard.core.records import Gpu, MachineIdentity, Manifest, Record
+from mansard.core.table import Table
 
 
 def machine_tables(results: Results) -> list[Table]:
@@ -28,8 +29,8 @@ def machine_tables(results: Results) -> list[Table]:
         machines.setdefault(machine_id(manifest.machine), manifest)
         if manifest.gpu is not None:
             gpus.setdefault(device_id(manifest), manifest.gpu)
-    found = [_machine_table(manifest.machine) for manifest in machines.values()]
-    return [*(_gpu_table(gpu) for gpu in gpus.values()), *found]
+    of_machines = [_machine_table(manifest.machine) for manifest in machines.values()]
+    return [*(_gpu_table(gpu) for gpu in gpus.values()), *of_machines]
 
 
 def _machine_table(machine: MachineIdentity) -> Table:
@@ -54,7 +55,7 @@ def _machine_table(machine: MachineIdentity) -> Table:
         *_board_rows(machine),
     ]
     caption = "Machine (simulated)" if machine.is_simulated else "Machine"
-    return Table(caption=caption, columns=("Property", "Value"), rows=rows)
+    return Table(title=caption, columns=("Property", "Value"), rows=rows)
 
 
 def _gpu_table(gpu: Gpu) -> Table:
@@ -74,7 +75,7 @@ def _gpu_table(gpu: Gpu) -> Table:
         ["CUDA of the driver", _known(gpu, "driver_cuda")],
         ["CUDA of the kernels", _known(gpu, "runtime_cuda")],
     ]
-    return Table(caption="GPU", columns=("Property", "Value"), rows=rows)
+    return Table(title="GPU", columns=("Property", "Value"), rows=rows)
 
 
 def _board_rows(machine: MachineIdentity) -> list[list[str]]:

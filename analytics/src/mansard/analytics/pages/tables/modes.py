@@ -12,8 +12,8 @@ from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, counted, percent
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.modes import MOST_TABLE_ROWS as MOST_ROWS
-from mansard.analytics.pages.figures.tables import Table
 from mansard.analytics.pages.results import Results
+from mansard.core.table import Table
 
 
 def known_modes_table(results: Results) -> Table:
@@ -95,12 +95,12 @@ def _count(value: int | None) -> str:
 
 def settings_words(results: Results, roof: Roofline) -> str:
     """What the mode of ``roof`` sets, in a few words: ``2 CPU cores, clocks as found``."""
-    manifests = {each.run_id: each for each in results.dataset.manifests}
+    manifests = {run.run_id: run for run in results.dataset.manifests}
     manifest = manifests.get(roof.run_id)
     if manifest is None:
-        found = results.modes.filter(pl.col("mode") == roof.mode)
-        own = found.filter(pl.col("device") == roof.machine)
-        rows = (own if len(own) else found).rows(named=True)
+        of_mode = results.modes.filter(pl.col("mode") == roof.mode)
+        of_machine = of_mode.filter(pl.col("device") == roof.machine)
+        rows = (of_machine if len(of_machine) else of_mode).rows(named=True)
         return clock_words(rows[0]) if len(rows) == 1 else ""
     mode = manifest.mode_read_back
     return clock_words(

@@ -13,7 +13,6 @@ from mansard.analytics.data.quantities import (
 from mansard.analytics.pages.figures.parameters import mode_labels
 from mansard.analytics.pages.figures.tables import (
     Column,
-    Table,
     batch_text,
     bound_text,
     scaled,
@@ -24,6 +23,7 @@ from mansard.analytics.pages.results import Results
 from mansard.analytics.pages.tables import workloads
 from mansard.analytics.pages.tables.workloads import ModeText, measured_text, network_tables
 from mansard.core.precision import unit_title
+from mansard.core.table import Table
 
 Cells = dict[str, Any]  # a row of a frame
 
@@ -68,14 +68,14 @@ def network_table(results: Results) -> Table:
 def measured_times(results: Results) -> dict[tuple[object, ...], str]:
     """What was measured of a network under a roof, and by which engine, by ``_key``."""
     labels = mode_labels(results)
-    found: dict[tuple[object, ...], list[str]] = {}
+    times: dict[tuple[object, ...], list[str]] = {}
     for row in results.measured:
         key = (labels[row.device, row.mode], row.network, row.batch, row.precision, row.phase)
         # Why it was not timed stands with the networks that were run.
         text = f"{measured_text(row)}, {row.engine}" if row.time_s is not None else "not timed"
         text += f" ({row.remark})" if row.remark and row.time_s is not None else ""
-        found.setdefault(key, []).append(text)
-    return {key: "; ".join(texts) for key, texts in found.items()}
+        times.setdefault(key, []).append(text)
+    return {key: "; ".join(texts) for key, texts in times.items()}
 
 
 def _key(row: Cells) -> tuple[object, ...]:
@@ -101,8 +101,8 @@ def _bound_or_reason(row: Cells) -> str:
 
 def measured_tables(results: Results) -> list[Table]:
     """Networks that were run; see ``workloads.network_tables``."""
-    found = network_tables(results.measured, _mode_text(results))
-    return [shortened(each) for each in found]
+    tables = network_tables(results.measured, _mode_text(results))
+    return [shortened(table) for table in tables]
 
 
 def accuracy_table(results: Results) -> Table:
@@ -113,22 +113,22 @@ def accuracy_table(results: Results) -> Table:
 def part_tables(results: Results) -> list[Table]:
     """Layers that were run alone; see ``workloads.part_tables``."""
     labels = mode_labels(results)
-    found = workloads.part_tables(
+    tables = workloads.part_tables(
         results.part_sums,
         results.parts,
         lambda row: display_name(labels[row.device, row.mode]),
     )
-    found += workloads.group_tables(results.group_times, lambda row: display_name(row.mode))
-    return [shortened(each) for each in found]
+    tables += workloads.group_tables(results.group_times, lambda row: display_name(row.mode))
+    return [shortened(table) for table in tables]
 
 
 def memory_tables(results: Results) -> list[Table]:
     """The memory's use beside our traffic; see ``workloads.memory_table``."""
     labels = mode_labels(results)
-    found = workloads.memory_table(
+    tables = workloads.memory_table(
         results.memory, lambda row: display_name(labels[row.device, row.mode])
     )
-    return [shortened(each) for each in found]
+    return [shortened(table) for table in tables]
 
 
 def program_table(results: Results) -> Table:

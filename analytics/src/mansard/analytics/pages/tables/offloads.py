@@ -10,8 +10,8 @@ from mansard.analytics.data.quantities import UNKNOWN
 from mansard.analytics.decisions.offload.records import Calibration, Hierarchical, ModeCosts
 from mansard.analytics.pages.figures.figure import Figure
 from mansard.analytics.pages.figures.offload import frontier_figure, regret_figure
-from mansard.analytics.pages.figures.tables import Table
 from mansard.analytics.pages.words.offload import amount_text, calibration_text
+from mansard.core.table import Table
 
 _PARTS = ("local_s", "decision_s", "offload_s", "local_j", "decision_j", "offload_j")
 
@@ -34,28 +34,28 @@ def sections(answers: Mapping[str, Hierarchical]) -> list[OffloadSection]:
     return [_section(number, name, answers[name]) for number, name in enumerate(sorted(answers))]
 
 
-def _section(number: int, name: str, found: Hierarchical) -> OffloadSection:
+def _section(number: int, name: str, answer: Hierarchical) -> OffloadSection:
     return OffloadSection(
         anchor=f"offload-{number}",
         title=display_name(name),
-        sentence=display_text(found.sentence),
-        sources=_sources(found.costs),
+        sentence=display_text(answer.sentence),
+        sources=_sources(answer.costs),
         figures=[
-            each
-            for each in (
-                frontier_figure(f"frontier-{number}", found),
-                regret_figure(f"regret-{number}", found.replay),
+            figure
+            for figure in (
+                frontier_figure(f"frontier-{number}", answer),
+                regret_figure(f"regret-{number}", answer.replay),
             )
-            if each is not None
+            if figure is not None
         ],
-        details=[_cost_table(found.costs), *map(_bin_table, found.calibration)],
-        notes=list(map(display_text, found.notes)),
+        details=[_cost_table(answer.costs), *map(_bin_table, answer.calibration)],
+        notes=list(map(display_text, answer.notes)),
     )
 
 
 def _sources(costs: Sequence[ModeCosts]) -> list[str]:
     amounts = [getattr(mode, part) for mode in costs for part in _PARTS]
-    return in_order([each.source for each in amounts if each is not None])
+    return in_order([amount.source for amount in amounts if amount is not None])
 
 
 def _cost_table(costs: Sequence[ModeCosts]) -> Table:
@@ -67,19 +67,24 @@ def _cost_table(costs: Sequence[ModeCosts]) -> Table:
     for mode in costs:
         cells = []
         for part in _PARTS:
-            each = getattr(mode, part)
-            text = amount_text(each, part[-1].upper() if part.endswith("j") else "s")
-            cells.append(UNKNOWN if each is None else f"{text} ({each.source})")
+            amount = getattr(mode, part)
+            text = amount_text(amount, part[-1].upper() if part.endswith("j") else "s")
+            cells.append(UNKNOWN if amount is None else f"{text} ({amount.source})")
         rows.append([display_name(mode.mode) if mode.mode else "all", *cells])
     return Table("What a sample costs", columns, rows, frozenset({1, 2, 3, 4, 5, 6}))
 
 
-def _bin_table(found: Calibration) -> Table:
-    text = calibration_text(found)
+def _bin_table(calibration: Calibration) -> Table:
+    text = calibration_text(calibration)
     caption = text[0].upper() + text[1:]
     rows = [
-        [f"{edge:.3f} to {edge + 1 / found.n_bins:.3f}", f"{n:,}", f"{mean:.3f}", f"{share:.3f}"]
-        for edge, n, mean, share in found.bins
+        [
+            f"{edge:.3f} to {edge + 1 / calibration.n_bins:.3f}",
+            f"{n:,}",
+            f"{mean:.3f}",
+            f"{share:.3f}",
+        ]
+        for edge, n, mean, share in calibration.bins
     ]
     columns = ("Bin", "Samples", "Mean probability", "Share that is right")
     return Table(caption, columns, rows, frozenset({1, 2, 3}))

@@ -13,9 +13,10 @@ from mansard.analytics.data.quantities import UNKNOWN, counted, quantity, second
 from mansard.analytics.models.roofs.published_rooflines import MOST_ROOFS
 from mansard.analytics.models.scaling.observations import PROGRAM
 from mansard.analytics.pages.figures.parameters import mode_labels
-from mansard.analytics.pages.figures.tables import Table, shortened
+from mansard.analytics.pages.figures.tables import shortened
 from mansard.analytics.pages.results import Results
 from mansard.core.records import Manifest, PublishedRate
+from mansard.core.table import Table
 
 
 def origin_table(results: Results) -> Table:
@@ -34,10 +35,10 @@ def origin_table(results: Results) -> Table:
 
 def _roof_rows(results: Results) -> Iterator[list[str]]:
     for source in in_order([roof.source for roof in results.roofs]):
-        own = {roof.run_id for roof in results.roofs if roof.source == source}
-        n_trials = sum(rate.run_id in own for rate in results.rates)
+        run_ids = {roof.run_id for roof in results.roofs if roof.source == source}
+        n_trials = sum(rate.run_id in run_ids for rate in results.rates)
         rests = "figures of others" if source == "published" else counted(n_trials, "trial")
-        yield ["Roofs", source, counted(len(own), "mode"), rests]
+        yield ["Roofs", source, counted(len(run_ids), "mode"), rests]
 
 
 def _energy_row(results: Results) -> list[str]:
@@ -60,19 +61,19 @@ def _mode_rows(results: Results) -> Iterator[list[str]]:
 
 
 def _prediction_row(results: Results) -> list[str]:
-    found = results.predictions
-    if found.is_empty():
+    predictions = results.predictions
+    if predictions.is_empty():
         return ["Networks", "unknown", "none", "no network was scored or timed"]
     is_scored = pl.col("score_id").is_in(results.dataset.layers["score_id"].unique().to_list())
-    n_scored = found.filter(is_scored).height
-    n_outside = found.filter(pl.col("is_extrapolated").fill_null(False)).height
-    n_calibrated = found.filter(pl.col("is_calibrated").fill_null(False)).height
-    n_unknown = found["latency_s"].null_count()
+    n_scored = predictions.filter(is_scored).height
+    n_outside = predictions.filter(pl.col("is_extrapolated").fill_null(False)).height
+    n_calibrated = predictions.filter(pl.col("is_calibrated").fill_null(False)).height
+    n_unknown = predictions["latency_s"].null_count()
     parts = ["work and traffic counted from the graphs"] if n_scored else []
     parts += [f"{n_calibrated:,} fitted to measurements"] if n_calibrated else ["not calibrated"]
     parts += [f"{n_outside:,} outside the measured clocks"] if n_outside else []
     parts += [f"{n_unknown:,} unknown"] if n_unknown else []
-    return ["Networks", "modelled", counted(len(found), "prediction"), "; ".join(parts)]
+    return ["Networks", "modelled", counted(len(predictions), "prediction"), "; ".join(parts)]
 
 
 def _observation_rows(results: Results) -> Iterator[list[str]]:
@@ -83,7 +84,7 @@ def _observation_rows(results: Results) -> Iterator[list[str]]:
         pl.len(), pl.col("citation").drop_nulls().unique().sort()
     )
     for row in grouped.sort("what", "source").iter_rows(named=True):
-        rests = "; ".join(display_text(each) for each in row["citation"]) or "runs beside this page"
+        rests = "; ".join(display_text(line) for line in row["citation"]) or "runs beside this page"
         name = f"{row['what']} that were run"
         yield [name, row["source"], counted(row["len"], "time"), rests]
 
@@ -101,17 +102,17 @@ def _clock_row(results: Results) -> list[str]:
 
 
 def _boundary_row(results: Results) -> list[str]:
-    metered = [each for each in results.dataset.all_manifests if each.total_rails is not None]
+    metered = [run for run in results.dataset.all_manifests if run.total_rails is not None]
     if not metered:
         return ["Power", "unknown", "none", "no meter gives a total"]
-    meters = in_order([name for each in metered for name in each.meters])
-    rules = in_order([each.total_rule or UNKNOWN for each in metered])
-    boundaries = in_order([each.boundary or UNKNOWN for each in metered])
+    meters = in_order([name for run in metered for name in run.meters])
+    rules = in_order([run.total_rule or UNKNOWN for run in metered])
+    boundaries = in_order([run.boundary or UNKNOWN for run in metered])
     rests = (
         f"{display_text(', '.join(meters))}; total: {display_text(' or '.join(rules))}; "
         f"boundary: {display_text(' or '.join(boundaries))}"
     )
-    made_up = any(each.machine.is_simulated for each in metered)
+    made_up = any(run.machine.is_simulated for run in metered)
     return ["Power", "simulated" if made_up else "measured", counted(len(metered), "run"), rests]
 
 

@@ -25,7 +25,8 @@ from mansard.analytics.models.predict.group_times import GroupTime, GroupTimes
 from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
 from mansard.analytics.models.predict.memory_use import MemoryTraffic
 from mansard.analytics.models.predict.parts import PartSum, PartTimes
-from mansard.analytics.pages.figures.tables import Column, Table, batch_text, scaled, tabulate
+from mansard.analytics.pages.figures.tables import Column, batch_text, scaled, tabulate
+from mansard.core.table import Table
 
 
 def _what_ran(mode: Callable[[Any], str]) -> tuple[Column, ...]:
@@ -81,13 +82,13 @@ def part_tables(sums: Sequence[PartSum], parts: Sequence[PartTimes], mode: PartM
     return [_sum_table(sums, mode), _part_table(slowest_parts(parts), mode)]
 
 
-def group_tables(found: Sequence[GroupTimes], mode: Callable[[GroupTimes], str]) -> list[Table]:
+def group_tables(chains: Sequence[GroupTimes], mode: Callable[[GroupTimes], str]) -> list[Table]:
     """Groups by accelerator, of networks of which the cost of leaving was measured."""
     rows = [
         (chain, group)
-        for chain in found
+        for chain in chains
         for group in chain.groups
-        if any(each.leave_s is not None for each in chain.groups)
+        if any(of_one.leave_s is not None for of_one in chain.groups)
     ]
     if not rows:
         return []
@@ -145,11 +146,11 @@ def slowest_parts(parts: Sequence[PartTimes]) -> list[PartTimes]:
     for row in parts:
         same = (row.device, row.mode, row.network, row.batch, row.precision, row.engine)
         groups.setdefault((same, row.part.kind), []).append(row)
-    found = []
+    slowest = []
     for rows in groups.values():
         rows.sort(key=lambda row: -(row.time_s or 0.0))
-        found += sorted(rows[:MOST_PARTS], key=lambda row: row.part.number)
-    return found
+        slowest += sorted(rows[:MOST_PARTS], key=lambda row: row.part.number)
+    return slowest
 
 
 def _sum_table(sums: Sequence[PartSum], mode: PartMode) -> Table:
@@ -236,10 +237,10 @@ def network_tables(rows: Sequence[NetworkTimes], mode: ModeText) -> list[Table]:
         Column("Power", lambda row: watts(row.power_w), is_numeric=True),
         Column("Memory", lambda row: _memory_text(row.memory_bytes), is_numeric=True),
     ]
-    found = [tabulate("Networks that were run", times, rows)]
+    tables = [tabulate("Networks that were run", times, rows)]
     if ran := [row for row in rows if row.n_calls]:
-        found.append(tabulate("Single calls, energy and memory", others, ran))
-    return found
+        tables.append(tabulate("Single calls, energy and memory", others, ran))
+    return tables
 
 
 def program_table(rows: Sequence[ProgramTimes], mode: ModeText) -> Table:

@@ -134,9 +134,9 @@ def change(ratio: float) -> str:
 def compared_facts(facts: str, choice: Candidate, savings: Sequence[Saving]) -> str:
     """The facts, and how the choice compares with other modes: the end of a sentence."""
     compared = [
-        f"it is also {each.baseline}" if each.mode == choice.mode else saving_words(each)
-        for each in savings
-        if each.other is not None
+        f"it is also {saving.baseline}" if saving.mode == choice.mode else saving_words(saving)
+        for saving in savings
+        if saving.other is not None
     ]
     return "; ".join([facts, *compared]) + "."
 
@@ -172,7 +172,7 @@ def measured_words(
 ) -> str:
     """What the best measured mode takes, which limits it keeps, and the gain of the choice."""
     facts = f"{mode_words(other)} ({figures(other)}; {other.source})"
-    kept = _kept_words(checks)
+    limits = _limits_text(checks)
     mine, its = objective_value(choice, wanted.minimise), objective_value(other, wanted.minimise)
     gain = ""
     if mine is not None and its is not None and mine < its and not is_bounded(choice, other):
@@ -180,10 +180,10 @@ def measured_words(
             f"; against it the choice, which is modelled: {_OBJECTIVE_WORDS[wanted.minimise]} "
             f"{change(mine / its)}"
         )
-    return f"{facts}{kept}{gain}"
+    return f"{facts}{limits}{gain}"
 
 
-def _kept_words(checks: Sequence[LimitCheck]) -> str:
+def _limits_text(checks: Sequence[LimitCheck]) -> str:
     if not checks:
         return ""
     broken = [QUANTITY_WORDS[check.quantity] for check in checks if check.holds == "broken"]
@@ -217,7 +217,7 @@ def lost_words(
     other: Candidate, choice: Candidate, checks: Sequence[LimitCheck], wanted: Wanted
 ) -> str:
     """Why ``other`` lost: the limit that it breaks or may break, or what it costs more."""
-    for check in sorted(checks, key=lambda each: each.holds != "broken"):
+    for check in sorted(checks, key=lambda check: check.holds != "broken"):
         limit, word = limit_text(check.quantity, check.limit), QUANTITY_WORDS[check.quantity]
         if check.holds == "broken":
             value = figure(other, check.quantity)
@@ -229,7 +229,7 @@ def lost_words(
             )
         if check.holds == "unknown":
             return f"whether it keeps the limit of {word}, {limit}, is not known"
-    mine, its = (objective_value(each, wanted.minimise) for each in (choice, other))
+    mine, its = (objective_value(candidate, wanted.minimise) for candidate in (choice, other))
     is_less = mine is not None and its is not None and its < mine
     if is_less and not other.is_measured and not is_bounded(other, choice):
         return f"its advantage is within its uncertainty: {trade_words(other, choice)}"
@@ -267,10 +267,10 @@ def trade_words(other: Candidate, choice: Candidate) -> str:
             (better if mine < its else worse).append(words)
         else:
             alike.append(name)
-    told = ", but ".join(filter(None, (" and ".join(better), " and ".join(worse))))
+    trade = ", but ".join(filter(None, (" and ".join(better), " and ".join(worse))))
     if alike:
-        told = "; ".join(filter(None, (told, f"{listed(alike)} not told apart")))
-    return told or f"the same {listed(same)}"
+        trade = "; ".join(filter(None, (trade, f"{listed(alike)} not told apart")))
+    return trade or f"the same {listed(same)}"
 
 
 def _are_apart(other: Candidate, choice: Candidate, kind: Quantity) -> bool:
@@ -289,8 +289,8 @@ def _by_size(
 ) -> list[tuple[float, float, float]]:
     """Value, low and high of both, the smaller first; a value without ends is its own."""
     spans = []
-    for each in (other, choice):
-        interval = interval_of(each, kind) or Interval(0.0)
+    for candidate in (other, choice):
+        interval = interval_of(candidate, kind) or Interval(0.0)
         spans.append((interval.value, *interval.ends))
     return sorted(spans)
 

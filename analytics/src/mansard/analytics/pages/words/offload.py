@@ -20,30 +20,30 @@ from mansard.analytics.pages.words.comparisons import unknown_modes_sentence
 _CONFIDENCE = {"threshold": "p1"}
 
 
-def with_words(found: Hierarchical) -> Hierarchical:
-    """``found`` with its sentence and its notes, as plain text."""
-    sentence, *notes = (text.replace(NBSP, " ") for text in (_sentence(found), *_notes(found)))
-    return msgspec.structs.replace(found, sentence=sentence, notes=tuple(notes))
+def with_words(answer: Hierarchical) -> Hierarchical:
+    """``answer`` with its sentence and its notes, as plain text."""
+    sentence, *notes = (text.replace(NBSP, " ") for text in (_sentence(answer), *_notes(answer)))
+    return msgspec.structs.replace(answer, sentence=sentence, notes=tuple(notes))
 
 
-def _sentence(found: Hierarchical) -> str:
-    point = found.chosen
+def _sentence(answer: Hierarchical) -> str:
+    point = answer.chosen
     if point is None or point.threshold is None:
-        return f"No threshold can be chosen: {found.unknown['chosen']}."
+        return f"No threshold can be chosen: {answer.unknown['chosen']}."
     what = _CONFIDENCE.get(point.rule, f"the {point.rule}")
     where = f" in {point.mode}" if point.mode else ""
     rule = f"Offload where {what} is below {digits(point.threshold, 4)}{where}"
     if not 0 < point.threshold <= 1:
         rule = f"Offload {'every' if point.threshold else 'no'} sample{where}"
     parts = [f"accuracy {accuracy_text(point)}", f"{share_text(point)} offloaded"]
-    parts += [amount_text(each, unit) for each, unit in _costs(point)]
-    limits = f" {_limit_words(found, point)}" if point.limits else ""
-    told = f"{_better(found)}{rule}: {', '.join(parts)}.{limits} {_against(found)}"
-    return f"{told}{unknown_modes_sentence(found.modes_unknown)}"
+    parts += [amount_text(amount, unit) for amount, unit in _costs(point)]
+    limits = f" {_limit_words(answer, point)}" if point.limits else ""
+    claim = f"{_better(answer)}{rule}: {', '.join(parts)}.{limits} {_against(answer)}"
+    return f"{claim}{unknown_modes_sentence(answer.modes_unknown)}"
 
 
-def _better(found: Hierarchical) -> str:
-    point = found.better_baseline
+def _better(answer: Hierarchical) -> str:
+    point = answer.better_baseline
     if point is None:
         return ""
     what = (
@@ -52,11 +52,11 @@ def _better(found: Hierarchical) -> str:
         else "To offload all, without a local run, is"
     )
     where = f" in {point.mode}" if point.mode else ""
-    costs = [amount_text(each, unit) for each, unit in _costs(point)]
+    costs = [amount_text(amount, unit) for amount, unit in _costs(point)]
     reached = ", ".join([f"accuracy {accuracy_text(point)}", *costs])
-    if found.is_held_out:  # the others are judged on other samples than they are chosen on
+    if answer.is_held_out:  # the others are judged on other samples than they are chosen on
         return (
-            f"{what} better than every threshold{where} on the {counted(found.n_fit, 'sample')} "
+            f"{what} better than every threshold{where} on the {counted(answer.n_fit, 'sample')} "
             f"that it is chosen on; on those held out: {reached}. The best threshold: "
         )
     return f"{what} better than every threshold{where}: {reached}. The best threshold: "
@@ -69,21 +69,21 @@ def _costs(point: HiPoint) -> Iterator[tuple[Amount, str]]:
         yield point.energy, "J"
 
 
-def _limit_words(found: Hierarchical, point: HiPoint) -> str:
-    on_fit = () if found.on_fit is None else found.on_fit.limits
+def _limit_words(answer: Hierarchical, point: HiPoint) -> str:
+    on_fit = () if answer.on_fit is None else answer.on_fit.limits
     nearest = "No threshold is known to keep every limit; this one comes nearest. "
-    first = "" if all(each.holds == "kept" for each in on_fit) else nearest
-    where = "On the samples held out" if found.is_held_out else "On these samples"
+    first = "" if all(limit.holds == "kept" for limit in on_fit) else nearest
+    where = "On the samples held out" if answer.is_held_out else "On these samples"
     for holds, words in (("broken", "broken"), ("unknown", "neither kept nor broken for sure")):
-        names = [each.quantity for each in point.limits if each.holds == holds]
+        names = [limit.quantity for limit in point.limits if limit.holds == holds]
         if names:
             first += f"{where} the limit of {' and '.join(names)} is {words}. "
     return first.strip() or "Every limit holds as likely as asked."
 
 
-def _against(found: Hierarchical) -> str:
-    never = f"Without any offload {_percent(found.local_accuracy)} are right"
-    gain = found.gain
+def _against(answer: Hierarchical) -> str:
+    never = f"Without any offload {_percent(answer.local_accuracy)} are right"
+    gain = answer.gain
     if gain is None:
         return f"{never}."
     return (
@@ -92,24 +92,24 @@ def _against(found: Hierarchical) -> str:
     )
 
 
-def _source_note(found: Hierarchical) -> Iterator[str]:
+def _source_note(answer: Hierarchical) -> Iterator[str]:
     """Where each part of the costs comes from."""
     parts = {"local run": ("local_s", "local_j"), "decision": ("decision_s", "decision_j")}
     parts |= {"offload": ("offload_s", "offload_j")}
     said = []
     for name, fields in parts.items():
-        amounts = [getattr(mode, field) for mode in found.costs for field in fields]
-        sources = dict.fromkeys(each.source for each in amounts if each is not None)
+        amounts = [getattr(mode, field) for mode in answer.costs for field in fields]
+        sources = dict.fromkeys(amount.source for amount in amounts if amount is not None)
         said += [f"{name} {' and '.join(sources)}"] if sources else []
     if said:
         yield f"costs: {', '.join(said)}"
 
 
-def _notes(found: Hierarchical) -> Iterator[str]:
-    yield from _source_note(found)
-    if found.is_held_out:
+def _notes(answer: Hierarchical) -> Iterator[str]:
+    yield from _source_note(answer)
+    if answer.is_held_out:
         yield (
-            f"chosen on {counted(found.n_fit, 'sample')}, judged on {found.n_judged:,} that were "
+            f"chosen on {counted(answer.n_fit, 'sample')}, judged on {answer.n_judged:,} that were "
             "held out; intervals are 95 % of samples drawn again"
         )
     else:
@@ -117,7 +117,7 @@ def _notes(found: Hierarchical) -> Iterator[str]:
             "judged on the samples that it was chosen on, so better than it will be; "
             "intervals are 95 % of samples drawn again"
         )
-    point = found.chosen
+    point = answer.chosen
     if point is not None and point.n_unanswered:
         yield (
             f"{counted(point.n_unanswered, 'sample')} of the offloaded have no recorded remote "
@@ -130,45 +130,46 @@ def _notes(found: Hierarchical) -> Iterator[str]:
             for name in ("latency", "energy")
             if name in point.unknown
         )
-    yield from map(calibration_text, found.calibration)
-    yield from _decision_notes(found)
-    yield from map(replay_text, found.replay)
+    yield from map(calibration_text, answer.calibration)
+    yield from _decision_notes(answer)
+    yield from map(replay_text, answer.replay)
 
 
-def _decision_notes(found: Hierarchical) -> Iterator[str]:
-    timed = [each.decision_s for each in found.costs if each.decision_s is not None]
-    here = [each for each in timed if each.source == "this host"]
+def _decision_notes(answer: Hierarchical) -> Iterator[str]:
+    timed = [costs.decision_s for costs in answer.costs if costs.decision_s is not None]
+    here = [costs for costs in timed if costs.source == "this host"]
     if here:
         yield (
             f"the decision takes {_time(here[0])} on this host (in Python, by the last of the "
             "rules, from p1 and p2: without the search for the two largest outputs), and counts so "
             "for every rule; --decision-latency takes the device's"
         )
-    if any(each.local_j is not None and each.decision_j is None for each in found.costs):
+    if any(costs.local_j is not None and costs.decision_j is None for costs in answer.costs):
         yield "energies are without that of the decision, which is not known: --decision-energy"
 
 
-def calibration_text(found: Calibration) -> str:
+def calibration_text(calibration: Calibration) -> str:
     """What can be told of calibration from these samples, and by which error."""
-    name = "p1" if found.of == "p1" else "the fitted logistic"
-    n = sum(each[1] for each in found.bins)
+    name = "p1" if calibration.of == "p1" else "the fitted logistic"
+    n = sum(n_in_bin for _, n_in_bin, *_ in calibration.bins)
     is_so = f"{name} is not calibrated"
-    if not found.is_rejected:
+    if not calibration.is_rejected:
         is_so = f"no miscalibration of {name} can be told"
     return (
-        f"{is_so}: over {counted(n, 'sample')} the error in {found.n_bins} bins is "
-        f"{100 * found.error:.2f} points, calibrated ones stay below {100 * found.error_95:.2f}"
+        f"{is_so}: over {counted(n, 'sample')} the error in {calibration.n_bins} bins is "
+        f"{100 * calibration.error:.2f} points, "
+        f"calibrated ones stay below {100 * calibration.error_95:.2f}"
     )
 
 
-def replay_text(found: Replay) -> str:
+def replay_text(replay: Replay) -> str:
     """An online replay in one line."""
     return (
-        f"{found.policy} (simulated, with a bound of our own), {found.n_orders} random orders of "
-        f"{found.n:,} samples: regret "
-        f"{found.regret:.0f} ({found.regret_low:.0f} to {found.regret_high:.0f}) against the best "
-        f"fixed threshold, {found.best_threshold:.3f}; loss {found.loss:.4f} a sample against "
-        f"{found.best_loss:.4f}; {_percent(found.share)} offloaded"
+        f"{replay.policy} (simulated, with a bound of our own), {replay.n_orders} random orders of "
+        f"{replay.n:,} samples: regret {replay.regret:.0f} "
+        f"({replay.regret_low:.0f} to {replay.regret_high:.0f}) against the best "
+        f"fixed threshold, {replay.best_threshold:.3f}; loss {replay.loss:.4f} a sample against "
+        f"{replay.best_loss:.4f}; {_percent(replay.share)} offloaded"
     )
 
 
@@ -188,10 +189,10 @@ POINT_COLUMNS = (
 )
 
 
-def point_cells(point: HiPoint, found: Hierarchical) -> tuple[str, ...]:
+def point_cells(point: HiPoint, answer: Hierarchical) -> tuple[str, ...]:
     """A row of a table of points, under ``POINT_COLUMNS``."""
     return (
-        f"{point.rule} (chosen)" if point == found.chosen else point.rule,
+        f"{point.rule} (chosen)" if point == answer.chosen else point.rule,
         display_name(point.mode) if point.mode else "–",
         "–" if point.threshold is None else digits(point.threshold, 4),
         share_text(point),
@@ -199,7 +200,7 @@ def point_cells(point: HiPoint, found: Hierarchical) -> tuple[str, ...]:
         amount_text(point.latency, "s"),
         amount_text(point.energy, "J"),
         "–" if point.cost is None else digits(point.cost, 4),
-        ", ".join(f"{each.quantity} {each.holds}" for each in point.limits) or "–",
+        ", ".join(f"{limit.quantity} {limit.holds}" for limit in point.limits) or "–",
     )
 
 
@@ -208,16 +209,16 @@ def share_text(point: HiPoint) -> str:
     return _percent(point.share)
 
 
-def amount_text(found: Amount | None, unit: str) -> str:
+def amount_text(amount: Amount | None, unit: str) -> str:
     """A time or an energy with its interval, and where it is from."""
-    if found is None:
+    if amount is None:
         return "unknown"
     write = seconds if unit == "s" else joules
-    return write(found.value, found.low, found.high, found.interval)
+    return write(amount.value, amount.low, amount.high, amount.interval)
 
 
-def _time(found: Amount) -> str:
-    return seconds(found.value, found.low, found.high, found.interval, advise=False)
+def _time(amount: Amount) -> str:
+    return seconds(amount.value, amount.low, amount.high, amount.interval, advise=False)
 
 
 def _percent(share: float) -> str:

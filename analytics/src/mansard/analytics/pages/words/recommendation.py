@@ -107,8 +107,8 @@ def remedy(reason: str | None) -> str:
     """What helps against ``reason``; a meter where nothing is said."""
     if not reason:
         return _METER
-    found = (way for pattern, way in _REMEDIES if re.search(pattern, reason))
-    return next(found, "")
+    ways = (way for pattern, way in _REMEDIES if re.search(pattern, reason))
+    return next(ways, "")
 
 
 def what_is_missing(values: Values, screened: Screen, wanted: Wanted) -> str:

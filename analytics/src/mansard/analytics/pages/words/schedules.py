@@ -31,9 +31,11 @@ GOAL_WORDS: dict[Goal, str] = {
 _RISING = ("throughput", "min_rate")  # the more the better
 
 
-def goal_words(found: Schedule) -> str:
+def goal_words(schedule: Schedule) -> str:
     """What the value of a schedule is; the makespan of a steady one is its round."""
-    return "round" if found.is_steady and found.goal == "makespan" else GOAL_WORDS[found.goal]
+    return (
+        "round" if schedule.is_steady and schedule.goal == "makespan" else GOAL_WORDS[schedule.goal]
+    )
 
 
 def value_text(goal: Goal, value: float | None) -> str:
@@ -47,30 +49,30 @@ def value_text(goal: Goal, value: float | None) -> str:
     return f"{value:.0f}" if goal == "misses" else seconds(value)
 
 
-def proof_text(found: Schedule) -> str:
+def proof_text(schedule: Schedule) -> str:
     """That a schedule is optimal, or how much better another could be at most."""
-    if found.is_optimal:
+    if schedule.is_optimal:
         return "optimal"
-    if found.bound is None or found.value is None:
+    if schedule.bound is None or schedule.value is None:
         return "no bound"
-    gap = abs(found.value - found.bound) / max(abs(found.value), 1e-300)
+    gap = abs(schedule.value - schedule.bound) / max(abs(schedule.value), 1e-300)
     return f"within {relative(gap)}" if gap else "within 0"
 
 
 def schedule_sentence(
-    problem: Problem, found: Schedule, baseline: Schedule | None, gain: float | None
+    problem: Problem, schedule: Schedule, baseline: Schedule | None, gain: float | None
 ) -> str:
     """What the best schedule reaches, whether that is proven, and what it gains."""
     networks = counted(len(problem.networks), "network")
-    where = listed([display_name(each.name) for each in problem.accelerators])
-    value = f"{goal_words(found)} {value_text(found.goal, found.value)}"
-    if found.broken:
-        head = "No schedule keeps" if found.is_optimal else "No schedule was found that keeps"
-        is_said = any(line.startswith(found.goal) for line in found.broken)
-        nearest = "; ".join((*([] if is_said else [value]), *found.broken))
+    where = listed([display_name(accelerator.name) for accelerator in problem.accelerators])
+    value = f"{goal_words(schedule)} {value_text(schedule.goal, schedule.value)}"
+    if schedule.broken:
+        head = "No schedule keeps" if schedule.is_optimal else "No schedule was found that keeps"
+        is_said = any(line.startswith(schedule.goal) for line in schedule.broken)
+        nearest = "; ".join((*([] if is_said else [value]), *schedule.broken))
         return f"{head} the limits of {networks} on {where}. The nearest one: {nearest}."
-    proof = "optimal, proven" if found.is_optimal else f"not proven, {proof_text(found)}"
-    return f"{networks} on {where}: {value}, {proof} ({found.space}){_gained(baseline, gain)}."
+    proof = "optimal, proven" if schedule.is_optimal else f"not proven, {proof_text(schedule)}"
+    return f"{networks} on {where}: {value}, {proof} ({schedule.space}){_gained(baseline, gain)}."
 
 
 def _gained(baseline: Schedule | None, gain: float | None) -> str:
@@ -101,14 +103,14 @@ class Segment(NamedTuple):
     slowdown: float  # of its groups by contention
 
 
-def segments(found: Schedule) -> Iterator[Segment]:
+def segments(schedule: Schedule) -> Iterator[Segment]:
     """The segments of a schedule by network, in the order in which they run."""
-    ordered = sorted(found.groups, key=lambda each: (each.network, each.group))
+    ordered = sorted(schedule.groups, key=lambda group: (group.network, group.group))
     for (network, name), run in groupby(ordered, key=lambda one: (one.network, one.accelerator)):
         groups = list(run)
-        moved_s = sum(each.enter_s + each.leave_s for each in groups)
-        alone_s = sum(each.alone_s for each in groups)
-        taken_s = sum(each.end_s - each.start_s for each in groups) - moved_s
+        moved_s = sum(group.enter_s + group.leave_s for group in groups)
+        alone_s = sum(group.alone_s for group in groups)
+        taken_s = sum(group.end_s - group.start_s for group in groups) - moved_s
         yield Segment(
             network=network,
             first=groups[0].group,

@@ -63,7 +63,7 @@ def claim_words(claim: Claim, *, with_limits: bool = True) -> str:
     """``uses the least energy of the measured modes that keep the limit``."""
     noun = f"{'measured ' * claim.is_measured}{claim.noun}{'' if claim.is_only else 's'}"
     group = ["known by more than bounds"] if claim.is_beyond_bounds else []
-    group += [_kept_limits(claim)] if claim.limits and with_limits else []
+    group += [_limits_text(claim)] if claim.limits and with_limits else []
     group += [f"whose {claim.missing} is known"] if claim.missing else []
     if claim.is_only:
         return f"is the only {' '.join([noun, ' and '.join(group)]).strip()}"
@@ -75,7 +75,7 @@ def claim_words(claim: Claim, *, with_limits: bool = True) -> str:
     return f"{says[claim.certainty]}{counted}{'' if is_of_all else of}"
 
 
-def _kept_limits(claim: Claim) -> str:
+def _limits_text(claim: Claim) -> str:
     noun = "limit" if claim.n_limits == 1 else "limits"
     if claim.limits == "known":
         return f"known to keep the {noun}"
@@ -324,10 +324,10 @@ def how_many_measured(counts: CandidateCounts, choice: Candidate | None = None) 
     if counts.n_measured == counts.n_asked:
         several = f"all {counts.n_all} {kind}s" if counts.n_all > 2 else f"both {kind}s"
         return (f"measured in {several if counts.n_all > 1 else f'the only {kind}'}",)
-    told = f"measured in {counts.n_measured} of {counts.n_asked} {kind}s"
+    share = f"measured in {counts.n_measured} of {counts.n_asked} {kind}s"
     if choice is None:
-        return (told,)
-    return (f"{told}; the chosen one is {'one of them' if choice.is_measured else 'modelled'}",)
+        return (share,)
+    return (f"{share}; the chosen one is {'one of them' if choice.is_measured else 'modelled'}",)
 
 
 _MEASURED: dict[Objective, Quantity] = {

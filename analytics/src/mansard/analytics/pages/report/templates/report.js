@@ -9,6 +9,7 @@
   const pool = read("datasets");
   const tables = read("tables");
   const { chosen, starts } = read("choice");
+  const wording = read("wording");
   const plots = Array.from(document.querySelectorAll("[data-spec]"));
   const bar = document.getElementById("controls");
   const views = new Map();
@@ -29,8 +30,8 @@
     return cache.get(name);
   };
 
-  // What a choice shows of some rows, and the network and the precision that stand in for none:
-  // the same as figures/selection.py.
+  // The rows that the reader's choice shows, with the network and the precision that stand in where
+  // none is chosen: as ``Shown.resolve`` of figures/parameters.py has them for the first choice.
   const resolve = ({ rows: name, by, first, within }) => {
     const own = { ...chosen };
     let found = rowsOf(name);
@@ -49,11 +50,10 @@
     return { own, found };
   };
 
-  const plurals = { batch: "batch sizes" };
   const words = (template, found, own) => template.replace(/\{(\w+)\}/g, (_, name) => {
     const values = [...new Set(found.map((row) => row[name]))].filter((value) => value != null);
-    if (values.length > 3) return `${values.length} ${plurals[name] || `${name}s`}`;
-    return values.filter((value) => value !== "").join(" and ") || own[name] || `any ${name}`;
+    if (values.length > wording.most_named) return `${values.length} ${wording.plurals[name]}`;
+    return values.filter((value) => value !== "").join(" and ") || own[name] || wording.any[name];
   });
 
   const specOf = (plot) => {
@@ -221,13 +221,9 @@
     }
   };
 
-  // ``form`` is Python's: ",.4g", "+.3g", "d".
-  const cellText = (value, form) => {
-    if (value == null || value === "") return "unknown";
-    if (!form || typeof value !== "number") return String(value);
-    const digits = Number((form.match(/\.(\d+)/) || ["", "15"])[1]);
-    const sign = form.startsWith("+") ? "always" : "auto";
-    return value.toLocaleString("en-US", { maximumSignificantDigits: digits, signDisplay: sign });
+  const cellText = (value, format) => {
+    if (value == null || value === "") return wording.unknown;
+    return format ? value.toLocaleString("en-US", format) : String(value);
   };
   // Of a table that is wider than its place the cells of a row stand under each other, each after
   // its column's title.
@@ -244,24 +240,19 @@
   };
   const stackAll = () => stack(Array.from(document.querySelectorAll("main .scroll > table")));
 
-  // Columns that say nothing or the same in every row are told in the caption: the same as
-  // figures/tables.py.
-  const inside = (title) => {
-    const words = title.replaceAll(", ", " in ");
-    return /^.\p{Ll}/u.test(words) ? words[0].toLowerCase() + words.slice(1) : words;
-  };
-  const condensed = (titles, lines) => {
-    const all = titles.map((_, at) => at);
-    if (!lines.length) return { kept: all, same: [] };
-    const cells = all.map((at) => new Set(lines.map((line) => line[at])));
-    const holds = (words, few) => [...words].every((word) => few.includes(word));
-    const gone = all.filter((at) =>
-      holds(cells[at], ["", "–", "unknown"]) || (lines.length > 1 && cells[at].size === 1))
-      .slice(0, Math.max(0, all.length - 2));
+  // Columns that say nothing or the same in all rows of the choice go; the caption has the latter.
+  const condensed = (columns, lines) => {
+    if (!lines.length) return { shown: columns, same: "" };
+    const texts = (at) => [...new Set(lines.map((line) => line[at]))];
+    const isGone = (at) => texts(at).every((text) => wording.silent.includes(text)) ||
+      (lines.length > 1 && texts(at).length === 1);
+    const isSaid = (at) => !texts(at).every((text) => wording.empty.includes(text));
+    const gone = [...columns.keys()].filter(isGone)
+      .slice(0, Math.max(0, columns.length - wording.least_columns));
     return {
-      kept: all.filter((at) => !gone.includes(at)),
-      same: gone.filter((at) => !holds(cells[at], ["", "–"]))
-        .map((at) => `${inside(titles[at])} ${lines[0][at]}`),
+      shown: columns.filter((_, at) => !gone.includes(at)),
+      same: gone.filter(isSaid)
+        .map((at) => `${columns[at].within_sentence} ${lines[0][at]}`).join(", "),
     };
   };
   const cell = (tag, scope, text) => {
@@ -274,25 +265,26 @@
     const { own, found } = resolve(rule);
     const key = (row) => (row[order] == null ? Infinity : row[order]);
     if (order) found.sort((one, other) => (key(one) === key(other) ? 0 : key(one) - key(other)));
-    const few = found.slice(0, 200);
-    let title = words(caption, found, own) + (found.length ? "" : ": none are known");
+    const few = found.slice(0, wording.most_rows);
+    let title = words(caption, found, own) + (found.length ? "" : wording.none_known);
     if (few.length < found.length) {
-      title += `, the first ${few.length} of ${found.length.toLocaleString("en-US")} rows`;
+      title += wording.first_rows.replace("{few}", few.length)
+        .replace("{all}", found.length.toLocaleString("en-US"));
     }
-    const whole = few.map((row) => columns.map(([field, form]) => cellText(row[field], form)));
-    const { kept, same } = condensed(columns.map((column) => column[2]), whole);
-    if (same.length) title += `; in every row: ${same.join(", ")}`;
+    const lines = few.map((row) => columns.map(({ field, format }) => cellText(row[field], format)));
+    const { shown, same } = condensed(columns, lines);
+    if (same) title += wording.in_every_row.replace("{same}", () => same);
     for (const table of document.querySelectorAll(`table[data-live="${name}"]`)) {
       table.caption.textContent = title;
       table.tHead.hidden = !found.length;
       table.parentElement.setAttribute("aria-label", title);
-      table.className = kept.flatMap((at, place) => (columns[at][3] ? [`n${place + 1}`] : [])).join(" ");
-      table.tHead.rows[0].replaceChildren(...kept.map((at) => cell("th", "col", columns[at][2])));
-      table.tBodies[0].replaceChildren(...whole.map((row) => {
-        const line = document.createElement("tr");
-        line.append(...kept.map((at, place) =>
-          place ? cell("td", "", row[at]) : cell("th", "row", row[at])));
-        return line;
+      table.className = shown.flatMap(({ is_numeric }, at) => (is_numeric ? [`n${at + 1}`] : [])).join(" ");
+      table.tHead.rows[0].replaceChildren(...shown.map(({ title }) => cell("th", "col", title)));
+      table.tBodies[0].replaceChildren(...lines.map((texts) => {
+        const row = document.createElement("tr");
+        row.append(...texts.filter((_, at) => shown.includes(columns[at])).map((text, at) =>
+          at ? cell("td", "", text) : cell("th", "row", text)));
+        return row;
       }));
       stack([table]);
     }
