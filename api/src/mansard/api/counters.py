@@ -10,11 +10,29 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mansard.analytics.data.published.store import read_counters, write_counters
+from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
+from mansard.analytics.models.counters.check import check_network
+from mansard.analytics.models.counters.counted import (
+    by_setting,
+    counted_bytes,
+    counters_of_run,
+    is_of,
+    layers_of,
+    measured_counters,
+)
+from mansard.analytics.models.counters.importing import import_counters as read
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
 from mansard.core.formats.onnx import find_onnx_files
 from mansard.core.records import CounterRun, Manifest, Measurement, ModelScore
+from mansard.core.storage.documents import read_document
 from mansard.core.storage.files import entries_in, find_status
+from mansard.core.storage.jsonl import read_rows
 from mansard.core.text import is_utf8, listed
+from mansard.estimator import score, zoo
+from mansard.inference.counters.trial import COUNTERS
+from mansard.sweeps.counters import sweep_counters
+from mansard.sweeps.modes import rows_of
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
@@ -81,8 +99,6 @@ def count_networks(request: CountRequest, reporter: Reporter = SILENT) -> CountR
     container is given. What was counted before is not counted again. Raises UsageError,
     DeniedError where this user may not read counters, and what keeps a board from being measured.
     """
-    from mansard.sweeps.counters import sweep_counters
-
     swept = sweep_counters(request, reporter)
     rows = [row for run_id in swept.run_ids for row in _counted_networks(request.runs, run_id)]
     return CountResult(tuple(rows), swept.failure)
@@ -90,11 +106,6 @@ def count_networks(request: CountRequest, reporter: Reporter = SILENT) -> CountR
 
 def _counted_networks(runs: Path, run_id: str) -> list[CountedNetwork]:
     """What the run of a mode holds; a table that cannot be read is a note."""
-    from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
-    from mansard.analytics.models.counters.counted import counters_of_run
-    from mansard.inference.counters.trial import COUNTERS
-    from mansard.sweeps.modes import rows_of
-
     tables = {table.run.trial_id: table for table in counters_of_run(runs / run_id) if table.run}
     counted = []
     for manifest, row in rows_of(runs, [run_id], COUNTERS):
@@ -122,10 +133,6 @@ def import_counters(
     The raw page, the details page, a summary by kernel (each as CSV or text), and tables of
     metrics. All are read before one is written. Raises UsageError, InputError, StorageError.
     """
-    from mansard.analytics.data.published.store import write_counters
-    from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
-    from mansard.analytics.models.counters.importing import import_counters as read
-
     citation = origin.citation or ""
     for word in (origin.device, citation, origin.mode, origin.network or ""):
         if not is_utf8(word):
@@ -236,8 +243,6 @@ def group_bytes_in(
 
     A folder that cannot be read has none: ``checks_in`` says why.
     """
-    from mansard.analytics.models.counters.counted import counted_bytes, measured_counters
-
     found: list[CountedBytes] = []
     for folder in (Path(each) for each in locations if "://" not in str(each)):
         with suppress(MansardError):
@@ -247,9 +252,6 @@ def group_bytes_in(
 
 def _counted(runs: Path, reporter: Reporter) -> tuple[Counted, ...]:
     """What was imported into ``runs``, and what 'ncu run' counted there, with its notes."""
-    from mansard.analytics.data.published.store import read_counters
-    from mansard.analytics.models.counters.counted import by_setting, measured_counters
-
     measured = measured_counters(runs)
     for one in measured:
         for line in one.notes:
@@ -274,8 +276,6 @@ class _Checker:
         precision: str | None = None,
         cache_bytes: int | None = None,
     ) -> None:
-        from mansard.core.storage.jsonl import read_rows
-
         self._files, self._batch, self._precision = files, batch, precision
         self._cache_bytes = cache_bytes
         path = runs / "scores.jsonl"
@@ -288,9 +288,6 @@ class _Checker:
 
         ``model``: the network's file, whatever it is called.
         """
-        from mansard.analytics.models.counters.check import check_network
-        from mansard.analytics.models.counters.counted import layers_of
-
         score = self._score(counted, model)
         if score is None:
             return None
@@ -304,8 +301,6 @@ class _Checker:
         )
 
     def _score(self, counted: Counted, model: Path | None) -> ModelScore | None:
-        from mansard.estimator import score, zoo
-
         row, run = counted.rows[0], counted.run
         path = model or self._files.get(row.network or "")
         if path is None:
@@ -331,8 +326,6 @@ class _Checker:
 
     def _known(self, counted: Counted) -> ModelScore | None:
         """The newest score of the setting; raises UsageError where there are several settings."""
-        from mansard.analytics.models.counters.counted import is_of
-
         row = counted.rows[0]
         found = {
             (each.batch, each.precision, *sorted(each.dimensions.items())): each
@@ -352,9 +345,6 @@ class _Checker:
 
 def _timed_layers(runs: Path) -> list[tuple[str, str, Measurement]]:
     """Device, mode and row of each network whose layers were timed in ``runs``."""
-    from mansard.core.storage.documents import read_document
-    from mansard.core.storage.jsonl import read_rows
-
     found = []
     for name, kind in entries_in(runs, runs).items() if runs.is_dir() else ():
         path, manifest = runs / name / "measurements.jsonl", runs / name / "manifest.json"

@@ -19,6 +19,8 @@ from typing import IO, Literal, Protocol
 
 import msgspec
 
+from mansard.containers.board_looks import look_at_boards
+from mansard.containers.hosts import read_hosts
 from mansard.core.errors import InputError, MansardError, StorageError, UsageError
 from mansard.core.hardware import Module
 from mansard.core.records import BoardSample, Source
@@ -388,9 +390,6 @@ def watch(
     """
     check_interval(interval_s)
     if hosts:
-        from mansard.containers.board_looks import look_at_boards
-        from mansard.containers.hosts import read_hosts
-
         if board is not None:
             raise UsageError("--board and --host exclude each other", fix="name one of them")
         return look_at_boards(

@@ -14,6 +14,7 @@ import weakref
 from functools import cache
 from typing import TYPE_CHECKING
 
+from mansard.core.errors import MeasurementError, UsageError
 from mansard.inference.programs.windows import VARIABLE, append_window
 
 if TYPE_CHECKING:
@@ -111,8 +112,6 @@ def _board_folder(board: object) -> Path:
     """The folder of a simulated board; raises UsageError."""
     from pathlib import Path
 
-    from mansard.core.errors import UsageError
-
     if not (isinstance(board, (str, Path)) and str(board) and Path(board).is_dir()):
         raise UsageError(
             f"board={board!r} is no folder",
@@ -146,8 +145,6 @@ class _Background:
 
     def energy(self, start_s: float, end_s: float) -> tuple[EnergyWindow | None, str]:
         """The energy of a stretch that is over, or why it is not known."""
-        from mansard.core.errors import MeasurementError
-
         if not self._meters.found:
             missing = "; ".join(f"{name}: {why}" for name, why in self._meters.missing.items())
             return None, f"no meter: {missing}"

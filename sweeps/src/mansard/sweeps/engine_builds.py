@@ -136,7 +136,7 @@ class Builds:
         probe: EngineProbe,
         device: str,
     ) -> BuildTrial:
-        from mansard.inference.preparing.parts import PreparedPart
+        from mansard.inference.preparing import PreparedPart
 
         version, settings, samples = str(probe.version), self._settings, network.recipe.calibration
         if samples is not None:
@@ -177,7 +177,7 @@ class Builds:
 
     def _other(self, network: PreparedNetwork, *, is_fp32: bool, is_open: bool) -> PreparedNetwork:
         """``network`` before it was converted to int8, with its batch left open, or both."""
-        from mansard.inference.preparing.prepare import Calibrating, prepare
+        from mansard.inference.preparing import Calibrating, prepare
 
         recipe, key = network.recipe, (network.file, is_fp32)
         if key not in self.others:

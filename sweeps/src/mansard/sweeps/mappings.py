@@ -16,6 +16,7 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.records import MachineIdentity, ModelScore, PowerMode
 from mansard.core.text import listed, printable
+from mansard.estimator import is_functional
 from mansard.inference.builds import device_name
 from mansard.inference.multi.plan import (
     MappedNetwork,
@@ -193,8 +194,6 @@ def _cut_at(whole: PreparedNetwork, choices: Sequence[CutChoice], end: int) -> i
 
     Raises UsageError for a node behind which no cut is, with the nearest.
     """
-    from mansard.estimator import is_functional
-
     working = [row.index for row in whole.score.layers if not row.scope and is_functional(row)]
     for choice in choices:
         if choice.node >= end and not any(end < node <= choice.node for node in working):

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from mansard.analytics.data.scores import keep_scores
 from mansard.core.errors import MansardError
 from mansard.core.formats.onnx import onnx_files
 from mansard.core.records import Copies, PowerMode, Waiting
 from mansard.core.storage.files import make_folder, storage_errors
 from mansard.core.storage.leftovers import temporary_folder
+from mansard.estimator import zoo
 from mansard.inference.accuracy.plan import AccuracyTrial
 from mansard.inference.plan import BuildPlan, BuildSettings
 from mansard.inference.planning import SEED, make_plan
@@ -68,8 +70,6 @@ def sources_of(model: str) -> Sequence[Path | str]:
 
     Raises InputError for a folder without any.
     """
-    from mansard.estimator import zoo
-
     return onnx_files(model) or zoo.family(model) or (model,)
 
 
@@ -134,8 +134,7 @@ class Preparation:
         Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
         ``form``: of int8; where the engine is not known yet, what every engine can run.
         """
-        from mansard.inference.preparing.chains import write_chains
-        from mansard.inference.preparing.prepare import prepare
+        from mansard.inference.preparing import prepare, write_chains
 
         with self._lock:
             if self._is_done:
@@ -180,7 +179,7 @@ class Preparation:
         form: Form,
     ) -> PreparedNetwork:
         """Look at one network; its accuracy is measured at one batch size, the first."""
-        from mansard.inference.preparing.prepare import Calibrating, prepare
+        from mansard.inference.preparing import Calibrating, prepare
 
         network = prepare(
             source,
@@ -207,8 +206,7 @@ class Preparation:
         self, trials: Sequence[NetworkTrial | BuildTrial], folder: Path, reporter: Reporter
     ) -> None:
         """Write the files of ``trials`` that ``folder`` lacks; raises StorageError."""
-        from mansard.inference.preparing import write
-        from mansard.inference.preparing.writing import check_space
+        from mansard.inference.preparing import check_space, write
 
         files = {trial.file for trial in trials}
         missing = [
@@ -332,7 +330,7 @@ class Preparation:
 
     def write_samples(self, name: str, folder: Path, reporter: Reporter) -> None:
         """Write the samples called ``name`` if ``folder`` lacks them; InputError, StorageError."""
-        from mansard.inference.preparing.samples import write_samples
+        from mansard.inference.preparing import write_samples
 
         if (folder / name).exists():
             return
@@ -356,8 +354,6 @@ def keeping_scores(runs: Path, preparation: Preparation) -> Iterator[None]:
 
     A file of scores that cannot be read is an error before anything is measured.
     """
-    from mansard.analytics.data.scores import keep_scores
-
     keep_scores(runs, ())
     try:
         yield

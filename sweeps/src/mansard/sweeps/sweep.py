@@ -209,7 +209,7 @@ def _open_target(
     machine = controller.identify()
     target = LocalTarget(root, controller)
     if machine.is_simulated and request.processor == "gpu":
-        from mansard.sweeps.simulated_gpu import StandInTarget  # imports NumPy
+        from mansard.sweeps.simulated_gpu import StandInTarget
 
         yield StandInTarget(root, controller)
         return

@@ -17,7 +17,11 @@ from mansard.containers.images.building import ready_image
 from mansard.containers.images.fitting import choose_image, controller_image, ensure_image
 from mansard.containers.images.table import Image as Entry
 from mansard.containers.images.table import user_table
-from mansard.containers.measurer import ContainerMeasurer
+from mansard.containers.measurer import (
+    ContainerMeasurer,
+    engine_probe_in_container,
+    probe_in_container,
+)
 from mansard.containers.settings import ContainerLaunch, launch_for
 from mansard.containers.tunnel import open_tunnel
 from mansard.containers.volumes import FilesVolume, files_volume, outputs_volume
@@ -30,6 +34,7 @@ from mansard.inference.engine_files import EngineFiles, FolderOutputs
 from mansard.inference.engines import find_engine
 from mansard.measuring.guarded import GuardedMeasurer
 from mansard.measuring.measurer import LocalMeasurer
+from mansard.microbench.planning import probe
 from mansard.sweeps.reporter import ProgressDisplay, Reporter
 
 if TYPE_CHECKING:
@@ -108,8 +113,6 @@ class LocalTarget:
 
     def probe(self, processor: Processor) -> Probe:
         """What this process has."""
-        from mansard.microbench.planning import probe
-
         return probe(processor)
 
     def seen_cards(self) -> SeenCards:
@@ -172,8 +175,6 @@ class ContainerTarget:
 
     def probe(self, processor: Processor) -> Probe:
         """What a container has; raises ContainerError, also where its GPU cannot be used."""
-        from mansard.containers.measurer import probe_in_container
-
         probe = probe_in_container(self._engine, self._launch(processor), processor)
         self._processor = processor
         return probe
@@ -184,8 +185,6 @@ class ContainerTarget:
 
     def engine_probe(self, engine: str) -> EngineProbe:
         """What a container has, started as the last probe was."""
-        from mansard.containers.measurer import engine_probe_in_container
-
         return engine_probe_in_container(self._engine, self._launch(self._processor), engine)
 
     def send(self, files: Path, reporter: Reporter) -> None:

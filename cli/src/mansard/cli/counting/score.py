@@ -28,6 +28,7 @@ from mansard.cli.tables import print_fitting, print_table
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision, unit_title
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer
+from mansard.core.storage.files import write_atomic
 
 _SHOWN = 20  # notes on the terminal
 _DETAILED = 1  # so many scores are shown with their work by class
@@ -220,8 +221,6 @@ def _print_scores(
     output: Path | None,
 ) -> None:
     """Write ``scores`` to ``output``, or print them; raises StorageError."""
-    from mansard.core.storage.files import write_atomic
-
     if form == "table":
         _print_tables(scores, with_layers)
         return

@@ -25,6 +25,7 @@ from mansard.cli.json_output import json_document, stream_json
 from mansard.cli.options import BoardOption, ForceOption, check_outputs, parse_duration
 from mansard.cli.tables import print_table
 from mansard.core.errors import UsageError
+from mansard.core.storage.files import replacing
 from mansard.core.text import printable
 
 _SCALES = {"B": ("MiB", 2.0**-20), "Hz": ("MHz", 1e-6), "W": ("W", 1.0), "%": ("%", 1.0)}
@@ -141,8 +142,6 @@ def _check_options(
 
 @contextlib.contextmanager
 def _open(output: Path | None) -> Iterator[IO[bytes]]:
-    from mansard.core.storage.files import replacing
-
     if output is not None:
         with replacing(output) as stream:
             yield stream

@@ -23,8 +23,10 @@ from mansard.core.power_mode import ModeSettings, core_count_mode, parse_custom_
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.units import parse_frequency
 from mansard.device.clocks.domains import Domain, find_clusters
+from mansard.device.power_modes.card_modes import CardModes
 from mansard.device.power_modes.custom_modes import SettableModes, is_settings, split_names
 from mansard.device.power_modes.grid import grid_points, parse_grid, read_grid
+from mansard.device.power_modes.jetson_modes import JetsonModes
 from mansard.device.power_modes.settable import CoreGroup, ModeChoices, Settable, ValueTable, merge
 
 if TYPE_CHECKING:
@@ -237,13 +239,9 @@ def names_grid(text: str | None) -> bool:
 
 def _modes_of(text: str, root: Path, machine: MachineIdentity) -> MachineModes:
     if machine.kind == "jetson":
-        from mansard.device.power_modes.jetson_modes import JetsonModes
-
         return JetsonModes(root, machine)
     # A machine with a card is one for the card, unless cores or clocks of the CPU are named.
     if machine.kind == "gpu" and not _CPU_TEXT.match(text):
-        from mansard.device.power_modes.card_modes import CardModes
-
         return CardModes(root, machine)
     return CpuModes(root, machine)
 

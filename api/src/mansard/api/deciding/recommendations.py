@@ -12,9 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mansard.api.boards import elsewhere_note, own_devices
-from mansard.api.plans import measure_command
-from mansard.api.predictions import (
+from mansard.analytics.data.accuracies import by_precision, network_accuracies
+from mansard.analytics.decisions import batches
+from mansard.analytics.decisions.limits import without_drops
+from mansard.analytics.decisions.missing import without_energy
+from mansard.analytics.decisions.recommend import decide_each
+from mansard.analytics.decisions.time_sharing import Mix, Task
+from mansard.analytics.decisions.workload import plan_mixes
+from mansard.analytics.models.predict.measured import prefer_measured, prefer_observed
+from mansard.analytics.models.sanity.checks import find_faults
+from mansard.analytics.models.sanity.finding import refusals
+from mansard.analytics.pages.words.comparisons import unknown_modes_notes
+from mansard.analytics.pages.words.mixes import mix_in_words
+from mansard.analytics.pages.words.recommendation import in_words
+from mansard.api.deciding.candidate_modes import elsewhere_note, own_devices
+from mansard.api.deciding.plans import measure_command
+from mansard.api.deciding.predictions import (
     NetworkRequest,
     PredictionRequest,
     check,
@@ -23,10 +36,12 @@ from mansard.api.predictions import (
     predicted_parts,
 )
 from mansard.core.errors import InputError, MansardError, UsageError
+from mansard.core.hardware import KnownMode, boards_called, find_mode
 from mansard.core.precision import parse_precision
 from mansard.core.storage.documents import read_toml
 from mansard.core.units import parse_optional, parse_quantity
 from mansard.device.mode_commands import commands_for, root_of
+from mansard.device.power_modes.listing import list_board
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
@@ -62,9 +77,6 @@ def recommend(
     """
 
     def shared(models: Models) -> _Asked:
-        from mansard.analytics.data.accuracies import network_accuracies
-        from mansard.analytics.models.sanity.checks import find_faults
-
         return _Asked(
             wanted=wanted,
             defaults=_defaults(models, default, request.board),
@@ -97,10 +109,6 @@ def _recommend_some(
     network: str | None, shared: tuple[Basis, _Asked]
 ) -> tuple[tuple[Recommendation, ...], int]:
     """For one network or all, without commands; and how many rows they rest on."""
-    from mansard.analytics.decisions.recommend import decide_each
-    from mansard.analytics.models.predict.measured import prefer_observed
-    from mansard.analytics.pages.words.recommendation import in_words
-
     basis, asked = shared
     modelled = basis.predictions(network)
     names = modelled["network"].unique().to_list()
@@ -129,8 +137,6 @@ def _believable(
     ``by_roofs``: ids of the scores that roofs predict. An energy that cannot be is unknown where
     the least time may take its place.
     """
-    from mansard.analytics.decisions.missing import without_energy
-    from mansard.analytics.models.sanity.finding import refusals
 
     def refused(*, needs_energy: bool) -> Mapping[tuple[str, str], str]:
         return refusals(findings, predictions, by_roofs, needs_energy=needs_energy)
@@ -153,11 +159,6 @@ def recommend_workload(
     ``workload``: TOML file of networks with rates, see ``read_workload``. Raises as ``predict``
     does, and InputError for a file that is no workload.
     """
-    from mansard.analytics.decisions.time_sharing import Mix, Task
-    from mansard.analytics.decisions.workload import plan_mixes
-    from mansard.analytics.models.predict.measured import prefer_measured
-    from mansard.analytics.pages.words.mixes import mix_in_words
-
     found = read_workload(workload)
     networks = tuple(
         NetworkRequest(
@@ -196,9 +197,6 @@ def _without_drops(
     predicted: Prediction, predictions: Frame, wanted: Wanted, reporter: Reporter
 ) -> Frame:
     """``predictions`` without precisions that may lose too much, which notes name."""
-    from mansard.analytics.data.accuracies import by_precision, network_accuracies
-    from mansard.analytics.decisions.limits import without_drops
-
     if wanted.max_drop is None or predictions.is_empty():
         return predictions
     accuracies, kept = network_accuracies(predicted.models.dataset), []
@@ -228,8 +226,6 @@ def batch(
     ``highest_only``: in the highest mode of each device alone. ``on``: address of a scheduler of
     Dask, whose workers predict network by network. Raises as ``predict`` does, and ClusterError.
     """
-    from mansard.analytics.decisions import batches
-
     asked = replace(request, batches=request.batches or AUTO_BATCHES)
     models, _, parts = predicted_parts(
         _batch_some, asked, lambda _: highest_only, on=on, reporter=reporter
@@ -244,9 +240,6 @@ def _batch_some(
     network: str | None, shared: tuple[Basis, bool]
 ) -> tuple[tuple[Frame, tuple[str, ...], tuple[str, ...]], int]:
     """The rows of one network or all, their names, and which modes are not known."""
-    from mansard.analytics.decisions import batches
-    from mansard.analytics.pages.words.comparisons import unknown_modes_notes
-
     basis, highest_only = shared
     predictions, modes = basis.predictions(network), basis.modes
     rows = batches.batch_table(predictions, basis.scores, basis.observations)
@@ -295,8 +288,6 @@ def _clocks_of(modes: Frame, choice: Candidate) -> dict[str, float | None]:
 
 def _defaults(models: Models, default: str | None, board: Path | None) -> dict[str, str]:
     """The mode that each device starts in: ``default``, or what the board at hand names."""
-    from mansard.device.power_modes.listing import list_board
-
     if default is not None:
         return _named_default(models, default)
     found: dict[str, str] = {}
@@ -311,8 +302,6 @@ def _defaults(models: Models, default: str | None, board: Path | None) -> dict[s
 
 def _named_default(models: Models, default: str) -> dict[str, str]:
     """By device the mode that is called ``default``, in any spelling; raises UsageError."""
-    from mansard.core.hardware import KnownMode, boards_called, find_mode
-
     found: dict[str, str] = {}
     for device in models.devices:
         known = [KnownMode(name) for name in models.modes_of(device)["mode"].to_list()]

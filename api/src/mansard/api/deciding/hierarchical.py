@@ -13,11 +13,36 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mansard.analytics.decisions.offload.records import Goal, HiSettings
-from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
+from mansard.analytics.decisions.offload.analysis import analyse
+from mansard.analytics.decisions.offload.files import (
+    check_name,
+    mode_costs,
+    read_columns,
+    read_mode_costs,
+    write_answer,
+    write_curve,
+)
+from mansard.analytics.decisions.offload.policies import find_published
+from mansard.analytics.decisions.offload.records import Goal, HiSettings, Logistic, make_amount
+from mansard.analytics.decisions.offload.samples import (
+    NAMES,
+    are_probabilities,
+    check_headers,
+    make_samples,
+    reduced,
+    two_largest,
+)
+from mansard.analytics.models.predict.measured import prefer_measured
+from mansard.analytics.pages.words.offload import with_words
+from mansard.api.deciding.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
 from mansard.core.processes.programs import let_interrupts_end_waits
 from mansard.core.units import QuantityKind, parse_interval
+from mansard.inference.accuracy.batches import read_labels, run_samples
+from mansard.inference.engines import find_engine
+from mansard.inference.inputs import make_inputs
+from mansard.inference.npz import StoredArray, read_arrays
+from mansard.inference.planning import SEED
 from mansard.sweeps.accuracies import AccuracySettings
 from mansard.sweeps.networks import choose_provider
 from mansard.sweeps.preparation import NetworkSettings, Preparation
@@ -30,7 +55,6 @@ if TYPE_CHECKING:
     from mansard.analytics.decisions.offload.records import (
         Amount,
         Hierarchical,
-        Logistic,
         ModeCosts,
         Objective,
     )
@@ -50,10 +74,6 @@ def network_outputs(
     the other. Scores that are not all between 0 and 1 are taken for logits. Raises UsageError,
     ModelError, InputError, MeasurementError.
     """
-    from mansard.analytics.decisions.offload.samples import are_probabilities, two_largest
-    from mansard.inference.accuracy.batches import read_labels
-    from mansard.inference.engines import find_engine
-
     models = [name for name in (local, remote) if name is not None]
     for name in models:
         if not Path(name).is_file():
@@ -122,12 +142,6 @@ def _answer(
     writer: Any, trial: NetworkTrial, samples: PreparedSamples, output: str, folder: Path
 ) -> None:
     """Send the ``reduced`` scores of each batch, or the error: a crash ends this process alone."""
-    from mansard.analytics.decisions.offload.samples import reduced
-    from mansard.inference.accuracy.batches import run_samples
-    from mansard.inference.engines import find_engine
-    from mansard.inference.inputs import make_inputs
-    from mansard.inference.planning import SEED
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the first process, which ends this
     try:
         n_threads = len(os.sched_getaffinity(0))
@@ -175,10 +189,6 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     Measures and sets nothing, but the time of the decision in this process. Raises InputError for
     samples that cannot be, UsageError for a goal that needs what is not given, StorageError.
     """
-    from mansard.analytics.decisions.offload.analysis import analyse
-    from mansard.analytics.decisions.offload.files import check_name
-    from mansard.analytics.pages.words.offload import with_words
-
     if request.name is not None:
         check_name(request.name)
         if "://" in request.measured.runs[0]:
@@ -198,8 +208,6 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
 
 def _write(request: HiRequest, found: Hierarchical, samples: LabelledSamples) -> None:
     """The files that were asked for."""
-    from mansard.analytics.decisions.offload.files import write_answer, write_curve
-
     if request.curve is not None:
         mode, logistic, chosen = found.costs[0], None, found.chosen
         if chosen is not None:
@@ -266,14 +274,11 @@ def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
 
 
 def _samples(source: Path | Mapping[str, Any]) -> LabelledSamples:
-    from mansard.analytics.decisions.offload.samples import NAMES, check_headers, make_samples
-
     if not isinstance(source, Path):
         import numpy as np
 
         return make_samples({name: np.asarray(each) for name, each in source.items()}, "samples")
     if source.suffix.lower() == ".npz":
-        from mansard.inference.npz import StoredArray, read_arrays
 
         def check(stored: Mapping[str, StoredArray]) -> None:
             headers = {name: (array.shape, array.dtype) for name, array in stored.items()}
@@ -284,7 +289,6 @@ def _samples(source: Path | Mapping[str, Any]) -> LabelledSamples:
     if source.suffix.lower() not in {".csv", ".parquet"}:
         fix = "give .npz, .csv or .parquet"
         raise InputError(f"is no {source.suffix or 'such'} table", where=str(source), fix=fix)
-    from mansard.analytics.decisions.offload.files import read_columns
 
     return make_samples(read_columns(source), str(source))
 
@@ -292,8 +296,6 @@ def _samples(source: Path | Mapping[str, Any]) -> LabelledSamples:
 def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
     """The costs in each mode: what is given stands in the place of a table's or of runs'."""
     from msgspec.structs import replace as changed
-
-    from mansard.analytics.decisions.offload.files import mode_costs, read_mode_costs
 
     of_runs = [name for name in (request.local, request.offload) if name is not None]
     if request.table is not None and of_runs:
@@ -322,9 +324,6 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
 
 def _of_runs(request: HiRequest, names: Sequence[str], reporter: Reporter) -> tuple[ModeCosts, ...]:
     """Time and energy of one item by mode, at batch 1: measured, published or modelled."""
-    from mansard.analytics.decisions.offload.files import mode_costs
-    from mansard.analytics.decisions.offload.records import make_amount
-
     rows, asked = _rows_of_runs(request, names, reporter)
     modes = []
     for mode in dict.fromkeys((*asked, *(mode for _, mode in rows))):
@@ -354,8 +353,6 @@ def _rows_of_runs(
     request: HiRequest, names: Sequence[str], reporter: Reporter
 ) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
     """The row of each network and mode, and all modes; raises UsageError where it is not one."""
-    from mansard.analytics.models.predict.measured import prefer_measured
-
     networks = tuple(NetworkRequest(name=name) for name in names)
     predicted = predict(replace(request.measured, networks=networks), reporter)
     check(predicted, reporter)
@@ -393,9 +390,6 @@ _COEFFICIENTS = re.compile(rf"({_NUMBER}),({_NUMBER}),({_NUMBER})")
 
 def parse_logistic(text: str) -> Logistic:
     """Three coefficients, ``β,w1,w2``, or a name of ``hierarchical.logistic.DIME``; UsageError."""
-    from mansard.analytics.decisions.offload.policies import find_published
-    from mansard.analytics.decisions.offload.records import Logistic
-
     match = _COEFFICIENTS.fullmatch(text.replace(" ", ""))
     if match is None:
         return find_published(text)
@@ -408,8 +402,6 @@ def parse_logistic(text: str) -> Logistic:
 
 def parse_amount(option: str, text: str | None, kind: QuantityKind) -> Amount | None:
     """A cost of one sample, as ``parse_interval`` reads it; None where the option was not given."""
-    from mansard.analytics.decisions.offload.records import make_amount
-
     if text is None:
         return None
     found = parse_interval(option, text, kind)

@@ -10,14 +10,28 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from mansard.api.boards import FoundModes, elsewhere_note, find_modes, own_devices, require_own
+from mansard.analytics.data.names import device_labels, display_name, window_name
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.data.store import is_url
+from mansard.analytics.decisions.plan import observed, plan_next
+from mansard.analytics.models.predict.prediction import NetworkSelection, predict
+from mansard.analytics.models.sanity.checks import find_faults
+from mansard.analytics.models.scaling.observations import windows_by_name
+from mansard.api.deciding.candidate_modes import (
+    FoundModes,
+    elsewhere_note,
+    find_modes,
+    own_devices,
+    require_own,
+)
+from mansard.api.deciding.predictions import PredictionRequest
 from mansard.api.parallel import Work, do_work
-from mansard.api.predictions import PredictionRequest
 from mansard.core.errors import ClusterError, UsageError
 from mansard.core.formats.onnx import onnx_files
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.text import printable
 from mansard.core.units import format_frequency
+from mansard.estimator import zoo
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
@@ -41,8 +55,6 @@ def measure_command(
     ``machine``: that of the candidate's device; None where it is known by the tables of others
     alone. A network needs a file, or to be of the zoo.
     """
-    from mansard.analytics.data.store import is_url
-
     if machine is None:
         return None
     places = [] if asked.board is None else ["--board", str(asked.board)]
@@ -69,8 +81,6 @@ def measure_command(
 
 def is_cpu_beside_gpu(device: str, dataset: Dataset) -> bool:
     """Whether the device is a CPU where the GPU would be taken if nothing was said."""
-    from mansard.analytics.data.names import device_labels
-
     labels = device_labels(dataset.all_manifests)
     ours = [each for each in dataset.all_manifests if labels[each.run_id] == device]
     return any(each.gpu is None and each.machine.kind != "cpu" for each in ours)
@@ -96,9 +106,6 @@ def _program_of(network: str, dataset: Dataset) -> ProgramRun | None:
 
 def _names_of(program: ProgramRun) -> set[str]:
     """What predictions call the program and its windows."""
-    from mansard.analytics.data.names import display_name, window_name
-    from mansard.analytics.models.scaling.observations import windows_by_name
-
     windows = windows_by_name(program.repetitions)
     return {
         display_name(program.workload),
@@ -116,8 +123,6 @@ def program_words(program: ProgramRun, *, is_again: bool = False) -> list[str]:
 
 def _model_of(network: str, asked: PredictionRequest) -> str | None:
     """The file that was named, or the network's name where it is of the zoo."""
-    from mansard.estimator import zoo
-
     for each in asked.networks:
         files = [path for path in onnx_files(each.name) or () if Path(path).stem == network]
         if files:
@@ -240,8 +245,6 @@ class _Question(msgspec.Struct, frozen=True):
 def _plan_next(
     asked: _Question, shared: tuple[PlanRequest, Mapping[str | None, ModeFrame]]
 ) -> Plan:
-    from mansard.analytics.decisions.plan import plan_next
-
     request, candidates = shared
     known = asked.observed
     return plan_next(
@@ -313,10 +316,6 @@ class _PlanBasis:
 
 
 def _read_runs(request: PlanRequest, runs: Path) -> _PlanBasis:
-    from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.models.predict.prediction import NetworkSelection, predict
-    from mansard.analytics.models.sanity.checks import find_faults
-
     dataset = open_runs([runs], mix=request.mix)
     names = dict.fromkeys(score.model for score in dataset.scores)
     # Of networks of which only times are known the plan makes its own fits.
@@ -326,9 +325,6 @@ def _read_runs(request: PlanRequest, runs: Path) -> _PlanBasis:
 
 
 def _known(request: PlanRequest, read: _PlanBasis, own: Sequence[str]) -> _Known:
-    from mansard.analytics.data.names import device_labels, display_name
-    from mansard.analytics.decisions.plan import observed
-
     dataset, prediction = read.dataset, read.prediction
     modes, observations, predictions = (
         frame.filter(frame["device"].is_in(list(own)))
@@ -398,8 +394,6 @@ def _command(
 
 def _settings_text(pick: Pick) -> str:
     """``gpu=612MHz,emc=2133MHz,cores=4``; empty where clocks alone do not make the mode."""
-    from mansard.core.units import format_frequency
-
     # SMs and power limits are of the board's own modes: no setting of clocks gives them.
     if "n_sms" in pick.settings or "power_limit_w" in pick.settings:
         return ""

@@ -17,22 +17,35 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
-from mansard.api.measurements import MeasuredMulti, measured_contention, run_mappings
-from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
-from mansard.api.problem_files import read_problem, write_problem
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.decisions.schedule_problems import problem_of_runs, with_modelled
+from mansard.analytics.models.predict.group_times import group_times
+from mansard.analytics.pages.words.schedules import schedule_sentence
+from mansard.api.comparisons import measured_contention
+from mansard.api.counters import group_bytes_in
+from mansard.api.deciding.predictions import NetworkRequest, PredictionRequest, check, predict
+from mansard.api.deciding.problem_files import read_problem, write_problem
+from mansard.api.measurements import MeasuredMulti, run_mappings
+from mansard.api.parallel.cluster import connected
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Accelerator, MultiRun, NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
 from mansard.core.storage.files import make_folder
 from mansard.inference.multi.plan import MappedNetwork, Mapping, StagePlace
+from mansard.scheduler import check as check_problem
+from mansard.scheduler import prepare, solve
+from mansard.scheduler.baselines import baselines, best_of, gain
+from mansard.scheduler.front import front
+from mansard.scheduler.sensitivity import sensitivity
 from mansard.sweeps.mappings import MultiRequest
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
-    from mansard.api.cluster import Cluster
+    from mansard.api.parallel.cluster import Cluster
     from mansard.scheduler.front import FrontPoint
     from mansard.scheduler.sensitivity import Sensitivity
 
@@ -223,8 +236,6 @@ def _of(measured: MeasuredMulti | MansardError | None) -> MultiRun | None:
 
 def _remark(problem: Problem, measured: MeasuredMulti | MansardError) -> str:
     """Why it could not be run; else what disturbed it, and what else its prediction is of."""
-    from mansard.analytics.data.names import display_name
-
     if isinstance(measured, MansardError):
         return str(measured)
     if measured.row.failure is not None:
@@ -264,8 +275,6 @@ def _solving(problem: Problem) -> Iterator[BaseProcess]:
 
 
 def _solve_on(encoded: bytes) -> None:
-    from mansard.scheduler import solve
-
     problem = msgspec.json.decode(encoded, type=Problem)
     while True:
         solve(problem)
@@ -331,14 +340,9 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     Measures and runs nothing, unless it is to ``run``. Raises InputError for a problem that cannot
     be scheduled, UsageError for what cannot be asked for, and StorageError.
     """
-    from mansard.analytics.pages.words.schedules import schedule_sentence
-    from mansard.scheduler import check
-    from mansard.scheduler.baselines import best_of, gain
-    from mansard.scheduler.front import front
-
     problem = _wanted(_problem(request, reporter), request)
     # What cannot be run or written is an error before the search.
-    check(problem)
+    check_problem(problem)
     if request.run is not None:
         check_runnable(problem)
     if request.save is not None:
@@ -377,9 +381,6 @@ def _searched(
     problem: Problem, request: ScheduleRequest, reporter: Reporter
 ) -> tuple[Schedule, tuple[Schedule, ...]]:
     """What the search finds, and the baselines; the best of these where its time was too short."""
-    from mansard.scheduler import prepare, solve
-    from mansard.scheduler.baselines import baselines, best_of
-
     begun_s, stopped = time.monotonic(), Event()
 
     def told(share: float, line: str) -> None:
@@ -453,7 +454,6 @@ def _workers(
     if request.on is None:
         yield None
         return
-    from mansard.api.cluster import connected
 
     with connected(request.on) as cluster:
         if problem.is_steady or request.method == "local":
@@ -481,10 +481,6 @@ def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
                 fix = "write its groups, or take them from --runs"
                 raise UsageError(f"{each.name} has no groups in this file", fix=fix)
         return found
-    from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.decisions.schedule_problems import problem_of_runs
-    from mansard.analytics.models.predict.group_times import group_times
-    from mansard.api.counters import group_bytes_in
 
     dataset = open_runs(request.runs, newest_only=True)
     contention = measured_contention(request.runs, newest_only=True)
@@ -497,8 +493,6 @@ def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
 
 def _modelled(problem: Problem, request: ScheduleRequest, reporter: Reporter) -> Problem:
     """With predicted times where networks were not measured."""
-    from mansard.analytics.decisions.schedule_problems import with_modelled
-
     requests = {
         each.name: NetworkRequest(
             name=each.model or each.name,
@@ -541,8 +535,6 @@ def _wanted(problem: Problem, request: ScheduleRequest) -> Problem:
 
 def _sensitivity(problem: Problem, best: Schedule) -> Sensitivity | None:
     """Of a schedule that was found quickly, of inputs with known errors."""
-    from mansard.scheduler.sensitivity import sensitivity
-
     if not _has_errors(problem) or best.broken or best.solve_s > _QUIET_S:
         return None
     return sensitivity(problem, best, n_draws=_N_DRAWS, time_limit_s=0.5)

@@ -173,7 +173,7 @@ def _workers(n_items: int, jobs: int | None, on: str | None) -> Iterator[Workers
     """Who works on items; None: this process."""
     n_jobs = min(jobs or os.cpu_count() or 1, n_items)
     if on is not None:
-        from mansard.api.cluster import connected
+        from mansard.api.parallel.cluster import connected
 
         with connected(on) as cluster:
             yield cluster
