@@ -152,7 +152,7 @@ def _plan(
     except MeasurementError as error:  # there is no engine
         reporter.note(f"note: {error}")
         return kernels
-    return [each for pair in zip(kernels, networks, strict=True) for each in pair]
+    return [plan for pair in zip(kernels, networks, strict=True) for plan in pair]
 
 
 def _score(request: BenchRequest, reporter: Reporter) -> None:

@@ -64,8 +64,8 @@ def compare(
     ours = _sides(first, names[0], mode, mix=mix)
     theirs = _sides(second, names[1], other_mode or mode, mix=mix)
     pairs, only_first, only_second = pair_runs(ours, theirs)
-    found = tuple(compare_sides(*pair, threshold) for pair in pairs)
-    return Compared(found, tuple(only_first), tuple(only_second))
+    comparisons = tuple(compare_sides(*pair, threshold) for pair in pairs)
+    return Compared(comparisons, tuple(only_first), tuple(only_second))
 
 
 def _sides(runs: Path, name: str, mode: str | None, *, mix: bool) -> tuple[Side, ...]:
@@ -92,21 +92,21 @@ def contention_of(dataset: Dataset) -> tuple[VictimContention, ...]:
     return tuple(map(_with_fit, find(dataset)))
 
 
-def _with_fit(found: VictimContention) -> VictimContention:
+def _with_fit(victim: VictimContention) -> VictimContention:
     import numpy as np
 
-    if found.surface is None:
-        return found
-    fit = fit_pccs(found.surface)
-    most = found.surface.external_byte_per_s[-1]
+    if victim.surface is None:
+        return victim
+    fit = fit_pccs(victim.surface)
+    most = victim.surface.external_byte_per_s[-1]
     lines = []
-    for own in found.surface.own_byte_per_s:
-        external, speed = curve(fit, own)
+    for demand in victim.surface.own_byte_per_s:
+        external, speed = curve(fit, demand)
         ends = [*(x for x in external if x < most), most]
         speeds = np.interp(ends, external, speed).tolist()
-        lines.append(FitLine(own_byte_per_s=own, external_byte_per_s=(*ends,), speed=(*speeds,)))
-    unknown = {name: why for name, why in found.unknown.items() if name != "fit"}
-    return msgspec.structs.replace(found, fit=fit, fit_lines=tuple(lines), unknown=unknown)
+        lines.append(FitLine(own_byte_per_s=demand, external_byte_per_s=(*ends,), speed=(*speeds,)))
+    unknown = {name: why for name, why in victim.unknown.items() if name != "fit"}
+    return msgspec.structs.replace(victim, fit=fit, fit_lines=tuple(lines), unknown=unknown)
 
 
 def beside_predictions(
@@ -118,15 +118,15 @@ def beside_predictions(
         dataset = open_runs([runs], newest_only=True)
         rows = [row for row in network_measurements(dataset) if row.run_id in run_ids]
         wanted = [NetworkSelection(name=name) for name in dict.fromkeys(row.model for row in rows)]
-        found = measured_networks(dataset, predict(dataset, wanted).predictions)
+        times = measured_networks(dataset, predict(dataset, wanted).predictions)
         memory = memory_traffic(dataset)
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
         return (), (), ()
     return (
-        tuple(each for each in found if not run_ids.isdisjoint(each.run_ids)),
-        tuple(each for each in network_accuracies(dataset, run_ids) if each.run_id in run_ids),
-        tuple(each for each in memory if each.run_id in run_ids),
+        tuple(network for network in times if not run_ids.isdisjoint(network.run_ids)),
+        tuple(row for row in network_accuracies(dataset, run_ids) if row.run_id in run_ids),
+        tuple(row for row in memory if row.run_id in run_ids),
     )
 
 
@@ -136,7 +136,7 @@ def beside_whole_networks(
     """The parts of these runs, their sums beside whole networks that the folder holds, groups."""
     try:
         dataset = open_runs([runs], newest_only=True)
-        parts = [each for each in measured_parts(dataset) if each.run_id in run_ids]
+        parts = [part for part in measured_parts(dataset) if part.run_id in run_ids]
         counted = group_bytes_in([runs], dataset.scores)
         return tuple(parts), part_sums(dataset, run_ids), group_times(dataset, run_ids, counted)
     except MansardError as error:

@@ -71,8 +71,10 @@ def import_tables(
             raise UsageError(f"{word!r} is no text in UTF-8", fix="write it in UTF-8")
     module = find_module(origin.module) if origin.module is not None else None
     source = _origin(origin, module.name if module else None)
-    found = import_files(tables, source, said=dict(columns or {}), fixed=dict(fixed or {}))
-    imported = [(table, one) for table, each in zip(tables, found, strict=True) for one in each]
+    by_table = import_files(tables, source, said=dict(columns or {}), fixed=dict(fixed or {}))
+    imported = [
+        (table, one) for table, of_table in zip(tables, by_table, strict=True) for one in of_table
+    ]
     for table, one in imported:
         check_possible(one, str(table), module)
     for table, one in imported:

@@ -82,8 +82,8 @@ def _sweep_simulated(
 
     def plan(target: BenchTarget, modes: Sequence[PowerMode], reporter: Reporter) -> list[ModePlan]:
         machine = target.controller.identify()
-        found = find_processor(target, machine, request.processor, reporter)
-        return plan_kernels(machine, modes, request.profile, runs, found)
+        probe = find_processor(target, machine, request.processor, reporter)
+        return plan_kernels(machine, modes, request.profile, runs, probe)
 
     with running(root):
         return sweep(request, plan, reporter)

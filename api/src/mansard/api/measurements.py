@@ -59,7 +59,7 @@ class MultiResult(msgspec.Struct, frozen=True):
         """Raise ``failure``, or name the mappings that could not be run."""
         if self.failure is not None:
             raise self.failure
-        failed = [found.row for found in self.rows if found.row.failure is not None]
+        failed = [mapping.row for mapping in self.rows if mapping.row.failure is not None]
         if failed:
             raise MeasurementError(
                 f"{len(failed)} of {len(self.rows)} mappings could not be run; the first: "
@@ -96,10 +96,10 @@ class ContentionResult(msgspec.Struct, frozen=True):
         """Raise ``failure``, or name the accelerators of which too few points count."""
         if self.failure is not None:
             raise self.failure
-        bare = [each for each in self.contention if each.surface is None]
+        bare = [victim for victim in self.contention if victim.surface is None]
         if bare:
             raise MeasurementError(
-                f"too few points of {listed([each.victim for each in bare])} count: "
+                f"too few points of {listed([victim.victim for victim in bare])} count: "
                 f"{bare[0].remark}",
                 fix="end what else runs; the same command measures them again",
             )
@@ -152,8 +152,8 @@ class MeasureResult(msgspec.Struct, frozen=True):
         """Raise ``failure``, if there is one, or name the networks that could not be run."""
         if self.failure is not None:
             raise self.failure
-        failed = [found for found in self.rows if found.row.failure is not None]
-        wrong = [found for found in self.accuracies if found.remark]
+        failed = [network for network in self.rows if network.row.failure is not None]
+        wrong = [network for network in self.accuracies if network.remark]
         if wrong and not failed:
             first = wrong[0]
             raise MeasurementError(
@@ -162,8 +162,8 @@ class MeasureResult(msgspec.Struct, frozen=True):
                 fix="to try again, move the folder of its run away",
             )
         if failed:
-            reasons = [str(found.row.failure) for found in failed]
-            names = listed(list(dict.fromkeys(found.row.model for found in failed)))
+            reasons = [str(network.row.failure) for network in failed]
+            names = listed(list(dict.fromkeys(network.row.model for network in failed)))
             lasting = [why for why in reasons if not is_for_now(why)]
             again = "to try one again, move the folder of its run away"
             if any(why.startswith(NOT_BUILT) for why in lasting):
@@ -226,7 +226,7 @@ class LayersResult(msgspec.Struct, frozen=True):
         self.whole.check()
         if self.failure is not None:
             raise self.failure
-        failed = [found.row.model for found in self.rows if found.row.failure is not None]
+        failed = [part.row.model for part in self.rows if part.row.failure is not None]
         if failed:
             raise MeasurementError(
                 f"{len(failed)} of {len(self.rows)} measurements failed, of "
@@ -253,7 +253,7 @@ def measure_layers(
     with Preparation(request.settings) as prepared:
         prepared.later_partitions = alone.partitions
         whole = _measure(request, prepared, reporter)
-        ran = [found.row for found in whole.rows if found.row.failure is None]
+        ran = [network.row for network in whole.rows if network.row.failure is None]
         with PartPreparation(prepared, request.profile, alone, ran) as preparation:
             swept = sweep_networks(request, preparation, reporter)
     rows = _measured(request.runs, swept.run_ids, of_parts=True)

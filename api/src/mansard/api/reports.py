@@ -18,7 +18,7 @@ from mansard.analytics.pages.report.write import write_report
 from mansard.analytics.pages.results import compute
 from mansard.api.comparisons import contention_of
 from mansard.api.counters import checks_in, group_bytes_in
-from mansard.api.deciding.candidate_modes import find_modes, require_own
+from mansard.api.deciding.candidate_modes import find_modes, require_local
 from mansard.sweeps.reporter import SILENT, Reporter
 
 
@@ -59,8 +59,8 @@ def report(
     devices = dict.fromkeys(device_labels(dataset.all_manifests).values())
     wanted = []
     if modes is not None:
-        own = require_own(tuple(devices), board, device_machines(dataset.all_manifests))
-        wanted = [find_modes(modes, board, device).modes for device in own]
+        local = require_local(tuple(devices), board, device_machines(dataset.all_manifests))
+        wanted = [find_modes(modes, board, device).modes for device in local]
     results = compute(dataset, wanted, group_bytes_in(locations, dataset.scores))
     first = Path() if "://" in locations[0] else Path(locations[0])
     path, within = (first / "report.html", first) if output is None else (output, None)
@@ -70,10 +70,10 @@ def report(
     write_report(
         dataset, path, results, within=within, answers=answers, checked=checked, contended=beside
     )
-    found = summary(dataset, results)
+    contents = summary(dataset, results)
     for line in warnings(results):
         reporter.note(f"warning: {line}")
-    for line in found.notes[len(dataset.notes) :]:
+    for line in contents.notes[len(dataset.notes) :]:
         reporter.note(f"note: {line}")
     of_runs = None if run_ids is None else frozenset(run_ids)
-    return Report(path, found, of_runs, next_step(results))
+    return Report(path, contents, of_runs, next_step(results))

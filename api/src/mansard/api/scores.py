@@ -55,8 +55,8 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
 
     ``models``: ONNX files, folders of them, or names of the zoo. Each is scored for every batch
     size of ``batches`` (none: the file's own, 1 where that is open), and of a decoder for every
-    stage: ``prefill`` reads so many tokens with nothing cached, ``decode`` makes one token with so
-    many cached; its caches grow in place unless ``settings.kv_cache`` says otherwise.
+    stage: ``prefill`` tokens are read with nothing cached; one token is made with ``decode`` tokens
+    cached. Its caches grow in place unless ``settings.kv_cache`` says otherwise.
     ``jobs``: files scored at a time, in processes of their own; None: as many as
     CPUs. ``on``: address of a scheduler of Dask whose workers score them instead; files are read
     here. ``outputs``: files that the caller writes afterwards.
@@ -67,15 +67,15 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     """
     stages = [Stage(prefill, 0)] if prefill else []
     stages += [Stage(1, decode)] if decode else []
-    found = _find_models(models)
-    _check_outputs(found, outputs)
+    paths = _find_models(models)
+    _check_outputs(paths, outputs)
     request = _Request(
-        settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(found) > 1
+        settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(paths) > 1
     )
-    if len(found) == 1 and on is None:  # nobody else to work on it, nothing to wait for
-        outcomes = [_score_file(_read_file(found[0]), request)]
+    if len(paths) == 1 and on is None:  # nobody else to work on it, nothing to wait for
+        outcomes = [_score_file(_read_file(paths[0]), request)]
     else:
-        outcomes = _score_files(found, request, jobs, on, reporter)
+        outcomes = _score_files(paths, request, jobs, on, reporter)
     _check_understood(outcomes, request)
     if len(outcomes) == 1 and outcomes[0].errors and not outcomes[0].scores:
         raise outcomes[0].errors[0]
@@ -121,14 +121,14 @@ class _Outcome(msgspec.Struct, frozen=True):
 
 def _find_models(models: Sequence[Path | str]) -> list[Path]:
     """Files, those in folders, and names of the zoo: the paths that are no files."""
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for model in models:
         files = onnx_files(str(model))
         if files is None:
             names = zoo.family(str(model)) or (zoo.entry(str(model)).name,)
             files = [*map(Path, names)]
-        found.update(dict.fromkeys(files))
-    return list(found)
+        paths.update(dict.fromkeys(files))
+    return list(paths)
 
 
 def _check_outputs(models: Sequence[Path], outputs: Sequence[Path]) -> None:
@@ -231,8 +231,8 @@ def _lost(path: Path) -> _Outcome:
 
 def score_zoo(name: str, *, batch: int = 1, precision: str | None = BENCH_PRECISION) -> ModelScore:
     """Inference of a network of the zoo at its usual dimensions; UsageError for another name."""
-    (found,) = score_batches(name, (batch,), _bench_settings({}, precision), SILENT)
-    return found
+    (score,) = score_batches(name, (batch,), _bench_settings({}, precision), SILENT)
+    return score
 
 
 def _bench_settings(dims: Mapping[str, int], precision: str | None = BENCH_PRECISION) -> Settings:
@@ -364,7 +364,7 @@ def write_networks(
 
     ``convolutions`` stands for all single ones. ``replaces``: also files with other content.
     """
-    wanted = [each for name in names or zoo.names() for each in zoo.family(name) or (name,)]
+    wanted = [network for name in names or zoo.names() for network in zoo.family(name) or (name,)]
     entries = [zoo.entry(name) for name in wanted]  # known before one is written
     if not names and str(folder) in zoo.names() and not folder.exists():
         raise UsageError(

@@ -244,7 +244,7 @@ def telemetry(
 
 
 def _summarise_looks(
-    log: Path, module: Module | None, each: Callable[[TegrastatsSample, Moment | None], None]
+    log: Path, module: Module | None, take: Callable[[TegrastatsSample, Moment | None], None]
 ) -> Iterator[LogSummary]:
     """The summaries of a file that ``mansard watch --record`` wrote, one for each board."""
     boards: dict[str, Summariser] = {}
@@ -253,7 +253,7 @@ def _summarise_looks(
         if sample.board not in boards:
             boards[sample.board] = Summariser(None, module, sample.source)
         boards[sample.board].add(line, moment)
-        each(line, moment)
+        take(line, moment)
     if not boards:
         raise InputError("holds no look", where=str(log), fix="record one with mansard watch")
     for session, (board, summariser) in enumerate(boards.items(), 1):

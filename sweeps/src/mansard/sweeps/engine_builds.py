@@ -158,9 +158,9 @@ class Builds:
             usual = same[len(same) // 2]
             source = self._other(usual, is_fp32=is_calibrated, is_open=True)
             settings = replace(settings, ranges=_ranges(same, source))
-            shared = set.intersection(*(set(each.dimensions.items()) for each in same))
+            shared = set.intersection(*(set(alike.dimensions.items()) for alike in same))
             source = replace(source, dimensions=dict(sorted(shared)))
-            batches = [each.batch for each in same]
+            batches = [alike.batch for alike in same]
         elif is_calibrated:
             source = self._other(network, is_fp32=True, is_open=False)
         elif isinstance(network, PreparedPart) and network.types != precision:
@@ -223,9 +223,9 @@ def _ranges(networks: Sequence[PreparedNetwork], opened: PreparedNetwork) -> dic
         )
     return {
         name: ShapeRange(
-            least=min(each[name] for each in shapes),
+            least=min(dims[name] for dims in shapes),
             usual=usual[name],
-            most=max(each[name] for each in shapes),
+            most=max(dims[name] for dims in shapes),
         )
         for name in is_open
     }
@@ -251,7 +251,7 @@ def build_missing(
     files: Path,
     write_files: Callable[[Sequence[BuildTrial]], object],
 ) -> tuple[EngineBuild, ...]:
-    """Build what is planned and ``runs`` lacks; how each engine file was built, or why not.
+    """Build the planned files that are missing in ``runs``; how each was built, or why not.
 
     ``make_plan``: the plan in a mode, of the same files in each. ``files``: folder that
     ``write_files`` writes the networks of the missing ones into. A mode that cannot be set now is

@@ -83,7 +83,7 @@ class MultiPreparation(Preparation):
         Raises UsageError for a name of several networks, and for a stage that ends at no cut;
         ModelError for a network without one.
         """
-        models = tuple(dict.fromkeys(n.model for each in mappings for n in each.networks))
+        models = tuple(dict.fromkeys(n.model for mapping in mappings for n in mapping.networks))
         self.prepare(models, reporter, form=form)
         with self._lock:
             if not self._wholes and len(self.networks) != len(models):
@@ -92,7 +92,7 @@ class MultiPreparation(Preparation):
                     fix="name each network of a mapping by itself",
                 )
             self._wholes = self._wholes or dict(zip(models, self.networks, strict=True))
-            for network in (network for each in mappings for network in each.networks):
+            for network in (network for mapping in mappings for network in mapping.networks):
                 key = (network.model, _ends(network))
                 if key not in self._parts:
                     self._parts[key] = self._cut(*key)
@@ -211,8 +211,8 @@ def _name(mapping: Mapping, networks: Sequence[MultiNetwork]) -> str:
     names = [
         f"{whole.model}: "
         + ", ".join(
-            each.device if each.end is None else f"{each.end} {each.device}"
-            for each in network.stages
+            stage.device if stage.end is None else f"{stage.end} {stage.device}"
+            for stage in network.stages
         )
         for network, whole in zip(mapping.networks, networks, strict=True)
     ]
@@ -308,7 +308,7 @@ def _plan(
     on_cpu = "run all of it on the CPU with --devices cpu"
     gpu = find_processor(target, machine, request.processor, reporter, on_cpu=on_cpu).gpu
     engines = _Engines(target, request, reporter, has_gpu=gpu is not None)
-    mappings = [with_device(each, engines.default_device) for each in mappings]
+    mappings = [with_device(asked, engines.default_device) for asked in mappings]
     for mapping in mappings:
         check_mapping(mapping)
     devices = sorted({place.device for mapping in mappings for place in _places(mapping)})

@@ -49,7 +49,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How networks are run; the defaults are those of the command."""
 
     engine: str | None = None  # ort, tensorrt or trtexec; None: TensorRT on a Jetson, else ort
-    provider: str | None = None  # cpu, cuda or tensorrt; None: the fastest that there is
+    provider: str | None = None  # cpu, cuda or tensorrt; None: the fastest available
     batches: tuple[int, ...] = ()  # none: that of each file, 1 where it leaves it open
     precisions: tuple[str, ...] = ()  # none: that of each file
     dims: Mapping[str, int] = msgspec.field(default_factory=dict)  # sizes of named dimensions
@@ -205,7 +205,7 @@ class Preparation:
     def write(
         self, trials: Sequence[NetworkTrial | BuildTrial], folder: Path, reporter: Reporter
     ) -> None:
-        """Write the files of ``trials`` that ``folder`` lacks; raises StorageError."""
+        """Write the files of ``trials`` that are missing in ``folder``; raises StorageError."""
         from mansard.inference.preparing import check_space, write
 
         files = {trial.file for trial in trials}
@@ -231,8 +231,8 @@ class Preparation:
         """Run the stages of networks that ``written`` are cut out of, once; raises ModelError."""
         from mansard.inference.preparing import PreparedPart, check_stages
 
-        parts = [each for each in written if isinstance(each, PreparedPart)]
-        wholes = {each.whole.file: each.whole for each in parts if each.part.kind != "layer"}
+        parts = [part for part in written if isinstance(part, PreparedPart)]
+        wholes = {part.whole.file: part.whole for part in parts if part.part.kind != "layer"}
         with self._lock:
             for file in wholes.keys() - self._checked:
                 whole = wholes[file]
@@ -264,7 +264,7 @@ class Preparation:
         runs: Path,
         reporter: Reporter,
     ) -> None:
-        """Build those of the ``wanted`` engine files that ``runs`` lacks; as ``build_missing``."""
+        """Build the ``wanted`` engine files that are missing in ``runs``; as ``build_missing``."""
         files, machine = self.new_folder(), target.controller.identify()
         trials = tuple({trial.engine_file: trial for trial in wanted}.values())
         if not trials:
@@ -329,7 +329,7 @@ class Preparation:
         )
 
     def write_samples(self, name: str, folder: Path, reporter: Reporter) -> None:
-        """Write the samples called ``name`` if ``folder`` lacks them; InputError, StorageError."""
+        """Write the samples ``name`` if missing in ``folder``; raises InputError, StorageError."""
         from mansard.inference.preparing import write_samples
 
         if (folder / name).exists():

@@ -54,7 +54,7 @@ class WantedImage(msgspec.Struct, frozen=True, kw_only=True):
     table: Path | None = None  # TOML file of the user's, over ours
     is_offline: bool = False  # neither pull nor build
     engine: str | None = None  # address; None: the first that answers
-    engines: tuple[str, ...] = ()  # of networks: an image with the first that there is
+    engines: tuple[str, ...] = ()  # of networks: an image with the first available
 
 
 class BenchTarget(Protocol):
@@ -97,8 +97,8 @@ class BenchTarget(Protocol):
         """
         ...
 
-    def builder(self, files: Path, kept: EngineFiles) -> Measurer:
-        """What does a job of builds, whose engine files are ``kept``; ``files`` as above."""
+    def builder(self, files: Path, engine_files: EngineFiles) -> Measurer:
+        """What does a job of builds and adds to ``engine_files``; ``files`` as above."""
         ...
 
 
@@ -134,13 +134,13 @@ class LocalTarget:
         meters = find_meters(self._root, self.controller.identify())
         return LocalMeasurer(meters=meters, root=self._root)
 
-    def builder(self, files: Path, kept: EngineFiles) -> Measurer:
+    def builder(self, files: Path, engine_files: EngineFiles) -> Measurer:
         """Builds in a process of its own, for a builder may crash."""
 
         def build(job: Job) -> Iterator[Event]:
-            with temporary_folder(kept.make()) as folder:
+            with temporary_folder(engine_files.make()) as folder:
                 measurer = GuardedMeasurer(self._root, files, outputs=folder)
-                yield from kept.building(measurer, FolderOutputs(folder))(job)
+                yield from engine_files.building(measurer, FolderOutputs(folder))(job)
 
         return build
 
@@ -188,7 +188,7 @@ class ContainerTarget:
         return engine_probe_in_container(self._engine, self._launch(self._processor), engine)
 
     def send(self, files: Path, reporter: Reporter) -> None:
-        """Send what the volume lacks; raises StorageError, also where the engine's disk is full."""
+        """Send files that are missing in the volume; raises StorageError, as for a full disk."""
         with reporter.progress("Sending files, in MB") as progress:
             self._files.fill(self.image.digest, files, _Sending(progress))
 
@@ -200,7 +200,7 @@ class ContainerTarget:
             launch = msgspec.structs.replace(launch, files=volume)
         return ContainerMeasurer(self._engine, launch, check=self.controller.check)
 
-    def builder(self, files: Path, kept: EngineFiles) -> Measurer:
+    def builder(self, files: Path, engine_files: EngineFiles) -> Measurer:
         """Builds in a container that may write to a volume of its own, and ends with its job."""
 
         def build(job: Job) -> Iterator[Event]:
@@ -210,7 +210,7 @@ class ContainerTarget:
                     self._launch(self._processor), files=volume, outputs=outputs.name
                 )
                 measurer = ContainerMeasurer(self._engine, launch, check=self.controller.check)
-                yield from kept.building(measurer, outputs)(job)
+                yield from engine_files.building(measurer, outputs)(job)
 
         return build
 

@@ -58,12 +58,12 @@ def _check(name: str, probe: EngineProbe, remedy: str, *, has_gpu: bool) -> Chec
         if probe.version is None:
             return missing(name, reason, remedy)
         return missing(name, f"{probe.version}, but {reason}", _NO_GPU)
-    absent = "".join(f"; no {each}: {reason}" for each, reason in probe.absent.items())
+    absent = "".join(f"; no {provider}: {reason}" for provider, reason in probe.absent.items())
     cores = _dla_cores() if name == "tensorrt" else ""
-    told = f"{probe.version}, runs on {', '.join(probe.providers)}{cores}{absent}"
+    detail = f"{probe.version}, runs on {', '.join(probe.providers)}{cores}{absent}"
     if has_gpu and probe.providers == ("cpu",):
-        return missing(name, told, _NOT_ON_CARD)
-    return ok(name, told)
+        return missing(name, detail, _NOT_ON_CARD)
+    return ok(name, detail)
 
 
 def _dla_cores() -> str:
@@ -87,7 +87,7 @@ def check_counters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
         if has_gpu:
             yield missing("ncu", error.what, error.fix or "install it")
         return
-    told = f"Nsight Compute {ncu.version}"
+    detail = f"Nsight Compute {ncu.version}"
     try:
         parameters = (root / "proc/driver/nvidia/params").read_text(errors="replace")
     except OSError as error:  # a Jetson's driver has none: there it is root
@@ -95,9 +95,9 @@ def check_counters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
         parameters = _RESTRICTED if machine.kind == "jetson" else ""
     if _RESTRICTED in parameters and os.geteuid() != 0:
         fix = "run 'sudo -E \"$(which mansard)\" ncu run'; this user can only import counters"
-        yield warning("ncu", f"{told}; this user may not read counters", fix)
+        yield warning("ncu", f"{detail}; this user may not read counters", fix)
     else:
-        yield ok("ncu", told)
+        yield ok("ncu", detail)
 
 
 _LOCAL = "or measure without a container: LOCAL=1"
@@ -178,7 +178,7 @@ def _check_image(
     name: str = "container image",
     engines: tuple[str, ...] = (),
 ) -> Check:
-    """The image that fits; with ``engines`` the one for networks on the first that there is."""
+    """The image that fits; with ``engines`` the one for networks on the first available."""
     try:
         fit = choose_image(machine, user_table(), engines=engines)
         ready = ready_image(engine, fit.image)

@@ -95,12 +95,12 @@ def check_accelerators(root: Path, machine: MachineIdentity) -> Iterator[Check]:
         yield _card_without_driver(root, versions)
         return
     seen = ", ".join([*machine.accelerators, *versions])
-    found = probe_gpu()
-    if found.gpu is None:
-        yield _unmeasured_card(seen, found, machine)
+    probe = probe_gpu()
+    if probe.gpu is None:
+        yield _unmeasured_card(seen, probe, machine)
     else:
-        left_out = choose_trials(found.gpu, "quick", found.versions).left_out
-        yield ok("NVIDIA GPU", "; ".join([seen, _in_words(found.gpu), *found.notes, *left_out]))
+        left_out = choose_trials(probe.gpu, "quick", probe.versions).left_out
+        yield ok("NVIDIA GPU", "; ".join([seen, _in_words(probe.gpu), *probe.notes, *left_out]))
     right = setting_right()
     if right:
         yield missing("card modes", "this user may list the card's limits, but not set them", right)
@@ -122,10 +122,10 @@ def _card_without_driver(root: Path, versions: list[str]) -> Check:
 _ACCESS = "start the container with access to the GPU, or look at CUDA_VISIBLE_DEVICES"
 
 
-def _unmeasured_card(seen: str, found: GpuProbe, machine: MachineIdentity) -> Check:
+def _unmeasured_card(seen: str, probe: GpuProbe, machine: MachineIdentity) -> Check:
     """What keeps kernels from running on the card: libraries, or a driver that does not answer."""
-    reason, _, fix = found.reason.partition("; ")
-    if "cupy" not in found.versions:
+    reason, _, fix = probe.reason.partition("; ")
+    if "cupy" not in probe.versions:
         fix = f"install 'mansard[{cuda_extra(machine.driver)}]', or measure in a container"
     if not cuda_devices():
         reason = f"CUDA's driver gives this process no access; {reason}"

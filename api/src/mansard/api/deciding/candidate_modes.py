@@ -22,7 +22,7 @@ _THIS_BOARD = "this board"
 
 
 @dataclass(frozen=True, eq=False)
-class FoundModes:
+class CandidateModes:
     """Modes of one device.
 
     ``are_named``: the board knows them by these names. ``notes``: which names were joined with
@@ -36,7 +36,7 @@ class FoundModes:
 
 def find_modes(
     text: str, board: Path | None, device: str | None = None, known: ModeFrame | None = None
-) -> FoundModes:
+) -> CandidateModes:
     """The modes that ``text`` names as rows of ``device``.
 
     ``text``: a table (CSV), or a grid (TOML) or anything else that ``bench --mode`` takes on
@@ -51,21 +51,21 @@ def find_modes(
     if text.strip().lower().endswith(".csv"):
         table = read_mode_table(Path(text.strip()), label)
         if known is None:
-            return FoundModes(table, are_named=False)
+            return CandidateModes(table, are_named=False)
         joined = join_modes(table, known, boards=boards, are_explicit=True)
-        return FoundModes(joined.modes, False, joined.notes)
+        return CandidateModes(joined.modes, False, joined.notes)
     if known is None or known.is_empty():
         return _unknown_modes(text, board, device, ())
     if names_grid(text) or is_settings(text) or text.strip().lower() in {"", "all", "present"}:
-        found = _unknown_modes(text, board, device, known["mode"].to_list())
-        joined = join_modes(found.modes, known, boards=boards, are_explicit=False)
-        return FoundModes(joined.modes, found.are_named, joined.notes)
+        candidates = _unknown_modes(text, board, device, known["mode"].to_list())
+        joined = join_modes(candidates.modes, known, boards=boards, are_explicit=False)
+        return CandidateModes(joined.modes, candidates.are_named, joined.notes)
     return _named_modes(split_names(text), board, device, known)
 
 
 def _named_modes(
     names: Sequence[str], board: Path | None, device: str | None, known: ModeFrame
-) -> FoundModes:
+) -> CandidateModes:
     """Each of ``names``: a known mode, else one of the board's."""
     taken = [KnownMode(name) for name in known["mode"].to_list()]
     boards = boards_with(boards_called(device or _THIS_BOARD), taken)
@@ -76,44 +76,46 @@ def _named_modes(
             frames.append(known.filter(known["mode"] == match.name).head(1))
             notes += match.notes(name)
             continue
-        found = _unknown_modes(name, board, device, known["mode"].to_list())
-        joined = join_modes(found.modes, known, boards=boards, are_explicit=False)
+        candidates = _unknown_modes(name, board, device, known["mode"].to_list())
+        joined = join_modes(candidates.modes, known, boards=boards, are_explicit=False)
         frames.append(joined.modes)
         notes += joined.notes
     modes = frames[0]
     for frame in frames[1:]:
         modes = modes.vstack(frame)
-    return FoundModes(modes.unique("mode", keep="first", maintain_order=True), True, tuple(notes))
+    return CandidateModes(
+        modes.unique("mode", keep="first", maintain_order=True), True, tuple(notes)
+    )
 
 
 def _unknown_modes(
     text: str, board: Path | None, device: str | None, seen: Collection[str]
-) -> FoundModes:
+) -> CandidateModes:
     """Those of the board at hand, or of the table of the board that ``device`` is."""
     label = device or _THIS_BOARD
     if device is not None and is_elsewhere(device, board):
-        found: Sequence[PowerMode | PublishedMode] = modes_elsewhere(text, device, seen)
+        candidates: Sequence[PowerMode | PublishedMode] = modes_elsewhere(text, device, seen)
         are_named = not (names_grid(text) or is_settings(text))
-        return FoundModes(mode_frame(found, label), are_named)
+        return CandidateModes(mode_frame(candidates, label), are_named)
     root = board_root(board)
     machine = identify(root)
-    found = choose_modes(text, root, machine)
+    candidates = choose_modes(text, root, machine)
     if machine.kind == "jetson":
         # A clock that a mode leaves uncapped is the highest there is.
         highest = find_highest(root, find_module(root))
-        found = [resolve(mode, highest).mode for mode in found]
-    return FoundModes(mode_frame(found, label), are_named=True)
+        candidates = [resolve(mode, highest).mode for mode in candidates]
+    return CandidateModes(mode_frame(candidates, label), are_named=True)
 
 
 def is_elsewhere(device: str, board: Path | None) -> bool:
     """Whether ``device``, as a run or a table calls it, is not this machine.
 
-    A ``board`` that was named is taken to be it: ``own_devices`` leaves others out.
+    A ``board`` that was named is taken to be it: ``local_devices`` leaves others out.
     """
     return board is None and names_another(device, identify(SYSTEM_ROOT))
 
 
-def own_devices(
+def local_devices(
     devices: Sequence[str], board: Path | None, machines: Mapping[str, MachineIdentity]
 ) -> tuple[str, ...]:
     """Those of ``devices`` that the machine at ``board`` may be; all without a board.
@@ -135,18 +137,18 @@ def _is_other(
     return bool(boards_called(device)) and names_another(device, at_hand)
 
 
-def require_own(
+def require_local(
     devices: Sequence[str], board: Path | None, machines: Mapping[str, MachineIdentity]
 ) -> tuple[str, ...]:
-    """``own_devices``; raises UsageError where there is none."""
-    own = own_devices(devices, board, machines)
-    if devices and not own:
+    """``local_devices``; raises UsageError where there is none."""
+    local = local_devices(devices, board, machines)
+    if devices and not local:
         names = ", ".join(map(printable, devices[:3]))
         raise UsageError(
             f"the runs are of {names}, and --board is {identify(board_root(board)).name}",
             fix="leave --board out, or name runs of that board",
         )
-    return own
+    return local
 
 
 def elsewhere_note(device: str, board: Path | None) -> tuple[str, ...]:

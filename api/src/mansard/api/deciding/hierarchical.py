@@ -96,8 +96,8 @@ def network_outputs(
     kind = "probabilities" if are_probabilities(rows) else "logits"
     reporter.note(f"note: {Path(local).name} gives {kind}")
     p1, p2 = two_largest(rows, kind, network.class_output()[1], local)
-    found = {"p1": p1, "p2": p2, "predicted": rows[:, 2], "label": labels}
-    return found if remote is None else {**found, "remote": answers[1][:, 2]}
+    columns = {"p1": p1, "p2": p2, "predicted": rows[:, 2], "label": labels}
+    return columns if remote is None else {**columns, "remote": answers[1][:, 2]}
 
 
 def _run(
@@ -201,28 +201,28 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     judged_on = None if request.judged_on is None else _samples(request.judged_on)
     modes = _modes(request, reporter)
     goal = replace(request.goal, minimise=request.goal.minimise or _usual(request.goal, modes))
-    found = with_words(analyse(samples, modes, goal, request.settings, judged_on))
-    _write(request, found, samples)
-    return found
+    answer = with_words(analyse(samples, modes, goal, request.settings, judged_on))
+    _write(request, answer, samples)
+    return answer
 
 
-def _write(request: HiRequest, found: Hierarchical, samples: LabelledSamples) -> None:
+def _write(request: HiRequest, answer: Hierarchical, samples: LabelledSamples) -> None:
     """The files that were asked for."""
     if request.curve is not None:
-        mode, logistic, chosen = found.costs[0], None, found.chosen
+        mode, logistic, chosen = answer.costs[0], None, answer.chosen
         if chosen is not None:
-            mode = next(each for each in found.costs if each.mode == chosen.mode)
+            mode = next(cost for cost in answer.costs if cost.mode == chosen.mode)
             published = request.settings.published
-            logistics = {"logistic": found.logistic, "published logistic": published}
+            logistics = {"logistic": answer.logistic, "published logistic": published}
             logistic = logistics.get(chosen.rule)
         write_curve(request.curve, samples, logistic, mode)
     if request.name is not None:
-        write_answer(Path(request.measured.runs[0]), request.name, found)
+        write_answer(Path(request.measured.runs[0]), request.name, answer)
     if request.page is not None:
         from mansard.analytics.pages.report.answer_pages import write_offload_page
 
         name = request.name or _stem(request)
-        write_offload_page(found, name, request.page)
+        write_offload_page(answer, name, request.page)
 
 
 def _stem(request: HiRequest) -> str:
@@ -277,7 +277,9 @@ def _samples(source: Path | Mapping[str, Any]) -> LabelledSamples:
     if not isinstance(source, Path):
         import numpy as np
 
-        return make_samples({name: np.asarray(each) for name, each in source.items()}, "samples")
+        return make_samples(
+            {name: np.asarray(column) for name, column in source.items()}, "samples"
+        )
     if source.suffix.lower() == ".npz":
 
         def check(stored: Mapping[str, StoredArray]) -> None:
@@ -304,21 +306,21 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
     if not of_runs and request.measured != PredictionRequest(runs=request.measured.runs):
         what = "--precision, --mode, --device, --board and --mix are about networks of runs"
         raise UsageError(what, fix="give --local or --offload as well")
-    found: tuple[ModeCosts, ...] = (mode_costs("", {}),)
+    costs: tuple[ModeCosts, ...] = (mode_costs("", {}),)
     if request.table is not None:
-        found = read_mode_costs(request.table)
+        costs = read_mode_costs(request.table)
     elif of_runs:
-        found = _of_runs(request, of_runs, reporter)
+        costs = _of_runs(request, of_runs, reporter)
     given = dict(request.given)
-    both = [name for name in given if any(getattr(mode, name) is not None for mode in found)]
+    both = [name for name in given if any(getattr(mode, name) is not None for mode in costs)]
     if both:
         source = "runs" if of_runs else "the table"
         reporter.note(f"note: {', '.join(both)} as given, not as {source} say it")
     unknown = [
-        {key: mode.unknown[key] for key in mode.unknown if key not in given} for mode in found
+        {key: mode.unknown[key] for key in mode.unknown if key not in given} for mode in costs
     ]
     return tuple(
-        changed(mode, unknown=why, **given) for mode, why in zip(found, unknown, strict=True)
+        changed(mode, unknown=why, **given) for mode, why in zip(costs, unknown, strict=True)
     )
 
 
@@ -360,22 +362,22 @@ def _rows_of_runs(
     devices = rows["device"].unique(maintain_order=True).to_list()
     if len(devices) > 1:
         raise UsageError(f"the runs are of {' and '.join(devices)}", fix="name one with --device")
-    shown = {each.display_name(): each.name for each in networks}
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    shown = {network.display_name(): network.name for network in networks}
+    by_network: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows.iter_rows(named=True):
         key = (shown[row["network"]], row["mode"])
         if row["batch"] not in {1, None}:  # a program has none
             continue
-        if key in found:
+        if key in by_network:
             what = f"{key[0]} has several precisions in {key[1]}"
             raise UsageError(what, fix="name one with --precision")
-        found[key] = row
+        by_network[key] = row
     for name in names:
-        if not any(known == name for known, _ in found):
+        if not any(known == name for known, _ in by_network):
             what = f"{name} is not known at batch 1, and a sample is one item"
             raise UsageError(what, fix=f"measure it: mansard measure {name} --batch 1")
     modes = predicted.modes.filter(predicted.modes["device"].is_in(devices))
-    return found, modes["mode"].to_list()
+    return by_network, modes["mode"].to_list()
 
 
 def _interval(row: Mapping[str, Any]) -> str | None:
@@ -393,7 +395,7 @@ def parse_logistic(text: str) -> Logistic:
     match = _COEFFICIENTS.fullmatch(text.replace(" ", ""))
     if match is None:
         return find_published(text)
-    intercept, w1, w2 = (float(each) for each in match.groups())
+    intercept, w1, w2 = (float(number) for number in match.groups())
     if max(abs(intercept), abs(w1), abs(w2)) > 1e6:
         what = f"--logistic {text}: a coefficient of more than a million decides nothing"
         raise UsageError(what, fix="give β,w1,w2 of a logistic of probabilities")
@@ -404,5 +406,5 @@ def parse_amount(option: str, text: str | None, kind: QuantityKind) -> Amount | 
     """A cost of one sample, as ``parse_interval`` reads it; None where the option was not given."""
     if text is None:
         return None
-    found = parse_interval(option, text, kind)
-    return make_amount(found.value, found.low, found.high)
+    interval = parse_interval(option, text, kind)
+    return make_amount(interval.value, interval.low, interval.high)

@@ -16,7 +16,7 @@ from mansard.analytics.models.predict.prediction import (
     predict_all,
 )
 from mansard.analytics.models.sanity.checks import find_faults
-from mansard.api.deciding.candidate_modes import find_modes, require_own
+from mansard.api.deciding.candidate_modes import find_modes, require_local
 from mansard.api.parallel import Work, do_work
 from mansard.api.scores import note_scores, score_batches
 from mansard.core.errors import ClusterError, MansardError, UsageError
@@ -102,7 +102,7 @@ def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple
         reporter.note(f"note: {line}")
     modes = None if request.modes is None else _asked_modes(request, models, reporter)
     networks = _select_networks(request, models.observed_networks(), reporter)
-    names = {each.name for each in networks if not each.scores}
+    names = {network.name for network in networks if not network.scores}
     scored = models.dataset.scores
     note_scores([score for score in scored if names & {score.model, None}], reporter)  # None: all
     scores = _score_measured(models, request, reporter) if request.calibrate else ()
@@ -118,19 +118,21 @@ def _asked_modes(request: PredictionRequest, models: Models, reporter: Reporter)
     """
     frames: list[ModeFrame] = []
     errors: list[MansardError] = []
-    own = require_own(models.devices, request.board, models.machines)
+    local = require_local(models.devices, request.board, models.machines)
     for device in models.devices:
-        if device not in own:
+        if device not in local:
             reporter.note(f"note: {device} is left out: its modes are not those of --board")
             continue
         try:
-            found = find_modes(request.modes or "", request.board, device, models.modes_of(device))
+            candidates = find_modes(
+                request.modes or "", request.board, device, models.modes_of(device)
+            )
         except MansardError as error:
             errors.append(error)
             reporter.note(f"note: {device}: {error}")
             continue
-        frames.append(found.modes)
-        for line in found.notes:
+        frames.append(candidates.modes)
+        for line in candidates.notes:
             reporter.note(f"note: {device}: {line}")
     if not frames:
         raise errors[0]
@@ -185,7 +187,7 @@ def check_models(
     models: Models, networks: Collection[str], reporter: Reporter
 ) -> tuple[Finding, ...]:
     """What cannot be true of measurements of ``networks``, reported and returned."""
-    findings = [each for each in find_faults(models) if each.is_about(networks)]
+    findings = [fault for fault in find_faults(models) if fault.is_about(networks)]
     for finding in findings:
         reporter.note(f"{'warning' if finding.is_serious else 'note'}: {finding.text}")
     return tuple(findings)
@@ -207,7 +209,7 @@ def _select_networks(
         )
         return [every]
     _check_dims(request)
-    found = []
+    selections = []
     for network in request.networks:
         batches = network.batches or request.batches
         precisions = network.precisions or request.precisions
@@ -223,7 +225,7 @@ def _select_networks(
                 model, batches or (None,), _settings(request, precision), reporter
             )
         ]
-        found.append(
+        selections.append(
             NetworkSelection(
                 name=network.display_name(),
                 scores=scores,
@@ -232,7 +234,7 @@ def _select_networks(
                 phase=phase,
             )
         )
-    return found
+    return selections
 
 
 def _score_measured(
@@ -244,11 +246,11 @@ def _score_measured(
     """
     columns = ("network", "batch", "precision", "phase")
     measured = models.of_devices(models.observations).select(columns).unique(maintain_order=True)
-    found: list[ModelScore] = []
+    scores: list[ModelScore] = []
     for network, batch, precision, phase in measured.iter_rows():
         if network in zoo.names() and batch and precision and phase == request.phase:
-            found += score_batches(network, (batch,), _settings(request, precision), reporter)
-    return found
+            scores += score_batches(network, (batch,), _settings(request, precision), reporter)
+    return scores
 
 
 def _settings(request: PredictionRequest, precision: str | None) -> Settings:

@@ -25,7 +25,7 @@ from mansard.analytics.models.sanity.finding import refusals
 from mansard.analytics.pages.words.comparisons import unknown_modes_notes
 from mansard.analytics.pages.words.mixes import mix_in_words
 from mansard.analytics.pages.words.recommendation import in_words
-from mansard.api.deciding.candidate_modes import elsewhere_note, own_devices
+from mansard.api.deciding.candidate_modes import elsewhere_note, local_devices
 from mansard.api.deciding.plans import measure_command
 from mansard.api.deciding.predictions import (
     NetworkRequest,
@@ -91,8 +91,8 @@ def recommend(
     check_models(models, {answer.network for answer in answers}, reporter)
     elsewhere = cache(partial(elsewhere_note, board=request.board))  # one look at this machine
     return tuple(
-        _with_commands(each, models, basis.modes, request, elsewhere)
-        for each in sorted(answers, key=lambda each: (each.device, each.network))
+        _with_commands(decided, models, basis.modes, request, elsewhere)
+        for decided in sorted(answers, key=lambda decided: (decided.device, decided.network))
     )
 
 
@@ -112,7 +112,7 @@ def _recommend_some(
     basis, asked = shared
     modelled = basis.predictions(network)
     names = modelled["network"].unique().to_list()
-    findings = [each for each in asked.findings if each.is_about(names)]
+    findings = [finding for finding in asked.findings if finding.is_about(names)]
     predictions = prefer_observed(modelled, basis.observations, basis.known, basis.modes)
     predictions, refused = _believable(
         predictions, basis.scores["score_id"].to_list(), findings, asked.wanted
@@ -143,10 +143,10 @@ def _believable(
 
     is_limited = wanted.max_energy_j is not None or wanted.max_power_w is not None
     if wanted.falls_back and not is_limited:
-        found = refused(needs_energy=False)
+        refusals_of_time = refused(needs_energy=False)
         doubtful = refused(needs_energy=True)
-        lost = {key: why for key, why in doubtful.items() if key not in found}
-        return without_energy(predictions, lost), found
+        lost = {key: why for key, why in doubtful.items() if key not in refusals_of_time}
+        return without_energy(predictions, lost), refusals_of_time
     needs_energy = is_limited or wanted.minimise != "latency"
     return predictions, refused(needs_energy=needs_energy)
 
@@ -159,14 +159,14 @@ def recommend_workload(
     ``workload``: TOML file of networks with rates, see ``read_workload``. Raises as ``predict``
     does, and InputError for a file that is no workload.
     """
-    found = read_workload(workload)
+    workload_file = read_workload(workload)
     networks = tuple(
         NetworkRequest(
             name=line.model,
             batches=() if line.batch is None else (line.batch,),
             precisions=() if line.precision is None else (line.precision,),
         )
-        for line in found.lines
+        for line in workload_file.lines
     )
     batches = request.batches or AUTO_BATCHES
     predicted = predict(replace(request, networks=networks, batches=batches), reporter)
@@ -178,9 +178,9 @@ def recommend_workload(
             precision=line.precision,
             max_latency_s=line.max_latency_s,
         )
-        for line, network in zip(found.lines, networks, strict=True)
+        for line, network in zip(workload_file.lines, networks, strict=True)
     )
-    mix = Mix(tasks=tasks, switch_s=found.switch_s, period_s=found.period_s)
+    mix = Mix(tasks=tasks, switch_s=workload_file.switch_s, period_s=workload_file.period_s)
     predictions, refused = _believable(
         prefer_measured(predicted),
         predicted.scores["score_id"].to_list(),
@@ -199,18 +199,18 @@ def _without_drops(
     """``predictions`` without precisions that may lose too much, which notes name."""
     if wanted.max_drop is None or predictions.is_empty():
         return predictions
-    accuracies, kept = network_accuracies(predicted.models.dataset), []
+    accuracies, frames = network_accuracies(predicted.models.dataset), []
     for rows in predictions.partition_by("device", "network", maintain_order=True):
         device, network = str(rows["device"][0]), str(rows["network"][0])
         known = by_precision(accuracies, device, network, predicted.models.observations)
         allowed, notes = without_drops(rows, wanted, known)
         for line in notes:
             reporter.note(f"note: {network} on {device}: {line}")
-        kept.append(allowed)
-    found = kept[0]
-    for rows in kept[1:]:
-        found = found.vstack(rows)
-    return found
+        frames.append(allowed)
+    joined = frames[0]
+    for rows in frames[1:]:
+        joined = joined.vstack(rows)
+    return joined
 
 
 def batch(
@@ -250,32 +250,32 @@ def _batch_some(
 
 
 def _with_commands(
-    found: Recommendation,
+    answer: Recommendation,
     models: Models,
     modes: Frame,
     request: PredictionRequest,
     elsewhere: Callable[[str], tuple[str, ...]],
 ) -> Recommendation:
-    choice, dataset = found.choice, models.dataset
+    choice, dataset = answer.choice, models.dataset
     if choice is None:
-        return found
-    machine = models.machines.get(found.device)
+        return answer
+    machine = models.machines.get(answer.device)
     root = None if machine is None else root_of(machine, request.board)
     clocks = _clocks_of(modes, choice)
-    commands, why_not = commands_for(choice.mode, found.device, machine, root, clocks)
-    unknown = {name: why for name, why in found.unknown.items() if name != "commands"}
+    commands, why_not = commands_for(choice.mode, answer.device, machine, root, clocks)
+    unknown = {name: why for name, why in answer.unknown.items() if name != "commands"}
     if commands is None:
         unknown["commands"] = why_not
-    decisive, notes = found.measure_next, found.notes
+    decisive, notes = answer.measure_next, answer.notes
     if decisive is not None:
-        if not own_devices((found.device,), request.board, models.machines):
+        if not local_devices((answer.device,), request.board, models.machines):
             request = replace(request, board=None)
         command = measure_command(decisive.candidate, dataset, machine, request)
         if command is not None:
             decisive = msgspec.structs.replace(decisive, command=command, unknown={})
-            notes = (*elsewhere(found.device), *notes)
+            notes = (*elsewhere(answer.device), *notes)
     return msgspec.structs.replace(
-        found, commands=commands, measure_next=decisive, notes=notes, unknown=unknown
+        answer, commands=commands, measure_next=decisive, notes=notes, unknown=unknown
     )
 
 
@@ -290,27 +290,27 @@ def _defaults(models: Models, default: str | None, board: Path | None) -> dict[s
     """The mode that each device starts in: ``default``, or what the board at hand names."""
     if default is not None:
         return _named_default(models, default)
-    found: dict[str, str] = {}
+    defaults: dict[str, str] = {}
     for device in models.devices:
         machine = models.machines.get(device)
         root = None if machine is None or machine.kind != "jetson" else root_of(machine, board)
         if root is not None:
             with contextlib.suppress(MansardError):  # a board that cannot be read has no default
-                found |= {device: name} if (name := list_board(root).default) else {}
-    return found
+                defaults |= {device: name} if (name := list_board(root).default) else {}
+    return defaults
 
 
 def _named_default(models: Models, default: str) -> dict[str, str]:
     """By device the mode that is called ``default``, in any spelling; raises UsageError."""
-    found: dict[str, str] = {}
+    defaults: dict[str, str] = {}
     for device in models.devices:
         known = [KnownMode(name) for name in models.modes_of(device)["mode"].to_list()]
         match = find_mode(KnownMode(default), known, boards_called(device))
-        found |= {} if match is None else {device: match.name}
-    if not found:
+        defaults |= {} if match is None else {device: match.name}
+    if not defaults:
         shown = ", ".join(models.mode_names()[:8])
         raise UsageError(f"no mode is called {default!r}", fix=f"there are {shown}")
-    return found
+    return defaults
 
 
 _KEYS = ("model", "rate", "batch", "precision", "max_latency")

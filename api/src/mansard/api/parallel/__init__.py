@@ -60,8 +60,8 @@ class Processes(Workers):
                 process.terminate()
         for _ in self._threads:
             self._calls.put(None)
-        for each in (*self._processes, *self._threads) if wait else ():
-            each.join()
+        for worker in (*self._processes, *self._threads) if wait else ():
+            worker.join()
 
     def _work(self) -> None:
         """One thread: gives calls to one process after the other."""

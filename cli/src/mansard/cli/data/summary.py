@@ -32,7 +32,7 @@ def summary_tables(summary: results.Summary, run_ids: Collection[str] | None = N
     summary = summary.of_runs(run_ids)
     modes, networks, measured = summary.modes, summary.networks, summary.measured
     names = mode_names(modes)
-    calibration = [_table(each) for each in pages.calibration_tables(summary.calibrations)]
+    calibration = [_table(table) for table in pages.calibration_tables(summary.calibrations)]
     if run_ids is not None:
         calibration = calibration[:1] if measured else []  # the errors
     tables = [
@@ -97,14 +97,14 @@ def _standings(modes: Sequence[results.ModeSummary], names: Mapping[str, str]) -
     rows = [
         (
             names[mode.run_id],
-            each.ceiling.name,
-            f"{each.ceiling.kernel or '–'} ({each.ceiling.backend or '–'})",
-            ceiling_text(each.ceiling),
-            "unknown" if each.share is None else f"{each.share:.1%}",
-            "unknown" if each.clock_hz is None else f"{each.clock_hz / 1e6:.1f} MHz",
+            standing.ceiling.name,
+            f"{standing.ceiling.kernel or '–'} ({standing.ceiling.backend or '–'})",
+            ceiling_text(standing.ceiling),
+            "unknown" if standing.share is None else f"{standing.share:.1%}",
+            "unknown" if standing.clock_hz is None else f"{standing.clock_hz / 1e6:.1f} MHz",
         )
         for mode in modes
-        for each in mode.standings
+        for standing in mode.standings
     ]
     columns = ("mode", "ceiling", "kernel", "value", "of the limit", "SM clock")
     return ("Kernels beside the limit at their own clock", columns, rows)
@@ -157,7 +157,7 @@ def _networks(networks: Sequence[results.NetworkSummary], names: Mapping[str, st
         # Without a meter it is a column of unknowns.
         rows, columns = [row[:-2] + row[-1:] for row in rows], columns[:-2] + columns[-1:]
     title = "Networks (modelled: each fused layer at the roof)"
-    notes = {each for network in networks for each in (network.notes or "").split("; ") if each}
+    notes = {note for network in networks for note in (network.notes or "").split("; ") if note}
     return ("; ".join([title, *sorted(notes)]), columns, rows)
 
 
@@ -165,13 +165,13 @@ def measured_tables(networks: Sequence[results.NetworkTimes]) -> list[Table]:
     """Networks that were run beside what is predicted; then single calls, energies and memory of
     those that ran. None where none was run."""
     tables = pages.network_tables(networks, attrgetter("mode"))
-    found = [_table(each, ("p90", "power")) for each in tables]
-    return [*map(_with_interval, found[:1]), *found[1:]]
+    shown = [_table(table, ("p90", "power")) for table in tables]
+    return [*map(_with_interval, shown[:1]), *shown[1:]]
 
 
 def memory_tables(rows: Sequence[results.MemoryTraffic]) -> list[Table]:
     """The memory's use that a board reports, beside the modelled traffic; else none."""
-    return [_table(each) for each in pages.memory_table(rows, attrgetter("mode"))]
+    return [_table(table) for table in pages.memory_table(rows, attrgetter("mode"))]
 
 
 def accuracy_tables(accuracies: Sequence[results.NetworkAccuracy]) -> list[Table]:
@@ -187,12 +187,12 @@ def accuracy_tables(accuracies: Sequence[results.NetworkAccuracy]) -> list[Table
 def part_tables(sums: Sequence[results.PartSum], parts: Sequence[results.PartTimes]) -> list[Table]:
     """Parts of networks that were run alone, after their sums; none where none was run."""
     tables = pages.part_tables(sums, parts, attrgetter("mode"))
-    return [_table(each, ("above idle",)) for each in tables]
+    return [_table(table, ("above idle",)) for table in tables]
 
 
 def group_tables(groups: Sequence[results.GroupTimes]) -> list[Table]:
     """Groups of stages by accelerator; none where no transitions were measured."""
-    return [_table(each) for each in pages.group_tables(groups, attrgetter("mode"))]
+    return [_table(table) for table in pages.group_tables(groups, attrgetter("mode"))]
 
 
 def program_tables(programs: Sequence[results.ProgramTimes]) -> list[Table]:
@@ -203,10 +203,12 @@ def program_tables(programs: Sequence[results.ProgramTimes]) -> list[Table]:
     return [_with_interval(_table(table))]
 
 
-def _table(found: pages.Table, page_only: Collection[str] = ()) -> Table:
+def _table(of_page: pages.Table, page_only: Collection[str] = ()) -> Table:
     """A table of the report for a terminal: narrower, and its columns in small letters."""
-    columns = [name if name[:2].isupper() else name[0].lower() + name[1:] for name in found.columns]
-    table = without((found.caption, columns, found.rows), page_only)
+    columns = [
+        name if name[:2].isupper() else name[0].lower() + name[1:] for name in of_page.columns
+    ]
+    table = without((of_page.caption, columns, of_page.rows), page_only)
     return without_silent(table, {*columns} - {"measured", "time"})
 
 

@@ -86,9 +86,9 @@ def contention(
         print_json("contention", {"victims": done.contention})
     else:
         tables = map(pages.contention_table, done.contention)
-        print_tables((each.caption, [*map(plain, each.columns)], each.rows) for each in tables)
-        for each in done.contention:
-            print_lines([pages.contention_words(each)])
-            if each.remark:
-                note(f"{each.victim}, {each.mode}: {each.remark}")
+        print_tables((table.caption, [*map(plain, table.columns)], table.rows) for table in tables)
+        for victim in done.contention:
+            print_lines([pages.contention_words(victim)])
+            if victim.remark:
+                note(f"{victim.victim}, {victim.mode}: {victim.remark}")
     done.check()
