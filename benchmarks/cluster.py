@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from schedules.instances import XAVIER, drawn
 
 from mansard import api
-from mansard.api.cluster import connected
+from mansard.api.parallel.cluster import connected
 from mansard.core.records import Problem, Schedule
 from mansard.scheduler.search import solve
 from tests.api.dask_cluster import DaskCluster, dask_cluster, kill, small_models

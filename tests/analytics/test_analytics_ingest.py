@@ -6,8 +6,8 @@ import msgspec
 import polars as pl
 import pytest
 
-from mansard.analytics.data.dataset import score_id
 from mansard.analytics.data.ingest import ingest
+from mansard.analytics.data.scores import score_id
 from mansard.core.errors import InputError, SchemaError, StorageError
 from tests.analytics.factory import fma_trials, manifest, trial, write_run
 from tests.analytics.score_factory import layer, score, write_scores

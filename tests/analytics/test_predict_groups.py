@@ -4,10 +4,10 @@ import msgspec
 import polars as pl
 import pytest
 
-from mansard.analytics.data.dataset import score_id
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.model_frames import GROUP_SCHEMA
 from mansard.analytics.data.names import network_key
+from mansard.analytics.data.scores import score_id
 from mansard.analytics.models.predict.groups import SCORE_SCHEMA, group_frame, score_frame
 from mansard.core.records import LayerScore, ModelScore
 from mansard.estimator import zoo

@@ -68,7 +68,7 @@ ANSWERS = {
 def dask_setup(worker: object) -> None:
     """What Dask calls when the worker starts."""
     del worker
-    from mansard.api import cluster
+    from mansard.api.parallel import cluster
 
     answer = os.environ["HOSTILE"]
     if answer == "versions":

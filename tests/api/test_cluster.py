@@ -21,8 +21,8 @@ from distributed import Client
 from schedules.instances import XAVIER, drawn
 
 from mansard import api
-from mansard.api.cluster import connected
 from mansard.api.parallel import Work, do_work
+from mansard.api.parallel.cluster import connected
 from mansard.core.errors import ClusterError, UsageError
 from mansard.scheduler.search import solve
 from mansard.sweeps.reporter import SilentReporter

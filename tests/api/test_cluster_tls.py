@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.api.cluster import connected
+from mansard.api.parallel.cluster import connected
 from mansard.core.errors import ClusterError
 from tests.api.dask_cluster import dask_cluster, sleep_s
 

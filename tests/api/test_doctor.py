@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mansard import api
-from mansard.api.checks import check_counters, check_engines
+from mansard.api.checks.containers import check_counters, check_engines
 from mansard.device.identity import identify
 from mansard.simulator import create_board, running, set_fault
 from tests.inference import stand_in

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.api.problem_files import read_problem, write_problem
+from mansard.api.deciding.problem_files import read_problem, write_problem
 from mansard.core.errors import InputError
 from mansard.core.records import (
     Accelerator,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mansard import api
-from mansard.api.problem_files import write_problem
+from mansard.api.deciding.problem_files import write_problem
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
 
 

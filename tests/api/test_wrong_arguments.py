@@ -19,7 +19,7 @@ import pytest
 from mansard import api
 from mansard.analytics.data.quantities import joules
 from mansard.api.arguments import checked, hints_of
-from mansard.api.problem_files import read_problem
+from mansard.api.deciding.problem_files import read_problem
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.records.base import Record
 from mansard.sweeps.reporter import format_duration
@@ -254,7 +254,7 @@ FRAMES = """
 import sys
 from pathlib import Path
 from mansard.api.arguments import checked
-from mansard.api.boards import find_modes
+from mansard.api.deciding.candidate_modes import find_modes
 for known in (None, [], 1):
     if known == 1:
         import polars

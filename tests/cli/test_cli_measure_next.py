@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.opening import open_runs
 from mansard.api import NetworkRequest, PredictionRequest, Wanted, recommend
-from mansard.api.plans import measure_command
+from mansard.api.deciding.plans import measure_command
 from mansard.core.records import NamedWindow
 from tests.analytics.factory import (
     ONE_CORE,

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.api.checks import Check, check_containers
+from mansard.api.checks import Check
+from mansard.api.checks.containers import check_containers
 from mansard.core.records import MachineIdentity
 from mansard.device.identity import identify
 from mansard.simulator import create_board

@@ -42,7 +42,7 @@ CALLS = {
         "CpuWaits().__enter__().find_threads()",
     ),
     "a folder of a board": (
-        "from mansard.api.board_checks import _is_listable",
+        "from mansard.api.checks.board import _is_listable",
         "_is_listable(folder)",
     ),
     "what ncu said": ("from mansard.inference.counters.trial import _read", "_read(folder / 'f')"),

@@ -12,7 +12,7 @@ import pytest
 from schedules.artifact import orin_table
 from schedules.instances import XAVIER, drawn, haxconn
 
-from mansard.api.problem_files import write_problem
+from mansard.api.deciding.problem_files import write_problem
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Problem
 from mansard.scheduler import solve

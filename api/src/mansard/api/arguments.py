@@ -86,7 +86,7 @@ def _is_of(value: Any, hint: Any) -> bool:  # noqa: C901, PLR0911 - a form each
     if origin in {None, NoneType}:
         return value is None
     if origin is Literal:
-        return any(value is each or value == each for each in get_args(hint))
+        return any(value is literal or value == literal for literal in get_args(hint))
     if origin is IO:
         return hasattr(value, "write") or hasattr(value, "read")
     if origin in {Any, object} or not isinstance(origin, type):  # or a type variable
@@ -98,7 +98,7 @@ def _is_of(value: Any, hint: Any) -> bool:  # noqa: C901, PLR0911 - a form each
     if issubclass(origin, _TEXTS):
         return isinstance(value, origin)
     if getattr(origin, "_is_protocol", False) and origin.__module__.startswith("mansard."):
-        return all(hasattr(value, each) for each in vars(origin) if not each.startswith("_"))
+        return all(hasattr(value, member) for member in vars(origin) if not member.startswith("_"))
     if issubclass(origin, Mapping):
         return isinstance(value, Mapping)
     if origin in {Iterable, Iterator}:
@@ -141,11 +141,11 @@ def _is_request(kind: type) -> bool:
 def hints_of(owner: Any) -> dict[str, Any]:
     """The types of the parameters of a function, or of the fields of a record."""
     classes = reversed(owner.__mro__) if isinstance(owner, type) else (owner,)
-    found: dict[str, Any] = {}
-    for each in classes:
-        for name, hint in get_annotations(each).items():
-            found[name] = _evaluated(hint, each.__module__)
-    return found
+    hints: dict[str, Any] = {}
+    for cls in classes:
+        for name, hint in get_annotations(cls).items():
+            hints[name] = _evaluated(hint, cls.__module__)
+    return hints
 
 
 def _evaluated(hint: Any, module: str) -> Any:
@@ -167,10 +167,10 @@ def _typing_names(module: str) -> dict[str, Any]:
     block = takewhile(lambda line: line.startswith((" ", "\n")), rest.splitlines(keepends=True))
     for line in ast.parse(dedent("".join(block))).body:
         if isinstance(line, ast.Import):
-            names |= {each.asname or each.name: _later(each.name) for each in line.names}
+            names |= {alias.asname or alias.name: _later(alias.name) for alias in line.names}
         elif isinstance(line, ast.ImportFrom) and line.module:
-            for each in line.names:
-                names[each.asname or each.name] = _imported(line.module, each.name)
+            for alias in line.names:
+                names[alias.asname or alias.name] = _imported(line.module, alias.name)
         elif isinstance(line, ast.AnnAssign) and line.value is not None:
             known = {**vars(sys.modules[module]), **names}
             names[ast.unparse(line.target)] = eval(ast.unparse(line.value), known)  # noqa: S307
@@ -180,8 +180,8 @@ def _typing_names(module: str) -> dict[str, Any]:
 def _imported(module: str, name: str) -> Any:
     if not module.startswith("mansard."):
         return _later(f"{module}.{name}")
-    own = vars(import_module(module))
-    return own[name] if name in own else _typing_names(module).get(name, Any)
+    members = vars(import_module(module))
+    return members[name] if name in members else _typing_names(module).get(name, Any)
 
 
 class _Later(type):
@@ -219,7 +219,7 @@ def _words(hint: Any) -> str:  # noqa: PLR0911 - likewise
         return ", ".join(map(repr, get_args(hint)))
     if origin is Path:
         return "a pathlib.Path"
-    arguments = [each for each in get_args(hint) if each is not Ellipsis]
+    arguments = [argument for argument in get_args(hint) if argument is not Ellipsis]
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "a dictionary"
     if isinstance(origin, type) and issubclass(origin, Iterable) and origin not in _TEXTS:

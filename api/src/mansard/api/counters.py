@@ -10,11 +10,29 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mansard.analytics.data.published.store import read_counters, write_counters
+from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
+from mansard.analytics.models.counters.check import check_network
+from mansard.analytics.models.counters.counted import (
+    by_setting,
+    counted_bytes,
+    counters_of_run,
+    is_of,
+    layers_of,
+    measured_counters,
+)
+from mansard.analytics.models.counters.importing import import_counters as read
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
 from mansard.core.formats.onnx import find_onnx_files
 from mansard.core.records import CounterRun, Manifest, Measurement, ModelScore
+from mansard.core.storage.documents import read_document
 from mansard.core.storage.files import entries_in, find_status
+from mansard.core.storage.jsonl import read_rows
 from mansard.core.text import is_utf8, listed
+from mansard.estimator import score, zoo
+from mansard.inference.counters.trial import COUNTERS
+from mansard.sweeps.counters import sweep_counters
+from mansard.sweeps.modes import rows_of
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
@@ -43,7 +61,7 @@ class ImportedExport(msgspec.Struct, frozen=True):
 class CountedNetwork(msgspec.Struct, frozen=True):
     """A network in one mode: its row, where its table is, and its kernels by their share of time.
 
-    ``launches``: of all calls. ``notes``: on what the table lacks.
+    ``launches``: of all calls. ``notes``: what is missing in the table.
     """
 
     mode: str
@@ -65,7 +83,7 @@ class CountResult(msgspec.Struct, frozen=True):
         """Raise ``failure``, if there is one, or name the networks that could not be run."""
         if self.failure is not None:
             raise self.failure
-        failed = [found.row for found in self.rows if found.row.failure is not None]
+        failed = [network.row for network in self.rows if network.row.failure is not None]
         if failed:
             names = listed(list(dict.fromkeys(row.model for row in failed)))
             raise MeasurementError(
@@ -81,8 +99,6 @@ def count_networks(request: CountRequest, reporter: Reporter = SILENT) -> CountR
     container is given. What was counted before is not counted again. Raises UsageError,
     DeniedError where this user may not read counters, and what keeps a board from being measured.
     """
-    from mansard.sweeps.counters import sweep_counters
-
     swept = sweep_counters(request, reporter)
     rows = [row for run_id in swept.run_ids for row in _counted_networks(request.runs, run_id)]
     return CountResult(tuple(rows), swept.failure)
@@ -90,11 +106,6 @@ def count_networks(request: CountRequest, reporter: Reporter = SILENT) -> CountR
 
 def _counted_networks(runs: Path, run_id: str) -> list[CountedNetwork]:
     """What the run of a mode holds; a table that cannot be read is a note."""
-    from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
-    from mansard.analytics.models.counters.counted import counters_of_run
-    from mansard.inference.counters.trial import COUNTERS
-    from mansard.sweeps.modes import rows_of
-
     tables = {table.run.trial_id: table for table in counters_of_run(runs / run_id) if table.run}
     counted = []
     for manifest, row in rows_of(runs, [run_id], COUNTERS):
@@ -122,10 +133,6 @@ def import_counters(
     The raw page, the details page, a summary by kernel (each as CSV or text), and tables of
     metrics. All are read before one is written. Raises UsageError, InputError, StorageError.
     """
-    from mansard.analytics.data.published.store import write_counters
-    from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
-    from mansard.analytics.models.counters.importing import import_counters as read
-
     citation = origin.citation or ""
     for word in (origin.device, citation, origin.mode, origin.network or ""):
         if not is_utf8(word):
@@ -133,12 +140,12 @@ def import_counters(
     for name, word in (("device", origin.device), ("citation", citation)):
         if not word.strip():
             raise UsageError(f"the {name} is empty", fix=f"say --{name}")
-    found = [(path, read(path, origin)) for path in exports]
+    tables = [(path, read(path, origin)) for path in exports]
     written = []
-    for path, one in found:
+    for path, one in tables:
         for line in one.notes:
             reporter.note(f"note: {path}: {line}")
-        kept, was_there = write_counters(runs, one.table_id, one.rows)
+        copy, was_there = write_counters(runs, one.table_id, one.rows)
         written.append(
             ImportedExport(
                 export=path,
@@ -149,7 +156,7 @@ def import_counters(
                 kernels=by_kernel(one.rows),
                 notes=one.notes,
                 was_there=was_there,
-                path=kept,
+                path=copy,
             )
         )
     return tuple(written)
@@ -173,14 +180,14 @@ def check_counters(
     ``cache_bytes``: the last-level cache; None: that of the device, where it is known. Raises
     UsageError, InputError, ModelError, StorageError.
     """
-    found = _counted(runs, reporter)
-    if not found:
+    counted = _counted(runs, reporter)
+    if not counted:
         raise InputError(
             "holds no counters", where=str(runs), fix="'mansard ncu run' or 'ncu import' makes some"
         )
-    wanted = [one for one in found if network is None or one.rows[0].network == network]
+    wanted = [one for one in counted if network is None or one.rows[0].network == network]
     if not wanted:
-        names = sorted({one.rows[0].network or "(not named)" for one in found})
+        names = sorted({one.rows[0].network or "(not named)" for one in counted})
         raise UsageError(
             f"there are no counters of {network!r}", fix=f"use one of {', '.join(names)}"
         )
@@ -188,14 +195,14 @@ def check_counters(
     only = next(iter(files.values())) if len(files) == 1 else None
     checker = _Checker(runs, files, batch, precision, cache_bytes)
     checked = [checker.check(one, only if network else None) for one in wanted]
-    left = [at for at, each in enumerate(checked) if each is None]
+    left = [at for at, check in enumerate(checked) if check is None]
     if only is not None and len({wanted[at].rows[0].network for at in left}) == 1:
         for at in left:
             checked[at] = checker.check(wanted[at], only)
     for one, result in zip(wanted, checked, strict=True):
         if result is None:
             reporter.note(f"note: {_without_estimate(one)}: give its ONNX file")
-    known = tuple(each for each in checked if each is not None)
+    known = tuple(check for check in checked if check is not None)
     if not known:
         raise UsageError("no network that was counted has an estimate", fix="give its ONNX file")
     return known
@@ -208,8 +215,8 @@ def checks_in(
 
     What cannot be checked is a note and no error.
     """
-    found = []
-    for folder in (Path(each) for each in locations if "://" not in str(each)):
+    checks = []
+    for folder in (Path(location) for location in locations if "://" not in str(location)):
         try:
             counted = _counted(folder, reporter)
             checker = _Checker(folder) if counted else None
@@ -225,8 +232,8 @@ def checks_in(
             if result is None:
                 reporter.note(f"note: {_without_estimate(one)}; 'mansard ncu check FILE' has it")
             else:
-                found.append(result)
-    return tuple(found)
+                checks.append(result)
+    return tuple(checks)
 
 
 def group_bytes_in(
@@ -236,20 +243,15 @@ def group_bytes_in(
 
     A folder that cannot be read has none: ``checks_in`` says why.
     """
-    from mansard.analytics.models.counters.counted import counted_bytes, measured_counters
-
-    found: list[CountedBytes] = []
-    for folder in (Path(each) for each in locations if "://" not in str(each)):
+    parts: list[CountedBytes] = []
+    for folder in (Path(location) for location in locations if "://" not in str(location)):
         with suppress(MansardError):
-            found += counted_bytes(measured_counters(folder), scores)
-    return tuple(found)
+            parts += counted_bytes(measured_counters(folder), scores)
+    return tuple(parts)
 
 
 def _counted(runs: Path, reporter: Reporter) -> tuple[Counted, ...]:
     """What was imported into ``runs``, and what 'ncu run' counted there, with its notes."""
-    from mansard.analytics.data.published.store import read_counters
-    from mansard.analytics.models.counters.counted import by_setting, measured_counters
-
     measured = measured_counters(runs)
     for one in measured:
         for line in one.notes:
@@ -274,8 +276,6 @@ class _Checker:
         precision: str | None = None,
         cache_bytes: int | None = None,
     ) -> None:
-        from mansard.core.storage.jsonl import read_rows
-
         self._files, self._batch, self._precision = files, batch, precision
         self._cache_bytes = cache_bytes
         path = runs / "scores.jsonl"
@@ -288,9 +288,6 @@ class _Checker:
 
         ``model``: the network's file, whatever it is called.
         """
-        from mansard.analytics.models.counters.check import check_network
-        from mansard.analytics.models.counters.counted import layers_of
-
         score = self._score(counted, model)
         if score is None:
             return None
@@ -304,15 +301,13 @@ class _Checker:
         )
 
     def _score(self, counted: Counted, model: Path | None) -> ModelScore | None:
-        from mansard.estimator import score, zoo
-
         row, run = counted.rows[0], counted.run
         path = model or self._files.get(row.network or "")
         if path is None:
             known = self._known(counted)
             if known is not None or row.network not in zoo.names():
                 return known
-        found = score(
+        estimate = score(
             path or zoo.read(row.network or ""),
             name=row.network,
             batch=row.batch or self._batch,
@@ -320,8 +315,8 @@ class _Checker:
             precision=row.precision or self._precision,
             phase=row.phase,
         )
-        if row.model_hash in (None, found.model_hash):
-            return found
+        if row.model_hash in (None, estimate.model_hash):
+            return estimate
         if path is None:
             return None
         raise UsageError(
@@ -331,36 +326,31 @@ class _Checker:
 
     def _known(self, counted: Counted) -> ModelScore | None:
         """The newest score of the setting; raises UsageError where there are several settings."""
-        from mansard.analytics.models.counters.counted import is_of
-
         row = counted.rows[0]
-        found = {
-            (each.batch, each.precision, *sorted(each.dimensions.items())): each
-            for each in self._scores
-            if is_of(each, counted)
-            and (row.batch is not None or self._batch in (None, each.batch))
-            and (row.precision is not None or self._precision in (None, each.precision))
+        scores = {
+            (score.batch, score.precision, *sorted(score.dimensions.items())): score
+            for score in self._scores
+            if is_of(score, counted)
+            and (row.batch is not None or self._batch in (None, score.batch))
+            and (row.precision is not None or self._precision in (None, score.precision))
         }
-        if len(found) > 1:
-            settings = "; ".join(f"batch {each[0]} in {each[1]}" for each in found)
+        if len(scores) > 1:
+            settings = "; ".join(f"batch {score[0]} in {score[1]}" for score in scores)
             raise UsageError(
                 f"the counters of {row.network} do not say which score they are of: {settings}",
                 fix="say --batch and --precision",
             )
-        return next(iter(found.values()), None)
+        return next(iter(scores.values()), None)
 
 
 def _timed_layers(runs: Path) -> list[tuple[str, str, Measurement]]:
     """Device, mode and row of each network whose layers were timed in ``runs``."""
-    from mansard.core.storage.documents import read_document
-    from mansard.core.storage.jsonl import read_rows
-
-    found = []
+    timed = []
     for name, kind in entries_in(runs, runs).items() if runs.is_dir() else ():
         path, manifest = runs / name / "measurements.jsonl", runs / name / "manifest.json"
-        if kind == "folder" and all(find_status(each, runs) for each in (path, manifest)):
+        if kind == "folder" and all(find_status(file, runs) for file in (path, manifest)):
             run = read_document(manifest, Manifest, runs)
             rows = read_rows(path, Measurement, runs).rows
             mode = run.mode_read_back.name
-            found += [(run.machine.name, mode, row) for row in rows if row.layers]
-    return found
+            timed += [(run.machine.name, mode, row) for row in rows if row.layers]
+    return timed

@@ -210,13 +210,13 @@ def export_metrics(address: str) -> Iterator[Exporter]:
 
 def parse_address(text: str) -> tuple[str, int]:
     """Host and port; raises UsageError. Without a host it is this machine alone."""
-    found = _ADDRESS.fullmatch(text if ":" in text else f":{text}")
-    port = int(found["port"]) if found else 65536
-    if found is None or port > 65535:
+    match = _ADDRESS.fullmatch(text if ":" in text else f":{text}")
+    port = int(match["port"]) if match else 65536
+    if match is None or port > 65535:
         raise UsageError(
             f"--prometheus {text!r} is no address", fix="write :9100, or 0.0.0.0:9100 for a network"
         )
-    return found["six"] or found["host"] or _HERE, port
+    return match["six"] or match["host"] or _HERE, port
 
 
 def _metrics(samples: list[BoardSample], lost: list[str]) -> Iterator[Metric]:

@@ -105,16 +105,16 @@ def _stored_rows(
     by_name = {image.name: image for image in table.images}
     return tuple(
         HereImage(
-            image=each.name,
-            tag=each.tag,
-            size_bytes=each.size_bytes,
-            digest=each.digest[:_DIGEST_CHARACTERS],
-            revision=each.revision[:12],
-            fits=_fits(by_name[each.name], table, machine)
-            if each.name in by_name
+            image=built.name,
+            tag=built.tag,
+            size_bytes=built.size_bytes,
+            digest=built.digest[:_DIGEST_CHARACTERS],
+            revision=built.revision[:12],
+            fits=_fits(by_name[built.name], table, machine)
+            if built.name in by_name
             else "no: the table has no such image",
         )
-        for each in stored
+        for built in stored
     )
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.counters import group_bytes_in
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.records import Manifest, Measurement, MultiRun, ProgramRun
 from mansard.core.text import listed
 from mansard.inference.multi.trial import MULTI
 from mansard.inference.programs.trial import PROGRAMS
 from mansard.inference.rows import NOT_BUILT, is_for_now
+from mansard.sweeps.kernels import plan_contention
 from mansard.sweeps.layers import LayerSettings, PartPreparation
 from mansard.sweeps.mappings import MultiRequest, sweep_mappings
 from mansard.sweeps.modes import begun, rows_of
@@ -27,10 +27,10 @@ from mansard.sweeps.networks import MeasureRequest, measured_rows, sweep_network
 from mansard.sweeps.preparation import Preparation
 from mansard.sweeps.programs import ProgramRequest, run_program
 from mansard.sweeps.reporter import SILENT, Reporter
+from mansard.sweeps.sweep import dry_run, sweep
 
 if TYPE_CHECKING:
     from mansard.analytics.data.accuracies import NetworkAccuracy
-    from mansard.analytics.data.dataset import Dataset
     from mansard.analytics.models.contention import VictimContention
     from mansard.analytics.models.predict.group_times import GroupTimes
     from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
@@ -59,7 +59,7 @@ class MultiResult(msgspec.Struct, frozen=True):
         """Raise ``failure``, or name the mappings that could not be run."""
         if self.failure is not None:
             raise self.failure
-        failed = [found.row for found in self.rows if found.row.failure is not None]
+        failed = [mapping.row for mapping in self.rows if mapping.row.failure is not None]
         if failed:
             raise MeasurementError(
                 f"{len(failed)} of {len(self.rows)} mappings could not be run; the first: "
@@ -96,10 +96,10 @@ class ContentionResult(msgspec.Struct, frozen=True):
         """Raise ``failure``, or name the accelerators of which too few points count."""
         if self.failure is not None:
             raise self.failure
-        bare = [each for each in self.contention if each.surface is None]
+        bare = [victim for victim in self.contention if victim.surface is None]
         if bare:
             raise MeasurementError(
-                f"too few points of {listed([each.victim for each in bare])} count: "
+                f"too few points of {listed([victim.victim for victim in bare])} count: "
                 f"{bare[0].remark}",
                 fix="end what else runs; the same command measures them again",
             )
@@ -112,10 +112,9 @@ def measure_contention(request: SweepRequest, reporter: Reporter = SILENT) -> Co
     measured again; an interrupted sweep resumes. Raises any MansardError that keeps everything
     from being measured.
     """
-    from mansard.sweeps.kernels import plan_contention
-    from mansard.sweeps.sweep import sweep
-
     swept = sweep(request, partial(plan_contention, request), reporter)
+    from mansard.api.comparisons import measured_contention
+
     known = measured_contention([request.runs], newest_only=True) if swept.run_ids else ()
     run_ids = frozenset(swept.run_ids)
     measured = tuple(victim for victim in known if not run_ids.isdisjoint(victim.run_ids))
@@ -124,50 +123,7 @@ def measure_contention(request: SweepRequest, reporter: Reporter = SILENT) -> Co
 
 def dry_run_contention(request: SweepRequest, reporter: Reporter = SILENT) -> Iterator[DryRun]:
     """What ``measure_contention`` would do on each board; nothing is touched."""
-    from mansard.sweeps.kernels import plan_contention
-    from mansard.sweeps.sweep import dry_run
-
     return dry_run(request, partial(plan_contention, request), reporter)
-
-
-def measured_contention(
-    runs: Sequence[str | Path], *, newest_only: bool = False
-) -> tuple[VictimContention, ...]:
-    """What folders of runs know of contention, by machine, mode and accelerator, with its fit.
-
-    ``newest_only``: leave out what does not go with the newest run of a device instead of refusing
-    it. Raises InputError, StorageError.
-    """
-    from mansard.analytics.data.opening import open_runs
-
-    return contention_of(open_runs(runs, newest_only=newest_only))
-
-
-def contention_of(dataset: Dataset) -> tuple[VictimContention, ...]:
-    """What a dataset knows of contention, with its fits."""
-    from mansard.analytics.models.contention import measured_contention as find
-
-    return tuple(map(_with_fit, find(dataset)))
-
-
-def _with_fit(found: VictimContention) -> VictimContention:
-    import numpy as np
-
-    from mansard.analytics.models.contention import FitLine
-    from mansard.scheduler.contention import curve, fit_pccs
-
-    if found.surface is None:
-        return found
-    fit = fit_pccs(found.surface)
-    most = found.surface.external_byte_per_s[-1]
-    lines = []
-    for own in found.surface.own_byte_per_s:
-        external, speed = curve(fit, own)
-        ends = [*(x for x in external if x < most), most]
-        speeds = np.interp(ends, external, speed).tolist()
-        lines.append(FitLine(own_byte_per_s=own, external_byte_per_s=(*ends,), speed=(*speeds,)))
-    unknown = {name: why for name, why in found.unknown.items() if name != "fit"}
-    return msgspec.structs.replace(found, fit=fit, fit_lines=tuple(lines), unknown=unknown)
 
 
 class MeasuredNetwork(msgspec.Struct, frozen=True):
@@ -196,8 +152,8 @@ class MeasureResult(msgspec.Struct, frozen=True):
         """Raise ``failure``, if there is one, or name the networks that could not be run."""
         if self.failure is not None:
             raise self.failure
-        failed = [found for found in self.rows if found.row.failure is not None]
-        wrong = [found for found in self.accuracies if found.remark]
+        failed = [network for network in self.rows if network.row.failure is not None]
+        wrong = [network for network in self.accuracies if network.remark]
         if wrong and not failed:
             first = wrong[0]
             raise MeasurementError(
@@ -206,8 +162,8 @@ class MeasureResult(msgspec.Struct, frozen=True):
                 fix="to try again, move the folder of its run away",
             )
         if failed:
-            reasons = [str(found.row.failure) for found in failed]
-            names = listed(list(dict.fromkeys(found.row.model for found in failed)))
+            reasons = [str(network.row.failure) for network in failed]
+            names = listed(list(dict.fromkeys(network.row.model for network in failed)))
             lasting = [why for why in reasons if not is_for_now(why)]
             again = "to try one again, move the folder of its run away"
             if any(why.startswith(NOT_BUILT) for why in lasting):
@@ -236,7 +192,9 @@ def _measure(
 ) -> MeasureResult:
     swept = sweep_networks(request, preparation, reporter)
     rows = _measured(request.runs, swept.run_ids)
-    times, accuracies, memory = _known(request.runs, frozenset(swept.run_ids), reporter)
+    from mansard.api.comparisons import beside_predictions
+
+    times, accuracies, memory = beside_predictions(request.runs, frozenset(swept.run_ids), reporter)
     builds = tuple(preparation.built.values())
     return MeasureResult(rows, times, accuracies, swept.failure, memory, builds)
 
@@ -247,34 +205,6 @@ def _measured(
     return tuple(
         MeasuredNetwork(manifest.machine.name, manifest.mode_read_back.name, row)
         for manifest, row in measured_rows(runs, run_ids, of_parts=of_parts)
-    )
-
-
-def _known(
-    runs: Path, run_ids: frozenset[str], reporter: Reporter
-) -> tuple[tuple[NetworkTimes, ...], tuple[NetworkAccuracy, ...], tuple[MemoryTraffic, ...]]:
-    """What these runs measured beside what the folder's other runs predict of it, and the use of
-    the memory."""
-    from mansard.analytics.data.accuracies import network_accuracies
-    from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.models.predict.measured import measured_networks
-    from mansard.analytics.models.predict.memory_use import memory_traffic
-    from mansard.analytics.models.predict.prediction import NetworkSelection, predict
-    from mansard.analytics.models.scaling.observations import network_measurements
-
-    try:
-        dataset = open_runs([runs], newest_only=True)
-        rows = [row for row in network_measurements(dataset) if row.run_id in run_ids]
-        wanted = [NetworkSelection(name=name) for name in dict.fromkeys(row.model for row in rows)]
-        found = measured_networks(dataset, predict(dataset, wanted).predictions)
-        memory = memory_traffic(dataset)
-    except MansardError as error:
-        reporter.note(f"note: what was measured is kept, but not compared: {error}")
-        return (), (), ()
-    return (
-        tuple(each for each in found if not run_ids.isdisjoint(each.run_ids)),
-        tuple(each for each in network_accuracies(dataset, run_ids) if each.run_id in run_ids),
-        tuple(each for each in memory if each.run_id in run_ids),
     )
 
 
@@ -296,7 +226,7 @@ class LayersResult(msgspec.Struct, frozen=True):
         self.whole.check()
         if self.failure is not None:
             raise self.failure
-        failed = [found.row.model for found in self.rows if found.row.failure is not None]
+        failed = [part.row.model for part in self.rows if part.row.failure is not None]
         if failed:
             raise MeasurementError(
                 f"{len(failed)} of {len(self.rows)} measurements failed, of "
@@ -323,30 +253,14 @@ def measure_layers(
     with Preparation(request.settings) as prepared:
         prepared.later_partitions = alone.partitions
         whole = _measure(request, prepared, reporter)
-        ran = [found.row for found in whole.rows if found.row.failure is None]
+        ran = [network.row for network in whole.rows if network.row.failure is None]
         with PartPreparation(prepared, request.profile, alone, ran) as preparation:
             swept = sweep_networks(request, preparation, reporter)
     rows = _measured(request.runs, swept.run_ids, of_parts=True)
-    parts, sums, groups = _compared(request.runs, frozenset(swept.run_ids), reporter)
+    from mansard.api.comparisons import beside_whole_networks
+
+    parts, sums, groups = beside_whole_networks(request.runs, frozenset(swept.run_ids), reporter)
     return LayersResult(whole, rows, parts, sums, groups, swept.failure)
-
-
-def _compared(
-    runs: Path, run_ids: frozenset[str], reporter: Reporter
-) -> tuple[tuple[PartTimes, ...], tuple[PartSum, ...], tuple[GroupTimes, ...]]:
-    """The parts of these runs, their sums beside whole networks that the folder holds, groups."""
-    from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.models.predict.group_times import group_times
-    from mansard.analytics.models.predict.parts import measured_parts, part_sums
-
-    try:
-        dataset = open_runs([runs], newest_only=True)
-        parts = [each for each in measured_parts(dataset) if each.run_id in run_ids]
-        counted = group_bytes_in([runs], dataset.scores)
-        return tuple(parts), part_sums(dataset, run_ids), group_times(dataset, run_ids, counted)
-    except MansardError as error:
-        reporter.note(f"note: what was measured is kept, but not compared: {error}")
-        return (), (), ()
 
 
 class MeasuredProgram(msgspec.Struct, frozen=True):
@@ -377,18 +291,12 @@ def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Pro
     before are kept, and the board is put back; UsageError, and what keeps a board from being
     measured.
     """
-    from mansard.analytics.data.names import device_labels
-    from mansard.analytics.models.predict.measured import program_times
-
     swept = run_program(request, reporter)
     rows = rows_of(request.runs, swept.run_ids, PROGRAMS)
-    devices = device_labels([manifest for manifest, _ in rows])
-    measured = [
-        MeasuredProgram(
-            manifest,
-            row,
-            program_times(row, devices[manifest.run_id], manifest.mode_read_back.name),
-        )
-        for manifest, row in rows
-    ]
+    from mansard.api.comparisons import times_of_programs
+
+    measured = (
+        MeasuredProgram(manifest, row, times)
+        for (manifest, row), times in zip(rows, times_of_programs(rows), strict=True)
+    )
     return ProgramResult(tuple(measured), swept.failure)

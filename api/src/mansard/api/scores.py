@@ -11,16 +11,24 @@ import msgspec
 
 from mansard.core.errors import MansardError, StorageError, UsageError
 from mansard.core.formats.onnx import is_path, onnx_files
+from mansard.core.precision import parse_precision
 from mansard.core.records import ModelScore, named_notes
 from mansard.core.storage.files import make_folder, storage_errors
+from mansard.estimator import zoo
+from mansard.estimator.decoding import Stage, with_stage
+from mansard.estimator.model import Given
+from mansard.estimator.score_context import Settings
+from mansard.estimator.scoring import load, load_network, read_network, score_loaded, with_defaults
+from mansard.estimator.shape_inference.binding import keep_known_names
+from mansard.estimator.summary import totals
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
-    from mansard.estimator import Given, Loaded, Settings, Skeleton, Totals
+    from mansard.estimator.scoring import Loaded, Skeleton
+    from mansard.estimator.summary import Totals
     from mansard.estimator.zoo import Entry
 
 
-Stage = tuple[int, int]  # new tokens, cached tokens
 BENCH_PRECISION = "fp32"  # what the kernels of a plain machine are measured in
 
 
@@ -47,8 +55,8 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
 
     ``models``: ONNX files, folders of them, or names of the zoo. Each is scored for every batch
     size of ``batches`` (none: the file's own, 1 where that is open), and of a decoder for every
-    stage: ``prefill`` reads so many tokens with nothing cached, ``decode`` makes one token with so
-    many cached; its caches grow in place unless ``settings.kv_cache`` says otherwise.
+    stage: ``prefill`` tokens are read with nothing cached; one token is made with ``decode`` tokens
+    cached. Its caches grow in place unless ``settings.kv_cache`` says otherwise.
     ``jobs``: files scored at a time, in processes of their own; None: as many as
     CPUs. ``on``: address of a scheduler of Dask whose workers score them instead; files are read
     here. ``outputs``: files that the caller writes afterwards.
@@ -57,19 +65,17 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     InputError for a folder without ONNX files, UsageError for an unknown name, for an output that
     is one of the models, and for a given name that means nothing in any of several models.
     """
-    from mansard.estimator import Settings
-
-    stages = [(prefill, 0)] if prefill else []
-    stages += [(1, decode)] if decode else []
-    found = _find_models(models)
-    _check_outputs(found, outputs)
+    stages = [Stage(prefill, 0)] if prefill else []
+    stages += [Stage(1, decode)] if decode else []
+    paths = _find_models(models)
+    _check_outputs(paths, outputs)
     request = _Request(
-        settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(found) > 1
+        settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(paths) > 1
     )
-    if len(found) == 1 and on is None:  # nobody else to work on it, nothing to wait for
-        outcomes = [_score_file(_read_file(found[0]), request)]
+    if len(paths) == 1 and on is None:  # nobody else to work on it, nothing to wait for
+        outcomes = [_score_file(_read_file(paths[0]), request)]
     else:
-        outcomes = _score_files(found, request, jobs, on, reporter)
+        outcomes = _score_files(paths, request, jobs, on, reporter)
     _check_understood(outcomes, request)
     if len(outcomes) == 1 and outcomes[0].errors and not outcomes[0].scores:
         raise outcomes[0].errors[0]
@@ -115,16 +121,14 @@ class _Outcome(msgspec.Struct, frozen=True):
 
 def _find_models(models: Sequence[Path | str]) -> list[Path]:
     """Files, those in folders, and names of the zoo: the paths that are no files."""
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for model in models:
         files = onnx_files(str(model))
         if files is None:
-            from mansard.estimator import zoo
-
             names = zoo.family(str(model)) or (zoo.entry(str(model)).name,)
             files = [*map(Path, names)]
-        found.update(dict.fromkeys(files))
-    return list(found)
+        paths.update(dict.fromkeys(files))
+    return list(paths)
 
 
 def _check_outputs(models: Sequence[Path], outputs: Sequence[Path]) -> None:
@@ -151,8 +155,6 @@ class _Read(msgspec.Struct, frozen=True):
 
 
 def _read_file(path: Path) -> _Read:
-    from mansard.estimator.scoring import read_network
-
     try:
         return _Read(path, read_network(path if is_path(path) else str(path)))
     except MansardError as error:
@@ -161,9 +163,6 @@ def _read_file(path: Path) -> _Read:
 
 def _score_file(read: _Read, request: _Request) -> _Outcome:
     """Score a file in every case; no error of the file is raised."""
-    from mansard.estimator import load
-    from mansard.estimator.shape_inference.binding import keep_known_names
-
     path = read.path
     if isinstance(read.skeleton, MansardError):
         return _Outcome(path, (), (read.skeleton,))
@@ -193,16 +192,12 @@ def _score_case(
     stage: Stage | None,
 ) -> ModelScore:
     """One score. What is given wins over the stage, and both over the usual dimensions."""
-    from mansard.estimator import score_loaded
-    from mansard.estimator.scoring import with_defaults
-
     given, kv_cache = msgspec.structs.replace(settings.given, batch=batch), settings.kv_cache
     notes: tuple[str, ...] = ()
     if stage is not None:
         kv_cache = kv_cache or "in-place"
-        from mansard.estimator import decoding
 
-        given, notes = decoding.with_stage(loaded, given, decoding.Stage(*stage))
+        given, notes = with_stage(loaded, given, stage)
     given = with_defaults(loaded, given, is_guessed_too=False)
     settings = msgspec.structs.replace(settings, given=given, kv_cache=kv_cache)
     scored = score_loaded(loaded, settings)
@@ -236,14 +231,11 @@ def _lost(path: Path) -> _Outcome:
 
 def score_zoo(name: str, *, batch: int = 1, precision: str | None = BENCH_PRECISION) -> ModelScore:
     """Inference of a network of the zoo at its usual dimensions; UsageError for another name."""
-    (found,) = score_batches(name, (batch,), _bench_settings({}, precision), SILENT)
-    return found
+    (score,) = score_batches(name, (batch,), _bench_settings({}, precision), SILENT)
+    return score
 
 
 def _bench_settings(dims: Mapping[str, int], precision: str | None = BENCH_PRECISION) -> Settings:
-    from mansard.core.precision import parse_precision
-    from mansard.estimator import Given, Settings
-
     counted = None if precision is None else parse_precision(precision)
     return Settings(Given(dims=dims), counted, allow_unknown=True)
 
@@ -260,8 +252,6 @@ def score_networks(
     without them; any other fault of a file raises MansardError, because a bench of a broken model
     has no use. A dimension that no network of the zoo has raises UsageError.
     """
-    from mansard.estimator import totals, zoo
-
     settings, scores = _bench_settings(dims), []
     for path in _find_models(models) if models else ():
         source = path if is_path(path) else str(path)
@@ -308,10 +298,6 @@ def score_batches(
     print of their notes is told. Raises MansardError where the file cannot be scored, UsageError
     for an unknown name.
     """
-    from mansard.estimator import score_loaded
-    from mansard.estimator.scoring import load_network, with_defaults
-    from mansard.estimator.shape_inference.binding import keep_known_names
-
     loaded, stated = load_network(source), settings.given
     if isinstance(source, str):  # of the zoo: a dimension may be another network's
         stated = keep_known_names(loaded.model, stated)
@@ -363,15 +349,11 @@ class ZooNetwork(msgspec.Struct, frozen=True):
 
 def list_networks() -> tuple[Entry, ...]:
     """The networks of the zoo with their inputs and what is published; convolutions last."""
-    from mansard.estimator import zoo
-
     return (*zoo.CATALOG, *zoo.CONVOLUTIONS)
 
 
 def show_network(name: str) -> ZooNetwork:
     """What one network is, where its figures come from, and its work; raises UsageError."""
-    from mansard.estimator import zoo
-
     return ZooNetwork(zoo.entry(name), score_zoo(name))
 
 
@@ -382,9 +364,7 @@ def write_networks(
 
     ``convolutions`` stands for all single ones. ``replaces``: also files with other content.
     """
-    from mansard.estimator import zoo
-
-    wanted = [each for name in names or zoo.names() for each in zoo.family(name) or (name,)]
+    wanted = [network for name in names or zoo.names() for network in zoo.family(name) or (name,)]
     entries = [zoo.entry(name) for name in wanted]  # known before one is written
     if not names and str(folder) in zoo.names() and not folder.exists():
         raise UsageError(

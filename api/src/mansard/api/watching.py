@@ -19,6 +19,8 @@ from typing import IO, Literal, Protocol
 
 import msgspec
 
+from mansard.containers.board_watch import look_at_boards
+from mansard.containers.hosts import read_hosts
 from mansard.core.errors import InputError, MansardError, StorageError, UsageError
 from mansard.core.hardware import Module
 from mansard.core.records import BoardSample, Source
@@ -242,7 +244,7 @@ def telemetry(
 
 
 def _summarise_looks(
-    log: Path, module: Module | None, each: Callable[[TegrastatsSample, Moment | None], None]
+    log: Path, module: Module | None, take: Callable[[TegrastatsSample, Moment | None], None]
 ) -> Iterator[LogSummary]:
     """The summaries of a file that ``mansard watch --record`` wrote, one for each board."""
     boards: dict[str, Summariser] = {}
@@ -251,7 +253,7 @@ def _summarise_looks(
         if sample.board not in boards:
             boards[sample.board] = Summariser(None, module, sample.source)
         boards[sample.board].add(line, moment)
-        each(line, moment)
+        take(line, moment)
     if not boards:
         raise InputError("holds no look", where=str(log), fix="record one with mansard watch")
     for session, (board, summariser) in enumerate(boards.items(), 1):
@@ -388,9 +390,6 @@ def watch(
     """
     check_interval(interval_s)
     if hosts:
-        from mansard.containers.board_watch import look_at_boards
-        from mansard.containers.hosts import read_hosts
-
         if board is not None:
             raise UsageError("--board and --host exclude each other", fix="name one of them")
         return look_at_boards(

@@ -14,6 +14,7 @@ import weakref
 from functools import cache
 from typing import TYPE_CHECKING
 
+from mansard.core.errors import MeasurementError, UsageError
 from mansard.inference.programs.windows import VARIABLE, append_window
 
 if TYPE_CHECKING:
@@ -82,16 +83,16 @@ class window:  # noqa: N801 - used as a function is
     @property
     def energy_j(self) -> float | None:
         """The energy of the total; None where it is not known: see ``unknown``."""
-        found = self._measured()[0]
-        return None if found is None else found.total_j
+        energy = self._measured()[0]
+        return None if energy is None else energy.total_j
 
     @property
     def unknown(self) -> dict[str, str]:
         """Why ``energy`` or ``energy_j`` is None."""
-        found, reason = self._measured()
-        if found is None:
+        energy, reason = self._measured()
+        if energy is None:
             return {"energy": reason, "energy_j": reason}
-        return {} if found.total_j is not None else {"energy_j": found.unknown["total_j"]}
+        return {} if energy.total_j is not None else {"energy_j": energy.unknown["total_j"]}
 
     def _measured(self) -> tuple[EnergyWindow | None, str]:
         if not self.end_ns:
@@ -110,8 +111,6 @@ class window:  # noqa: N801 - used as a function is
 def _board_folder(board: object) -> Path:
     """The folder of a simulated board; raises UsageError."""
     from pathlib import Path
-
-    from mansard.core.errors import UsageError
 
     if not (isinstance(board, (str, Path)) and str(board) and Path(board).is_dir()):
         raise UsageError(
@@ -146,8 +145,6 @@ class _Background:
 
     def energy(self, start_s: float, end_s: float) -> tuple[EnergyWindow | None, str]:
         """The energy of a stretch that is over, or why it is not known."""
-        from mansard.core.errors import MeasurementError
-
         if not self._meters.found:
             missing = "; ".join(f"{name}: {why}" for name, why in self._meters.missing.items())
             return None, f"no meter: {missing}"
@@ -186,10 +183,10 @@ class _Starter:
 
     def running(self, board: Path | None) -> _Background:
         with self._lock:
-            found = self._running.get(board)
-            if found is None:
-                found = self._running[board] = _Background(board)
-            return found
+            background = self._running.get(board)
+            if background is None:
+                background = self._running[board] = _Background(board)
+            return background
 
 
 _STARTER = _Starter()

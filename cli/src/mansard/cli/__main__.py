@@ -15,8 +15,8 @@ from mansard.cli.console import (
     forget_notes,
     prepare_streams,
     print_error,
+    reporting_work,
     take_verbosity,
-    told_work,
 )
 from mansard.cli.json_output import ErrorDocument, finish_json, forget_json, is_json
 from mansard.core.errors import MansardError
@@ -31,43 +31,43 @@ def main() -> None:
     """Run the command line and leave with the documented exit code."""
     turn_signals_into_interrupts()
     prepare_streams()
-    if is_json(_own(sys.argv[1:])) and "--help" not in sys.argv:
+    if is_json(_without_program(sys.argv[1:])) and "--help" not in sys.argv:
         give_stdout_to_data()
     code = run(sys.argv[1:])
     gc.freeze()  # else the interpreter looks for garbage in what ends with it
     sys.exit(code)
 
 
-def _own(arguments: list[str]) -> list[str]:
-    """The words of ours: what comes after "--" is another program's."""
+def _without_program(arguments: list[str]) -> list[str]:
+    """The arguments before "--": those after it are a program's."""
     return arguments[: arguments.index("--")] if "--" in arguments else arguments
 
 
 def run(arguments: list[str]) -> int:
     """The exit code of the command line ``arguments``; nothing else escapes."""
     arguments = take_verbosity(arguments)
-    own = _own(arguments)
+    words = _without_program(arguments)
     forget_json()
     forget_notes()
     try:
-        with told_work():
+        with reporting_work():
             code = _command(arguments)
         if code != EXIT_INTERRUPTED:  # Typer turns an interrupt into this, without a word
-            finish_json(None, own)
+            finish_json(None, words)
             flush_output()
             return code
-        error = _told_interrupt(own)
+        error = _report_interrupt(words)
     except KeyboardInterrupt:
-        error = _told_interrupt(own)
+        error = _report_interrupt(words)
     except MansardError as failure:
-        if "--debug" in own:
+        if "--debug" in words:
             raise
         print_error(str(failure))
         error = ErrorDocument.of(failure)
     except Exception as failure:
-        error = _told_usage(failure) or _told_unexpected(failure, own)
+        error = _report_usage(failure) or _report_unexpected(failure, words)
     try:
-        finish_json(error, own)
+        finish_json(error, words)
         flush_output()
     except OSError:
         discard_output()
@@ -90,19 +90,19 @@ def _command(arguments: list[str]) -> int:
     return code if isinstance(code, int) else EXIT_FAILURE
 
 
-def _told_interrupt(arguments: list[str]) -> ErrorDocument:
+def _report_interrupt(arguments: list[str]) -> ErrorDocument:
     line = _interrupted(arguments)
     print_error(line)
     return _document("Interrupted", line, exit_code=EXIT_INTERRUPTED)
 
 
-def _told_usage(error: Exception) -> ErrorDocument | None:
+def _report_usage(error: Exception) -> ErrorDocument | None:
     """What the parser of the command line, or a question, says; None for other errors.
 
-    They are told by what they have: Typer does not export the class that they share.
+    They are recognised by their methods: Typer does not export the class that they share.
     """
-    show, told = getattr(error, "show", None), getattr(error, "format_message", None)
-    if show is None or told is None:
+    show, format_message = getattr(error, "show", None), getattr(error, "format_message", None)
+    if show is None or format_message is None:
         if type(error).__name__ != "Abort":  # a question that got no answer
             return None
         print_error("no answer came; nothing was done")
@@ -110,7 +110,9 @@ def _told_usage(error: Exception) -> ErrorDocument | None:
     context = getattr(error, "ctx", None)
     where = "mansard" if context is None else context.command_path
     show()
-    what = "no command is named" if type(error).__name__ == "NoArgsIsHelpError" else told()
+    what = (
+        "no command is named" if type(error).__name__ == "NoArgsIsHelpError" else format_message()
+    )
     return _document("UsageError", what, where=where, fix=f"{where} --help", exit_code=EXIT_USAGE)
 
 
@@ -143,7 +145,7 @@ def _interrupted(arguments: list[str]) -> str:
     return "interrupted; nothing was written"
 
 
-def _told_unexpected(error: Exception, arguments: list[str]) -> ErrorDocument:
+def _report_unexpected(error: Exception, arguments: list[str]) -> ErrorDocument:
     if "--debug" in arguments:
         raise error
     if isinstance(error, OSError):

@@ -120,12 +120,12 @@ def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
             if is_known and name != named:
                 continue
             module = import_module(f"mansard.cli.{place}")
-            found = getattr(module, called)
-            if isinstance(found, typer.Typer):
-                for each in found.registered_commands:
-                    each.cls = HelpfulCommand
+            command = getattr(module, called)
+            if isinstance(command, typer.Typer):
+                for subcommand in command.registered_commands:
+                    subcommand.cls = HelpfulCommand
                 app.add_typer(
-                    found,
+                    command,
                     name=name,
                     cls=SectionedGroup,
                     short_help=summary,
@@ -133,7 +133,7 @@ def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
                 )
             else:
                 kind = getattr(module, "COMMAND_CLASS", HelpfulCommand)
-                app.command(name, cls=kind, short_help=summary, rich_help_panel=heading)(found)
+                app.command(name, cls=kind, short_help=summary, rich_help_panel=heading)(command)
     return app
 
 

@@ -62,7 +62,7 @@ def is_quiet() -> bool:
 
 
 @contextlib.contextmanager
-def told_work() -> Iterator[None]:
+def reporting_work() -> Iterator[None]:
     """In a verbose command: which files it reads and writes, and how long it took."""
     started_s = time.monotonic()
     with told_files(detail) if _verbosity.is_verbose else contextlib.nullcontext():
@@ -199,7 +199,7 @@ def discard_output() -> None:
 class TerminalReporter:
     """Notes and progress of a command on stderr; questions where a person can answer them.
 
-    ``is_agreed``: every question is answered with yes. ``most_notes``: so many are shown.
+    ``is_agreed``: every question is answered with yes. ``most_notes``: the number of notes to show.
     """
 
     def __init__(self, *, is_agreed: bool = False, most_notes: int | None = None) -> None:

@@ -217,8 +217,12 @@ class HelpfulCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments, then options; ranges in words."""
         for title, kind in (("Arguments", "argument"), ("Options", "option")):
-            parameters = [each for each in self.get_params(ctx) if each.param_type_name == kind]
-            records = [record for each in parameters if (record := help_record(each, ctx))]
+            parameters = [
+                parameter for parameter in self.get_params(ctx) if parameter.param_type_name == kind
+            ]
+            records = [
+                record for parameter in parameters if (record := help_record(parameter, ctx))
+            ]
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)

@@ -104,16 +104,16 @@ def finish_json(error: ErrorDocument | None, arguments: Sequence[str]) -> None:
 
     ``arguments`` are the command's own: they say whether an error is asked for as JSON.
     """
-    kept, was_streamed, is_in_lines = b"".join(_kept), bool(_streamed), bool(_in_lines)
+    document, was_streamed, is_in_lines = b"".join(_kept), bool(_streamed), bool(_in_lines)
     forget_json()
     if error is not None and not was_streamed:
-        if kept:
-            kept = kept[:-1] + b"," + _error_field(error) + b"}"
+        if document:
+            document = document[:-1] + b"," + _error_field(error) + b"}"
         elif is_json(arguments):
-            kept = _encode("error", {"error": error})
-    if kept:
+            document = _encode("error", {"error": error})
+    if document:
         sys.stdout.flush()
-        sys.stdout.buffer.write(kept + b"\n" if is_in_lines else _indented(kept))
+        sys.stdout.buffer.write(document + b"\n" if is_in_lines else _indented(document))
 
 
 def is_json(arguments: Sequence[str]) -> bool:

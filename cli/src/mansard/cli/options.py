@@ -227,9 +227,9 @@ def parse_shapes(texts: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], dict
 
     ``texts``: pairs such as ``input=1x3x224x224`` or ``boxes=100x4:float16``.
     """
-    found = _pairs("--shape", texts, _typed_shape, "--shape image=1x3x224x224")
-    types = {name: dtype for name, (_, dtype) in found.items() if dtype}
-    return {name: shape for name, (shape, _) in found.items()}, types
+    shapes = _pairs("--shape", texts, _typed_shape, "--shape image=1x3x224x224")
+    types = {name: dtype for name, (_, dtype) in shapes.items() if dtype}
+    return {name: shape for name, (shape, _) in shapes.items()}, types
 
 
 def parse_sizes(option: str, texts: Sequence[str]) -> tuple[int, ...]:
@@ -258,12 +258,12 @@ def parse_precisions(texts: Sequence[str] | None) -> tuple[str, ...]:
 def _pairs(
     option: str, texts: Sequence[str], parse: Callable[[str], Parsed | None], example: str
 ) -> dict[str, Parsed]:
-    found: dict[str, Parsed] = {}
+    pairs: dict[str, Parsed] = {}
     for text in texts:
         name, value = _pair(option, text, parse, example)
-        if found.setdefault(name, value) != value:
+        if pairs.setdefault(name, value) != value:
             raise UsageError(f"{option} gives {name!r} two values", fix="give it one")
-    return found
+    return pairs
 
 
 def _pair(

@@ -113,15 +113,15 @@ def columns(stream: TextIO) -> int:
     """Columns of a line on ``stream``."""
     wanted = os.environ.get("COLUMNS", "")
     if re.fullmatch(r"0*[1-9][0-9]{0,5}", wanted):
-        found = int(wanted)
+        width = int(wanted)
     elif stream.isatty():
         try:
-            found = os.get_terminal_size(stream.fileno()).columns or _USUAL_WIDTH
+            width = os.get_terminal_size(stream.fileno()).columns or _USUAL_WIDTH
         except (OSError, ValueError):
-            found = _USUAL_WIDTH
+            width = _USUAL_WIDTH
     else:
-        found = _USUAL_WIDTH
-    return min(max(found, _LEAST_WIDTH), _MOST_WIDTH)
+        width = _USUAL_WIDTH
+    return min(max(width, _LEAST_WIDTH), _MOST_WIDTH)
 
 
 def has_colours(stream: TextIO) -> bool:

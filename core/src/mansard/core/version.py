@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from mansard.core.errors import MansardError
+from mansard.core.processes.programs import run_program
+
 VERSION = "0.1.0"
 
 
@@ -14,8 +17,6 @@ def read_commit() -> str | None:
     place = Path(__file__).resolve()
     git = ["git", "-C", str(place.parent)]
     describe = [*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    from mansard.core.errors import MansardError
-    from mansard.core.processes.programs import run_program
 
     try:
         described = run_program(describe, timeout_s=10)

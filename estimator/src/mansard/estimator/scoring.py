@@ -42,6 +42,7 @@ from mansard.estimator.shape_inference.inference import (
     prepare,
 )
 from mansard.estimator.tensors import Node, Shape, walk
+from mansard.estimator.traffic import winograd_notes
 
 
 @contextmanager
@@ -347,8 +348,6 @@ def _notes(
             "training (torch.onnx.export with training=TrainingMode.TRAINING)"
         )
     if settings.phase == "inference" and settings.cache_bytes is not None:
-        from mansard.estimator.traffic import winograd_notes
-
         yield from winograd_notes(layers, (instance.node for instance in walk(network.nodes)))
 
 

@@ -40,8 +40,7 @@ class DataSets:
     """
 
     def __init__(self, settings: AccuracySettings, precisions: Sequence[str]) -> None:
-        from mansard.inference.preparing.datasets import find_dataset
-        from mansard.inference.preparing.preprocessing import parse_preprocessing
+        from mansard.inference.preparing import find_dataset, parse_preprocessing
 
         if settings.data is None:
             of_data: dict[str, object] = {
@@ -72,7 +71,7 @@ class DataSets:
 
     def calibrate(self, specs: tuple[InputSpec, ...]) -> SampleChoice | None:
         """What a network of these inputs is calibrated with; None: nothing was given."""
-        from mansard.inference.preparing.samples import random_samples, samples_for
+        from mansard.inference.preparing import random_samples, samples_for
 
         if self._is_random:
             return random_samples(specs, self._seed)
@@ -86,7 +85,7 @@ class DataSets:
 
         Raises UsageError for samples that do not fit it, and for random weights.
         """
-        from mansard.inference.preparing.samples import samples_for
+        from mansard.inference.preparing import samples_for
 
         if self._data is None:
             return None

@@ -135,7 +135,7 @@ class Builds:
         probe: EngineProbe,
         device: str,
     ) -> BuildTrial:
-        from mansard.inference.preparing.parts import PreparedPart
+        from mansard.inference.preparing import PreparedPart
 
         version, settings, samples = str(probe.version), self._settings, network.recipe.calibration
         if samples is not None:
@@ -157,9 +157,9 @@ class Builds:
             usual = same[len(same) // 2]
             source = self._other(usual, is_fp32=is_calibrated, is_open=True)
             settings = replace(settings, ranges=_ranges(same, source))
-            shared = set.intersection(*(set(each.dimensions.items()) for each in same))
+            shared = set.intersection(*(set(alike.dimensions.items()) for alike in same))
             source = replace(source, dimensions=dict(sorted(shared)))
-            batches = [each.batch for each in same]
+            batches = [alike.batch for alike in same]
         elif is_calibrated:
             source = self._other(network, is_fp32=True, is_open=False)
         elif isinstance(network, PreparedPart) and network.types != precision:
@@ -176,7 +176,7 @@ class Builds:
 
     def _other(self, network: PreparedNetwork, *, is_fp32: bool, is_open: bool) -> PreparedNetwork:
         """``network`` before it was converted to int8, with its batch left open, or both."""
-        from mansard.inference.preparing.networks import Calibrating, prepare
+        from mansard.inference.preparing import Calibrating, prepare
 
         recipe, key = network.recipe, (network.file, is_fp32)
         if key not in self.others:
@@ -222,9 +222,9 @@ def _ranges(networks: Sequence[PreparedNetwork], opened: PreparedNetwork) -> dic
         )
     return {
         name: ShapeRange(
-            least=min(each[name] for each in shapes),
+            least=min(dims[name] for dims in shapes),
             usual=usual[name],
-            most=max(each[name] for each in shapes),
+            most=max(dims[name] for dims in shapes),
         )
         for name in is_open
     }
@@ -250,7 +250,7 @@ def build_missing(
     files: Path,
     write_files: Callable[[Sequence[BuildTrial]], object],
 ) -> tuple[EngineBuild, ...]:
-    """Build what is planned and ``runs`` lacks; how each engine file was built, or why not.
+    """Build the planned files that are missing in ``runs``; how each was built, or why not.
 
     ``make_plan``: the plan in a mode, of the same files in each. ``files``: folder that
     ``write_files`` writes the networks of the missing ones into. A mode that cannot be set now is

@@ -44,7 +44,9 @@ def plan_kernels(
         planned = make_plan(machine, mode, profile, probe)
         return replace(planned, protocol=replace(planned.protocol, **paced))
 
-    return [replace(each, is_bounded=not is_virtual) for each in plan_modes(plan, modes, runs)]
+    return [
+        replace(mode_plan, is_bounded=not is_virtual) for mode_plan in plan_modes(plan, modes, runs)
+    ]
 
 
 def plan_contention(

@@ -28,7 +28,7 @@ class LayerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Which parts of the networks are run alone, and how long each is metered."""
 
     kind: Literal["layer", "stage"] = "layer"
-    slowest: int | None = None  # only so many of each network; None: all
+    slowest: int | None = None  # number of layers of each network to measure; None: all
     window_s: float | None = None  # of an energy window; None: that of the profile
     boundary_s: float | None = None  # it runs before its first window; None: until power settles
     rest_s: float = 0.0  # nothing of ours runs before each part
@@ -133,8 +133,8 @@ class PartPreparation(Preparation):
         """One for each part, with its rest and the meters' period."""
         period_s = self._alone.meter_period_s or 0.0
         return tuple(
-            msgspec.structs.replace(each, rest_s=self._alone.rest_s, meter_period_s=period_s)
-            for each in super().trials(engine, provider, builds)
+            msgspec.structs.replace(trial, rest_s=self._alone.rest_s, meter_period_s=period_s)
+            for trial in super().trials(engine, provider, builds)
         )
 
     def _parts(self, network: PreparedNetwork, reporter: Reporter) -> Sequence[PreparedPart]:
@@ -174,7 +174,7 @@ class PartPreparation(Preparation):
             if (row.model_hash, row.precision) == (first.part.whole_hash, first.precision)
             and (row.batch, row.dimensions) == (first.batch, first.dimensions)
         ]
-        seconds_s = [sum(_seconds_s(row, each.part) for row in rows) for each in parts]
+        seconds_s = [sum(_seconds_s(row, part.part) for row in rows) for part in parts]
         if not any(seconds_s):
             untraced = "the engine does not say which nodes its layers are" if rows else "it failed"
             why = next((row.unknown["layers"] for row in rows if row.layers is None), untraced)
@@ -188,7 +188,7 @@ class PartPreparation(Preparation):
 
 
 def again(whole: PreparedPart, times: int) -> PreparedPart:
-    """The last prefix of a network, as the part that is run so many times after the first."""
+    """The last prefix of a network, as the part that is run ``times`` times after the first."""
     number = whole.part.number + times
     part = msgspec.structs.replace(whole.part, number=number)
     return msgspec.structs.replace(whole, model=f"{part.whole} {part.kind} {number}", part=part)

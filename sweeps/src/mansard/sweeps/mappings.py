@@ -16,6 +16,7 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.records import MachineIdentity, ModelScore, PowerMode
 from mansard.core.text import listed, printable
+from mansard.estimator import is_functional
 from mansard.inference.builds import device_name
 from mansard.inference.multi.mappings import (
     MappedNetwork,
@@ -84,7 +85,7 @@ class MultiPreparation(Preparation):
         Raises UsageError for a name of several networks, and for a stage that ends at no cut;
         ModelError for a network without one.
         """
-        models = tuple(dict.fromkeys(n.model for each in mappings for n in each.networks))
+        models = tuple(dict.fromkeys(n.model for mapping in mappings for n in mapping.networks))
         self.prepare(models, reporter, form=form)
         with self._lock:
             if not self._wholes and len(self.networks) != len(models):
@@ -93,7 +94,7 @@ class MultiPreparation(Preparation):
                     fix="name each network of a mapping by itself",
                 )
             self._wholes = self._wholes or dict(zip(models, self.networks, strict=True))
-            for network in (network for each in mappings for network in each.networks):
+            for network in (network for mapping in mappings for network in mapping.networks):
                 key = (network.model, _ends(network))
                 if key not in self._parts:
                     self._parts[key] = self._cut(*key)
@@ -195,8 +196,6 @@ def _cut_at(whole: PreparedNetwork, choices: Sequence[CutChoice], end: int) -> i
 
     Raises UsageError for a node behind which no cut is, with the nearest.
     """
-    from mansard.estimator import is_functional
-
     working = [row.index for row in whole.score.layers if not row.scope and is_functional(row)]
     for choice in choices:
         if choice.node >= end and not any(end < node <= choice.node for node in working):
@@ -214,8 +213,8 @@ def _name(mapping: Mapping, networks: Sequence[MultiNetwork]) -> str:
     names = [
         f"{whole.model}: "
         + ", ".join(
-            each.device if each.end is None else f"{each.end} {each.device}"
-            for each in network.stages
+            stage.device if stage.end is None else f"{stage.end} {stage.device}"
+            for stage in network.stages
         )
         for network, whole in zip(mapping.networks, networks, strict=True)
     ]
@@ -311,7 +310,7 @@ def _plan(
     on_cpu = "run all of it on the CPU with --devices cpu"
     gpu = find_processor(target, machine, request.processor, reporter, on_cpu=on_cpu).gpu
     engines = _Engines(target, request, reporter, has_gpu=gpu is not None)
-    mappings = [with_device(each, engines.default_device) for each in mappings]
+    mappings = [with_device(asked, engines.default_device) for asked in mappings]
     for mapping in mappings:
         check_mapping(mapping)
     devices = sorted({place.device for mapping in mappings for place in _places(mapping)})

@@ -224,7 +224,7 @@ def _wait_for_turn(stack: ExitStack, target: BenchTarget, reporter: Reporter) ->
 
     A caller without a reporter hears of a wait by Python's warnings.
     """
-    is_told, begun_s = False, time.monotonic()
+    is_reported, begun_s = False, time.monotonic()
     is_silent = getattr(reporter.note, "__func__", None) is SilentReporter.note
     while True:
         try:
@@ -232,12 +232,12 @@ def _wait_for_turn(stack: ExitStack, target: BenchTarget, reporter: Reporter) ->
         except BusyError as error:
             where = f"{error.where}: " if error.where else ""
             line = f"{where}{error.what}; waiting until it has ended"
-            if not is_told and not is_silent:
+            if not is_reported and not is_silent:
                 reporter.note(line)
-                is_told = True
-            elif not is_told and time.monotonic() - begun_s > _SILENT_S:
+                is_reported = True
+            elif not is_reported and time.monotonic() - begun_s > _SILENT_S:
                 warnings.warn(line, stacklevel=2)
-                is_told = True
+                is_reported = True
             time.sleep(_TURN_S)
         else:
             return

@@ -247,8 +247,8 @@ def _networks_of(trial: PlannedTrial) -> Sequence[NetworkTrial]:
 def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) -> str:
     """The provider that is asked for, or the fastest: TensorRT, CUDA, the CPU.
 
-    Raises MeasurementError where the engine is not there, UsageError for a provider that it
-    lacks, or that needs a GPU where there is none.
+    Raises MeasurementError where the engine is not there, UsageError for a provider that is not,
+    or that needs a GPU where there is none.
     """
     if probe.providers is None:
         fix = "install onnxruntime, or leave the networks out"

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from mansard.analytics.data.scores import keep_scores
 from mansard.core.errors import MansardError
 from mansard.core.formats.onnx import onnx_files
 from mansard.core.records import Copies, PowerMode, Waiting
 from mansard.core.storage.files import make_folder, storage_errors
 from mansard.core.storage.leftovers import temporary_folder
+from mansard.estimator import zoo
 from mansard.inference.plan import SEED, AccuracyTrial, BuildPlan, BuildSettings, make_plan
 from mansard.sweeps.accuracies import (
     AccuracySettings,
@@ -45,7 +47,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How networks are run; the defaults are those of the command."""
 
     engine: str | None = None  # ort, tensorrt or trtexec; None: TensorRT on a Jetson, else ort
-    provider: str | None = None  # cpu, cuda or tensorrt; None: the fastest that there is
+    provider: str | None = None  # cpu, cuda or tensorrt; None: the fastest available
     batches: tuple[int, ...] = ()  # none: that of each file, 1 where it leaves it open
     precisions: tuple[str, ...] = ()  # none: that of each file
     dims: Mapping[str, int] = msgspec.field(default_factory=dict)  # sizes of named dimensions
@@ -66,8 +68,6 @@ def sources_of(model: str) -> Sequence[Path | str]:
 
     Raises InputError for a folder without any.
     """
-    from mansard.estimator import zoo
-
     return onnx_files(model) or zoo.family(model) or (model,)
 
 
@@ -132,8 +132,7 @@ class Preparation:
         Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
         ``form``: of int8; where the engine is not known yet, what every engine can run.
         """
-        from mansard.inference.preparing.networks import prepare
-        from mansard.inference.preparing.writing import write_chains
+        from mansard.inference.preparing import prepare, write_chains
 
         with self._lock:
             if self._is_done:
@@ -178,7 +177,7 @@ class Preparation:
         form: Form,
     ) -> PreparedNetwork:
         """Look at one network; its accuracy is measured at one batch size, the first."""
-        from mansard.inference.preparing.networks import Calibrating, prepare
+        from mansard.inference.preparing import Calibrating, prepare
 
         network = prepare(
             source,
@@ -204,9 +203,8 @@ class Preparation:
     def write(
         self, trials: Sequence[NetworkTrial | BuildTrial], folder: Path, reporter: Reporter
     ) -> None:
-        """Write the files of ``trials`` that ``folder`` lacks; raises StorageError."""
-        from mansard.inference.preparing import write
-        from mansard.inference.preparing.writing import check_space
+        """Write the files of ``trials`` that are missing in ``folder``; raises StorageError."""
+        from mansard.inference.preparing import check_space, write
 
         files = {trial.file for trial in trials}
         missing = [
@@ -231,8 +229,8 @@ class Preparation:
         """Run the stages of networks that ``written`` are cut out of, once; raises ModelError."""
         from mansard.inference.preparing import PreparedPart, check_stages
 
-        parts = [each for each in written if isinstance(each, PreparedPart)]
-        wholes = {each.whole.file: each.whole for each in parts if each.part.kind != "layer"}
+        parts = [part for part in written if isinstance(part, PreparedPart)]
+        wholes = {part.whole.file: part.whole for part in parts if part.part.kind != "layer"}
         with self._lock:
             for file in wholes.keys() - self._checked:
                 whole = wholes[file]
@@ -264,7 +262,7 @@ class Preparation:
         runs: Path,
         reporter: Reporter,
     ) -> None:
-        """Build those of the ``wanted`` engine files that ``runs`` lacks; as ``build_missing``."""
+        """Build the ``wanted`` engine files that are missing in ``runs``; as ``build_missing``."""
         files, machine = self.new_folder(), target.controller.identify()
         trials = tuple({trial.engine_file: trial for trial in wanted}.values())
         if not trials:
@@ -329,8 +327,8 @@ class Preparation:
         )
 
     def write_samples(self, name: str, folder: Path, reporter: Reporter) -> None:
-        """Write the samples called ``name`` if ``folder`` lacks them; InputError, StorageError."""
-        from mansard.inference.preparing.samples import write_samples
+        """Write the samples ``name`` if missing in ``folder``; raises InputError, StorageError."""
+        from mansard.inference.preparing import write_samples
 
         if (folder / name).exists():
             return
@@ -354,8 +352,6 @@ def keeping_scores(runs: Path, preparation: Preparation) -> Iterator[None]:
 
     A file of scores that cannot be read is an error before anything is measured.
     """
-    from mansard.analytics.data.scores import keep_scores
-
     keep_scores(runs, ())
     try:
         yield

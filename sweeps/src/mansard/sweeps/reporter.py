@@ -145,12 +145,12 @@ class TimeLeft:
                 self._by_kind.setdefault(stage.kind, []).append(each_s)
         if n_done != self._n_done:
             self._n_done, self._last_s = n_done, now_s
-        if not self._by_kind and not any(each.prior_s for each in self._stages):
+        if not self._by_kind and not any(later.prior_s for later in self._stages):
             return None
         current_s = self._expected_s(stage, stage.titles[n_done:]) - (now_s - self._last_s)
         later_s = sum(
-            self._starts.get(each.kind, 0.0) + self._expected_s(each, each.titles)
-            for each in self._stages[self._at + 1 :]
+            self._starts.get(later.kind, 0.0) + self._expected_s(later, later.titles)
+            for later in self._stages[self._at + 1 :]
         )
         return max(0.0, current_s) + later_s + stage.n_after * self._mean_s(stage)
 

@@ -118,8 +118,6 @@ def _module(machine: MachineIdentity) -> Module:
 def _physics(
     machine: MachineIdentity, gpu: Gpu, clocks: VirtualClocks, faults: Mapping[str, Any]
 ) -> Physics:
-    from mansard.microbench.cuda.software_gpu import Physics
-
     module = _module(machine)
     rates = {
         (unit, name): float(rate)

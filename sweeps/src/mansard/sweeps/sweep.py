@@ -45,7 +45,7 @@ class SweepRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Where something is to be measured, and in which modes; defaults are those of commands."""
 
     mode: str | None = None  # as ``bench --mode`` takes it; None: the machine as it is
-    pick: int | None = None  # measure only so many modes, spread over all
+    pick: int | None = None  # number of modes to measure, spread over all
     profile: str = "quick"  # how many points and repetitions: brief, quick or full
     runs: Path = Path("runs")  # the folder that keeps the runs
     board: Path | None = None  # root folder of a board; None: this machine
@@ -163,7 +163,7 @@ def _opened(
 
 
 def _describe(board: str | None, plans: Sequence[ModePlan], target: BenchTarget) -> DryRun:
-    modes = {each.plan.mode.name: each.plan.mode for each in plans}
+    modes = {mode_plan.plan.mode.name: mode_plan.plan.mode for mode_plan in plans}
     steps = iter(target.controller.planned_steps([m for m in modes.values() if needs_setting(m)]))
     planned = []
     for name, mode in modes.items():
@@ -209,7 +209,7 @@ def _open_target(
     machine = controller.identify()
     target = LocalTarget(root, controller)
     if machine.is_simulated and request.processor == "gpu":
-        from mansard.sweeps.simulated_gpu import StandInTarget  # imports NumPy
+        from mansard.sweeps.simulated_gpu import StandInTarget
 
         yield StandInTarget(root, controller)
         return

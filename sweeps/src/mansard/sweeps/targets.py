@@ -17,7 +17,11 @@ from mansard.containers.images.building import ready_image
 from mansard.containers.images.fitting import choose_image, controller_image, ensure_image
 from mansard.containers.images.table import Image as Entry
 from mansard.containers.images.table import user_table
-from mansard.containers.measurer import ContainerMeasurer
+from mansard.containers.measurer import (
+    ContainerMeasurer,
+    engine_probe_in_container,
+    probe_in_container,
+)
 from mansard.containers.settings import ContainerLaunch, launch_for
 from mansard.containers.tunnel import open_tunnel
 from mansard.containers.volumes import FilesVolume, files_volume, outputs_volume
@@ -30,6 +34,7 @@ from mansard.inference.engine_files import EngineFiles, FolderOutputs
 from mansard.inference.engines import find_engine
 from mansard.measuring.guarded import GuardedMeasurer
 from mansard.measuring.measurer import LocalMeasurer
+from mansard.microbench.plan import probe
 from mansard.sweeps.reporter import ProgressDisplay, Reporter
 
 if TYPE_CHECKING:
@@ -49,7 +54,7 @@ class WantedImage(msgspec.Struct, frozen=True, kw_only=True):
     table: Path | None = None  # TOML file of the user's, over ours
     is_offline: bool = False  # neither pull nor build
     engine: str | None = None  # address; None: the first that answers
-    engines: tuple[str, ...] = ()  # of networks: an image with the first that there is
+    engines: tuple[str, ...] = ()  # of networks: an image with the first available
 
 
 class BenchTarget(Protocol):
@@ -92,8 +97,8 @@ class BenchTarget(Protocol):
         """
         ...
 
-    def builder(self, files: Path, kept: EngineFiles) -> Measurer:
-        """What does a job of builds, whose engine files are ``kept``; ``files`` as above."""
+    def builder(self, files: Path, engine_files: EngineFiles) -> Measurer:
+        """What does a job of builds and adds to ``engine_files``; ``files`` as above."""
         ...
 
 
@@ -108,8 +113,6 @@ class LocalTarget:
 
     def probe(self, processor: Processor) -> Probe:
         """What this process has."""
-        from mansard.microbench.plan import probe
-
         return probe(processor)
 
     def seen_cards(self) -> SeenCards:
@@ -131,13 +134,13 @@ class LocalTarget:
         meters = find_meters(self._root, self.controller.identify())
         return LocalMeasurer(meters=meters, root=self._root)
 
-    def builder(self, files: Path, kept: EngineFiles) -> Measurer:
+    def builder(self, files: Path, engine_files: EngineFiles) -> Measurer:
         """Builds in a process of its own, for a builder may crash."""
 
         def build(job: Job) -> Iterator[Event]:
-            with temporary_folder(kept.make()) as folder:
+            with temporary_folder(engine_files.make()) as folder:
                 measurer = GuardedMeasurer(self._root, files, outputs=folder)
-                yield from kept.building(measurer, FolderOutputs(folder))(job)
+                yield from engine_files.building(measurer, FolderOutputs(folder))(job)
 
         return build
 
@@ -172,8 +175,6 @@ class ContainerTarget:
 
     def probe(self, processor: Processor) -> Probe:
         """What a container has; raises ContainerError, also where its GPU cannot be used."""
-        from mansard.containers.measurer import probe_in_container
-
         probe = probe_in_container(self._engine, self._launch(processor), processor)
         self._processor = processor
         return probe
@@ -184,12 +185,10 @@ class ContainerTarget:
 
     def engine_probe(self, engine: str) -> EngineProbe:
         """What a container has, started as the last probe was."""
-        from mansard.containers.measurer import engine_probe_in_container
-
         return engine_probe_in_container(self._engine, self._launch(self._processor), engine)
 
     def send(self, files: Path, reporter: Reporter) -> None:
-        """Send what the volume lacks; raises StorageError, also where the engine's disk is full."""
+        """Send files that are missing in the volume; raises StorageError, as for a full disk."""
         with reporter.progress("Sending files, in MB") as progress:
             self._files.fill(self.image.digest, files, _Sending(progress))
 
@@ -201,7 +200,7 @@ class ContainerTarget:
             launch = msgspec.structs.replace(launch, files=volume)
         return ContainerMeasurer(self._engine, launch, check=self.controller.check)
 
-    def builder(self, files: Path, kept: EngineFiles) -> Measurer:
+    def builder(self, files: Path, engine_files: EngineFiles) -> Measurer:
         """Builds in a container that may write to a volume of its own, and ends with its job."""
 
         def build(job: Job) -> Iterator[Event]:
@@ -211,7 +210,7 @@ class ContainerTarget:
                     self._launch(self._processor), files=volume, outputs=outputs.name
                 )
                 measurer = ContainerMeasurer(self._engine, launch, check=self.controller.check)
-                yield from kept.building(measurer, outputs)(job)
+                yield from engine_files.building(measurer, outputs)(job)
 
         return build
 

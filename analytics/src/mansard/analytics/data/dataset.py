@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import polars as pl
@@ -103,16 +102,3 @@ def device_id(manifest: Manifest) -> str:
         return content_hash([machine_id(manifest.machine), "whole"])
     own = None if gpu is None else [gpu.name, gpu.sm, gpu.l2_bytes, gpu.mig]
     return content_hash([machine_id(manifest.machine), own])
-
-
-def score_id(score: ModelScore) -> str:
-    """A short name for one score: the same model in the same circumstances."""
-    asked: list[object] = [score.phase, score.batch, score.dimensions, score.trips, score.optimizer]
-    # A quantised network's main precision is the same whatever its floats are counted at.
-    precisions = Counter(layer.precision for layer in score.layers)
-    asked += [score.recompute, score.cache_bytes, score.precision, dict(sorted(precisions.items()))]
-    if score.bounds:
-        asked.append(score.bounds)
-    if score.kv_cache_update == "in-place":
-        asked.append(score.kv_cache_update)
-    return content_hash([score.model, score.model_hash, *asked])

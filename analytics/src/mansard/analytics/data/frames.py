@@ -15,7 +15,7 @@ import msgspec
 import polars as pl
 from polars.datatypes import DataType, DataTypeClass
 
-from mansard.analytics.data.dataset import score_id
+from mansard.analytics.data.scores import score_id
 from mansard.core.errors import UsageError
 from mansard.core.records import (
     LAYER_COUNTS,

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import polars as pl
 
-from mansard.analytics.data.dataset import Dataset, score_id
+from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.frames import (
     accuracy_frame,
     concurrent_frame,
@@ -43,6 +43,7 @@ from mansard.analytics.data.limits import (
     check_score,
 )
 from mansard.analytics.data.run_frames import RUN_SCHEMA, run_frame
+from mansard.analytics.data.scores import score_id
 from mansard.analytics.data.store import Store
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.processes.line_channel import DECODE_ERRORS

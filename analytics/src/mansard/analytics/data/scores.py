@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from mansard.analytics.data.dataset import score_id
 from mansard.core.errors import MansardError
+from mansard.core.hashing import content_hash
 from mansard.core.records import Measurement, ModelScore
 from mansard.core.storage.files import find_status, make_folder
 from mansard.core.storage.jsonl import read_rows, write_rows
+
+
+def score_id(score: ModelScore) -> str:
+    """A short name for one score: the same model in the same circumstances."""
+    asked: list[object] = [score.phase, score.batch, score.dimensions, score.trips, score.optimizer]
+    # A quantised network's main precision is the same whatever its floats are counted at.
+    precisions = Counter(layer.precision for layer in score.layers)
+    asked += [score.recompute, score.cache_bytes, score.precision, dict(sorted(precisions.items()))]
+    if score.bounds:
+        asked.append(score.bounds)
+    if score.kv_cache_update == "in-place":
+        asked.append(score.kv_cache_update)
+    return content_hash([score.model, score.model_hash, *asked])
 
 
 def keep_scores(runs: Path, scores: Sequence[ModelScore]) -> None:

@@ -16,7 +16,6 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from mansard.analytics.data.dataset import score_id
 from mansard.analytics.data.expansion import check_expansion, expanded_bytes
 from mansard.analytics.data.frames import FrameSchema, layer_frame, to_json
 from mansard.analytics.data.layout import (
@@ -26,6 +25,7 @@ from mansard.analytics.data.layout import (
     layer_part,
     score_entry,
 )
+from mansard.analytics.data.scores import score_id
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.hashing import file_hash, stream_hash
 from mansard.core.records import ModelScore

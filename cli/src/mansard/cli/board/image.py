@@ -60,30 +60,31 @@ def list_images(
     as_json: JsonOption = False,
 ) -> None:
     """List the images that are built here, and all of the table with what they are for."""
-    found = api.list_images(board, images, container_engine)
+    image_list = api.list_images(board, images, container_engine)
     if as_json:
-        print_json("image-list", found)
+        print_json("image-list", image_list)
         return
-    print_images(found)
+    print_images(image_list)
 
 
-def print_images(found: results.ImageList) -> None:
+def print_images(image_list: results.ImageList) -> None:
     """Print the images that are there, and all that can be built."""
-    if found.built:
+    if image_list.built:
         built = [
             (
-                each.image,
-                each.tag,
-                f"{each.size_bytes / 1e6:.0f}",
-                each.digest,
-                each.revision,
-                each.fits,
+                image.image,
+                image.tag,
+                f"{image.size_bytes / 1e6:.0f}",
+                image.digest,
+                image.revision,
+                image.fits,
             )
-            for each in found.built
+            for image in image_list.built
         ]
         print_table("Images here", _BUILT_COLUMNS, built)
     known = [
-        (each.image, each.base, each.cuda or "–", each.python, each.fits) for each in found.known
+        (image.image, image.base, image.cuda or "–", image.python, image.fits)
+        for image in image_list.known
     ]
     print_table("Images that can be built", _KNOWN_COLUMNS, known)
 

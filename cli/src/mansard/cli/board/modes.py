@@ -30,39 +30,44 @@ def modes(
 
     Peaks are modelled from the table of modules, not measured. Nothing is set.
     """
-    found = api.modes(board, config)
+    listing = api.modes(board, config)
     if as_json:
-        print_json("modes", _document(found))
-    elif isinstance(found, results.AvailableModes):
-        _print_available(found)
+        print_json("modes", _document(listing))
+    elif isinstance(listing, results.AvailableModes):
+        _print_available(listing)
     else:
-        _print_listing(found)
+        _print_listing(listing)
 
 
-def _document(found: results.AvailableModes | results.Listing) -> dict[str, object]:
+def _document(listing: results.AvailableModes | results.Listing) -> dict[str, object]:
     """The same fields for every machine; of one that is no Jetson most are not known."""
-    if isinstance(found, results.Listing):
-        return {"machine": None, **msgspec.structs.asdict(found)}
+    if isinstance(listing, results.Listing):
+        return {"machine": None, **msgspec.structs.asdict(listing)}
     board = dict.fromkeys(results.Listing.__struct_fields__)
     unknown = dict.fromkeys(results.ListedMode.__struct_fields__)
     return {
         **board,
-        "machine": found.machine,
-        "modes": [{**unknown, "mode": mode, "resolved_from": {}} for mode in found.modes],
-        "notes": ["no Jetson: its modes are numbers of cores, or those of its card", *found.notes],
+        "machine": listing.machine,
+        "modes": [{**unknown, "mode": mode, "resolved_from": {}} for mode in listing.modes],
+        "notes": [
+            "no Jetson: its modes are numbers of cores, or those of its card",
+            *listing.notes,
+        ],
         "ignored": [],
     }
 
 
-def _print_available(found: results.AvailableModes) -> None:
-    if any(mode.power_limit_w is not None for mode in found.modes):
+def _print_available(available: results.AvailableModes) -> None:
+    if any(mode.power_limit_w is not None for mode in available.modes):
         columns: tuple[str, ...] = ("mode", "power W")
-        rows: list[tuple[str, ...]] = [(mode.name, _watts(mode)) for mode in found.modes]
+        rows: list[tuple[str, ...]] = [(mode.name, _watts(mode)) for mode in available.modes]
     else:
         columns = ("mode", "cores", "CPU MHz")
-        rows = [(mode.name, str(mode.n_cpus), _megahertz(mode, "cpu_hz")) for mode in found.modes]
-    print_table(f"Power modes of {found.machine}", columns, rows)
-    for line in found.notes:
+        rows = [
+            (mode.name, str(mode.n_cpus), _megahertz(mode, "cpu_hz")) for mode in available.modes
+        ]
+    print_table(f"Power modes of {available.machine}", columns, rows)
+    for line in available.notes:
         note(line)
 
 
@@ -179,13 +184,13 @@ _WORDS = {
 
 def _gaps(listing: results.Listing) -> list[str]:
     """One line for each reason why numbers are missing: which ones, and in which modes."""
-    found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    gaps: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for one in listing.modes:
         for field, why in one.modelled.unknown.items():
-            fields, names = found.setdefault(why, ({}, {}))
+            fields, names = gaps.setdefault(why, ({}, {}))
             fields[_WORDS[field]] = names[one.mode.name] = None
     lines = []
-    for why, (fields, names) in found.items():
+    for why, (fields, names) in gaps.items():
         which = "every mode" if len(names) == len(listing.modes) else ", ".join(names)
         lines.append(f"{', '.join(fields)} unknown in {which}: {why}")
     return lines

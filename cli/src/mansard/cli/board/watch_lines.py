@@ -175,10 +175,10 @@ def _use(sample: BoardSample) -> list[Line]:
 
 def _alike(cpus: Iterable[CpuNow]) -> list[list[CpuNow]]:
     """CPUs by the cap of their clock: those of one kind."""
-    found: dict[float | None, list[CpuNow]] = {}
+    by_cap: dict[float | None, list[CpuNow]] = {}
     for cpu in cpus:
-        found.setdefault(cpu.cap_hz, []).append(cpu)
-    return list(found.values())
+        by_cap.setdefault(cpu.cap_hz, []).append(cpu)
+    return list(by_cap.values())
 
 
 def _cpu_line(cpus: Sequence[CpuNow]) -> Line:
@@ -330,12 +330,12 @@ def _cut(line: Line, width: int) -> Line:
     """At most ``width`` columns, with a mark where something is missing."""
     if sum(len(text) for text, _ in line) <= width:
         return line
-    found: Line = []
+    parts: Line = []
     left = width - 1
     for text, style in line:
-        found.append((text[:left], style))
+        parts.append((text[:left], style))
         left = max(left - len(text), 0)
-    return [*found, ("…", "dim")]
+    return [*parts, ("…", "dim")]
 
 
 def _clock(hz: float | None, cap_hz: float | None) -> str:

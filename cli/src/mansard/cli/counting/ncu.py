@@ -217,10 +217,10 @@ def _capability(text: str | None) -> int | None:
     """``8.7`` as 87; raises UsageError."""
     if text is None:
         return None
-    found = re.fullmatch(r"(\d{1,2})\.(\d)", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(\d{1,2})\.(\d)", text.strip())
+    if match is None:
         raise UsageError(f"{text!r} is no compute capability", fix="write it as 8.7")
-    return 10 * int(found[1]) + int(found[2])
+    return 10 * int(match[1]) + int(match[2])
 
 
 def _print(one: results.CountedNetwork) -> None:

@@ -28,10 +28,11 @@ from mansard.cli.tables import print_fitting, print_table
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision, unit_title
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer
+from mansard.core.storage.files import write_atomic
 from mansard.core.table import Table
 
 _SHOWN = 20  # notes on the terminal
-_DETAILED = 1  # so many scores are shown with their work by class
+_DETAILED = 1  # up to this number of scores the work is shown by class
 _MOST_ROWS = 5000  # of a table; drawing one takes about a millisecond
 
 # Columns to drop on a narrow terminal, in this order; of layers then intensity and operator too.
@@ -221,8 +222,6 @@ def _print_scores(
     output: Path | None,
 ) -> None:
     """Write ``scores`` to ``output``, or print them; raises StorageError."""
-    from mansard.core.storage.files import write_atomic
-
     if form == "table":
         _print_tables(scores, with_layers)
         return
@@ -271,8 +270,8 @@ def _print_layers(score: ModelScore) -> None:
 def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
     columns, rows = _layer_rows(layers)
     table = Table(title, columns, rows[:_MOST_ROWS])
-    less_told = (*_DROPPED_OF_LAYERS, columns[-1], "operator")
-    print_fitting(table, less_told, "--format csv or json has them")
+    less_important = (*_DROPPED_OF_LAYERS, columns[-1], "operator")
+    print_fitting(table, less_important, "--format csv or json has them")
     if len(rows) > _MOST_ROWS:
         note(f"{len(rows) - _MOST_ROWS} more {rest} has them all")
 
@@ -295,12 +294,12 @@ def score_rows(scores: Sequence[ModelScore]) -> Rows:
     more: dict[str, list[str]] = {}
     memory = {
         "weights (MB)": [_total(api.totals(score), "weight_bytes", 1e6) for score in scores],
-        "peak (MB)": [_own(score, score.peak_activation_bytes) for score in scores],
+        "peak (MB)": [_of_network(score, score.peak_activation_bytes) for score in scores],
     }
     if any(score.cache_bytes is not None for score in scores):
         more["cached (MB)"] = [_cached(score) for score in scores]
     if any(score.kv_cache_bytes or score.kv_cache_update != "none" for score in scores):
-        memory["KV cache (MB)"] = [_own(score, score.kv_cache_bytes) for score in scores]
+        memory["KV cache (MB)"] = [_of_network(score, score.kv_cache_bytes) for score in scores]
         more["KV cache"] = [_UPDATES[score.kv_cache_update] for score in scores]
     memory["sum (MB)"] = [_total(api.totals(score), "memory_bytes", 1e6) for score in scores]
     more = memory | more
@@ -336,7 +335,7 @@ def _score_row(score: ModelScore) -> tuple[str, ...]:
     )
 
 
-def _own(score: ModelScore, n_bytes: int | None) -> str:
+def _of_network(score: ModelScore, n_bytes: int | None) -> str:
     """A figure of the whole network in MB."""
     text = _scaled(n_bytes, 1e6)
     return f"at most {text}" if score.bounds and n_bytes is not None else text

@@ -51,10 +51,10 @@ def list_networks(as_json: JsonOption = False) -> None:
 @zoo_app.command("show")
 def show_network(name: _Name, as_json: JsonOption = False) -> None:
     """Show what one network is, where its figures come from, and its work."""
-    found = api.show_network(name)
-    entry = found.entry
+    network = api.show_network(name)
+    entry = network.entry
     if as_json:
-        print_json("zoo-show", {"network": _facts(entry), "score": found.score})
+        print_json("zoo-show", {"network": _facts(entry), "score": network.score})
         return
     facts = _facts(entry).items()
     rows = [
@@ -63,7 +63,7 @@ def show_network(name: _Name, as_json: JsonOption = False) -> None:
         if key != "unknown"
     ]
     print_facts(entry.title, rows)
-    print_table(f"Score of {name}", *score_rows([found.score]))
+    print_table(f"Score of {name}", *score_rows([network.score]))
 
 
 @zoo_app.command("write")

@@ -44,7 +44,7 @@ def overview_tables(summary: results.Summary, run_ids: Collection[str] | None) -
     summary = summary.of_runs(run_ids)
     modes, networks, measured = summary.modes, summary.networks, summary.measured
     devices = list(_grouped(modes, lambda mode: mode.machine_id).values())
-    tables = [_ceilings(each) for each in devices[:_MOST_DEVICES]]
+    tables = [_ceilings(device) for device in devices[:_MOST_DEVICES]]
     if len(modes) == 1 and networks:
         tables.append(_networks_of_one_mode(networks, measured))
     elif measured:
@@ -56,14 +56,16 @@ def overview_tables(summary: results.Summary, run_ids: Collection[str] | None) -
     else:
         for group in devices[:_MOST_DEVICES]:
             ids = {mode.run_id for mode in group}
-            tables += _modelled_by_mode([each for each in networks if each.run_id in ids], group)
+            tables += _modelled_by_mode(
+                [network for network in networks if network.run_id in ids], group
+            )
     tables += accuracy_tables(summary.accuracies)
     return [*tables, programs_table(summary.programs)] if summary.programs else tables
 
 
 def left_devices(summary: results.Summary, run_ids: Collection[str] | None) -> str:
     """A line about the devices that the tables leave out; empty where they have all."""
-    n_left = len({each.machine_id for each in summary.of_runs(run_ids).modes}) - _MOST_DEVICES
+    n_left = len({mode.machine_id for mode in summary.of_runs(run_ids).modes}) - _MOST_DEVICES
     return f"{n_left} more devices: {_REST}" if n_left > 0 else ""
 
 
@@ -90,7 +92,7 @@ def measured_table(times: Sequence[results.NetworkTimes], most: int = _MOST_MEAS
         for row in times[:most]
     ]
     heads = (*_HEADS, "engine", "mode", "measured", "energy", "predicted", "error", "source")
-    title = _told("Networks that were run", _share(len(rows), len(times), "rows"))
+    title = _title_with_rest("Networks that were run", _share(len(rows), len(times), "rows"))
     return without_silent(Table(title, (*heads, "remark"), rows), {"energy", "predicted", "error"})
 
 
@@ -111,22 +113,22 @@ def programs_table(programs: Sequence[results.ProgramTimes]) -> Table:
         for row in programs[:_MOST_MEASURED]
     ]
     heads = ("program", "mode", "time", "energy", "power", "metric", "runs", "source", "remark")
-    title = _told("Programs that were run", _share(len(rows), len(programs), "rows"))
+    title = _title_with_rest("Programs that were run", _share(len(rows), len(programs), "rows"))
     return without_silent(Table(title, heads, rows), {"energy", "power", "metric"})
 
 
 def _grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> dict[_Key, list[_Row]]:
-    found: dict[_Key, list[_Row]] = {}
+    groups: dict[_Key, list[_Row]] = {}
     for row in rows:
-        found.setdefault(key(row), []).append(row)
-    return found
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def _share(n_shown: int, n_all: int, what: str) -> str:
     return f"{n_shown} of {n_all:,} {what}" if n_shown < n_all else ""
 
 
-def _told(title: str, *left: str) -> str:
+def _title_with_rest(title: str, *left: str) -> str:
     """A title with what is left out of its table."""
     words = [word for word in left if word]
     return f"{title}; {', '.join(words)}: {_REST}" if words else title
@@ -152,16 +154,16 @@ def _side_by_side(
     modes: Sequence[str],
     rows: Mapping[tuple[str, ...], _Cells],
 ) -> Table:
-    """A table with a column for each of so many modes as fit the width.
+    """A table with a column for each mode, as far as they fit the width.
 
     ``left``: what else it leaves out. What every cell begins with, "at best", stands in the title.
     """
-    texts = [text for each in rows.values() for text in each.values() if text != "unknown"]
+    texts = [text for by_mode in rows.values() for text in by_mode.values() if text != "unknown"]
     if texts and all(text.startswith(_AT_BEST) for text in texts):
         title = f"{title}, at best"
         rows = {
-            key: {mode: text.removeprefix(_AT_BEST) for mode, text in each.items()}
-            for key, each in rows.items()
+            key: {mode: text.removeprefix(_AT_BEST) for mode, text in by_mode.items()}
+            for key, by_mode in rows.items()
         }
     for n_modes in range(min(_MOST_MODES, len(modes)), 1, -1):
         table = _with_modes(title, left, heads, modes, _evenly(modes, n_modes), rows)
@@ -179,7 +181,7 @@ def _with_modes(
     rows: Mapping[tuple[str, ...], _Cells],
 ) -> Table:
     cells = [(*key, *(texts.get(mode, "–") for mode in shown)) for key, texts in rows.items()]
-    title = _told(title, left, _share(len(shown), len(modes), "modes"))
+    title = _title_with_rest(title, left, _share(len(shown), len(modes), "modes"))
     if len(shown) == 1:
         return Table(f"{title}; {shown[0]}", (*heads, "value"), cells)
     return Table(title, (*heads, *shown), cells)
@@ -189,11 +191,11 @@ def _ceilings(modes: Sequence[results.ModeSummary]) -> Table:
     """The ceilings of one device: with kernels and remarks, or its modes side by side."""
     names = mode_names(modes)
     title = f"Ceilings{_of(modes[0].machine, (mode.source for mode in modes))}"
-    found = [(mode, each) for mode in modes for each in (*mode.peaks, *mode.bandwidths)]
+    ceilings = [(mode, ceiling) for mode in modes for ceiling in (*mode.peaks, *mode.bandwidths)]
     if len(modes) == 1:
         texts = [
-            (each.name, each.kernel or "–", ceiling_text(each), ceiling_remark(each))
-            for _, each in found
+            (ceiling.name, ceiling.kernel or "–", ceiling_text(ceiling), ceiling_remark(ceiling))
+            for _, ceiling in ceilings
         ]
         return Table(
             f"{title} in {_mode_words(modes[0].mode)}",
@@ -201,8 +203,8 @@ def _ceilings(modes: Sequence[results.ModeSummary]) -> Table:
             texts,
         )
     rows: dict[tuple[str, ...], _Cells] = {}
-    for mode, each in found:
-        rows.setdefault((each.name,), {})[names[mode.run_id]] = ceiling_text(each)
+    for mode, ceiling in ceilings:
+        rows.setdefault((ceiling.name,), {})[names[mode.run_id]] = ceiling_text(ceiling)
     return _side_by_side(title, "", ("ceiling",), list(names.values()), rows)
 
 
@@ -219,23 +221,23 @@ def _networks_of_one_mode(
     ran = {(row.model_hash, row.batch, row.precision): row for row in reversed(measured)}
     chosen = _chosen(networks, {row.model_hash for row in measured})
     rows = []
-    for each in chosen:
-        row = ran.get((each.model_hash, each.batch, each.precision))
+    for network in chosen:
+        row = ran.get((network.model_hash, network.batch, network.precision))
         rows.append(
             (
-                each.model,
-                *_run_cells(each.batch, each.precision),
-                seconds(each.time_s, each.low_s, each.high_s, each.interval),
+                network.model,
+                *_run_cells(network.batch, network.precision),
+                seconds(network.time_s, network.low_s, network.high_s, network.interval),
                 "–" if row is None else seconds(row.time_s, row.low_s, row.high_s),
                 "–" if row is None or row.error is None else percent_off(row.error),
                 _energy_text(row),
-                each.bound or each.unknown["bound"],
+                network.bound or network.unknown["bound"],
             )
         )
     source = " and ".join(dict.fromkeys(row.source for row in measured)) or "measured"
     heads = ("network", *_RUN, "modelled", source, "error", "energy", "bound by")
-    n_all = len({each.model_hash for each in networks})
-    title = _told("Networks", _share(len(chosen), n_all, _which(measured)))
+    n_all = len({network.model_hash for network in networks})
+    title = _title_with_rest("Networks", _share(len(chosen), n_all, _which(measured)))
     return Table(title, heads, rows)
 
 
@@ -256,16 +258,16 @@ def _chosen(
     places = {name: at for at, name in enumerate(_WELL_KNOWN)}
     precisions = {name: at for at, name in enumerate(_PRECISIONS)}
 
-    def order(each: results.NetworkSummary) -> tuple[object, ...]:
+    def order(network: results.NetworkSummary) -> tuple[object, ...]:
         return (
-            each.model_hash not in first,
-            places.get(each.model, len(places)),
-            each.model,
-            each.batch or 0,
-            precisions.get(each.precision, len(precisions)),
+            network.model_hash not in first,
+            places.get(network.model, len(places)),
+            network.model,
+            network.batch or 0,
+            precisions.get(network.precision, len(precisions)),
         )
 
-    once = {each.model_hash: each for each in sorted(networks, key=order, reverse=True)}
+    once = {network.model_hash: network for network in sorted(networks, key=order, reverse=True)}
     return sorted(once.values(), key=order)[:_MOST_NETWORKS]
 
 
@@ -275,21 +277,26 @@ def _modelled_by_mode(
 ) -> list[Table]:
     """The modelled times, then the energies, of five networks of one device."""
     names = mode_names(modes)
-    chosen = [(each.model_hash, each.batch, each.precision) for each in _chosen(networks, ())]
+    chosen = [
+        (network.model_hash, network.batch, network.precision) for network in _chosen(networks, ())
+    ]
     times: dict[tuple[str, ...], _Cells] = {}
     energies: dict[tuple[str, ...], _Cells] = {}
     for what in chosen:
-        for each in networks:
-            if (each.model_hash, each.batch, each.precision) != what:
+        for network in networks:
+            if (network.model_hash, network.batch, network.precision) != what:
                 continue
-            key, mode = (each.model, *_run_cells(each.batch, each.precision)), names[each.run_id]
-            times.setdefault(key, {})[mode] = seconds(
-                each.time_s, each.low_s, each.high_s, each.interval
+            key, mode = (
+                (network.model, *_run_cells(network.batch, network.precision)),
+                names[network.run_id],
             )
-            if each.energy_j is not None:
-                ends = (each.energy_low_j, each.energy_high_j, each.interval)
-                energies.setdefault(key, {})[mode] = joules(each.energy_j, *ends)
-    n_all = len({each.model_hash for each in networks})
+            times.setdefault(key, {})[mode] = seconds(
+                network.time_s, network.low_s, network.high_s, network.interval
+            )
+            if network.energy_j is not None:
+                ends = (network.energy_low_j, network.energy_high_j, network.interval)
+                energies.setdefault(key, {})[mode] = joules(network.energy_j, *ends)
+    n_all = len({network.model_hash for network in networks})
     left = _share(len(chosen), n_all, "networks, the best known")
     of = f" of {modes[0].machine}, modelled"
     return [
@@ -325,10 +332,10 @@ def _measured_by_mode(measured: Sequence[results.NetworkTimes]) -> list[Table]:
 
 def _first_runs(measured: Sequence[results.NetworkTimes]) -> list[tuple[str, int | None, str, str]]:
     """Of each network how it was run first: at the smallest batch."""
-    found: dict[str, tuple[str, int | None, str, str]] = {}
+    first: dict[str, tuple[str, int | None, str, str]] = {}
     for row in sorted(measured, key=lambda row: row.batch or 0):
-        found.setdefault(row.model_hash, (row.model_hash, row.batch, row.precision, row.engine))
-    return list(found.values())
+        first.setdefault(row.model_hash, (row.model_hash, row.batch, row.precision, row.engine))
+    return list(first.values())
 
 
 def _run_cells(batch: int | None, precision: str) -> tuple[str, str]:

@@ -44,7 +44,7 @@ def report(
     """Write the report again from what the folders of runs hold; measures nothing."""
     folder, *others = runs or ["runs"]
     check_outputs([output or Path(folder, REPORT)], force=force)
-    found = api.report(
+    written = api.report(
         (folder, *others),
         output,
         mix=mix,
@@ -52,21 +52,23 @@ def report(
         board=board,
         reporter=TerminalReporter(),
     )
-    print_report(found, all_rows=all_rows, as_json=as_json, next_line=found.next_step.at(folder))
+    print_report(
+        written, all_rows=all_rows, as_json=as_json, next_line=written.next_step.at(folder)
+    )
 
 
-def print_report(found: results.Report, *, all_rows: bool, as_json: bool, next_line: str) -> None:
+def print_report(written: results.Report, *, all_rows: bool, as_json: bool, next_line: str) -> None:
     """Print a report's ceilings and five networks, or all of its tables; then what to do next.
 
     The tables show its ``run_ids`` only; JSON has everything.
     """
     if as_json:
-        print_json("report", {"report": found.path, "summary": found.summary})
+        print_json("report", {"report": written.path, "summary": written.summary})
         return
     if all_rows:
-        print_shortened(summary_tables(found.summary, found.run_ids))
+        print_shortened(summary_tables(written.summary, written.run_ids))
     else:
-        print_tables(overview_tables(found.summary, found.run_ids))
-        if line := left_devices(found.summary, found.run_ids):
+        print_tables(overview_tables(written.summary, written.run_ids))
+        if line := left_devices(written.summary, written.run_ids):
             print_lines([line])
-    print_whole(f"report: {found.path}", f"next: {next_line}")
+    print_whole(f"report: {written.path}", f"next: {next_line}")

@@ -35,7 +35,7 @@ def summary_tables(summary: results.Summary, run_ids: Collection[str] | None = N
     summary = summary.of_runs(run_ids)
     modes, networks, measured = summary.modes, summary.networks, summary.measured
     names = mode_names(modes)
-    calibration = [_narrow(each) for each in pages.calibration_tables(summary.calibrations)]
+    calibration = [_narrow(table) for table in pages.calibration_tables(summary.calibrations)]
     if run_ids is not None:
         calibration = calibration[:1] if measured else []  # the errors
     tables = [
@@ -100,14 +100,14 @@ def _standings(modes: Sequence[results.ModeSummary], names: Mapping[str, str]) -
     rows = [
         (
             names[mode.run_id],
-            each.ceiling.name,
-            f"{each.ceiling.kernel or '–'} ({each.ceiling.backend or '–'})",
-            ceiling_text(each.ceiling),
-            "unknown" if each.share is None else f"{each.share:.1%}",
-            "unknown" if each.clock_hz is None else f"{each.clock_hz / 1e6:.1f} MHz",
+            standing.ceiling.name,
+            f"{standing.ceiling.kernel or '–'} ({standing.ceiling.backend or '–'})",
+            ceiling_text(standing.ceiling),
+            "unknown" if standing.share is None else f"{standing.share:.1%}",
+            "unknown" if standing.clock_hz is None else f"{standing.clock_hz / 1e6:.1f} MHz",
         )
         for mode in modes
-        for each in mode.standings
+        for standing in mode.standings
     ]
     columns = ("mode", "ceiling", "kernel", "value", "of the limit", "SM clock")
     return Table("Kernels beside the limit at their own clock", columns, rows)
@@ -160,21 +160,21 @@ def _networks(networks: Sequence[results.NetworkSummary], names: Mapping[str, st
         # Without a meter it is a column of unknowns.
         rows, columns = [row[:-2] + row[-1:] for row in rows], columns[:-2] + columns[-1:]
     title = "Networks (modelled: each fused layer at the roof)"
-    notes = {each for network in networks for each in (network.notes or "").split("; ") if each}
+    notes = {note for network in networks for note in (network.notes or "").split("; ") if note}
     return Table("; ".join([title, *sorted(notes)]), columns, rows)
 
 
 def measured_tables(networks: Sequence[results.NetworkTimes]) -> list[Table]:
     """Networks that were run beside what is predicted; then single calls, energies and memory of
     those that ran. None where none was run."""
-    whole = pages.network_tables(networks, attrgetter("mode"))
-    tables = [_narrow(table, ("p90", "power")) for table in whole]
-    return [*map(_with_interval, tables[:1]), *tables[1:]]
+    tables = pages.network_tables(networks, attrgetter("mode"))
+    shown = [_narrow(table, ("p90", "power")) for table in tables]
+    return [*map(_with_interval, shown[:1]), *shown[1:]]
 
 
 def memory_tables(rows: Sequence[results.MemoryTraffic]) -> list[Table]:
     """The memory's use that a board reports, beside the modelled traffic; else none."""
-    return [_narrow(each) for each in pages.memory_table(rows, attrgetter("mode"))]
+    return [_narrow(table) for table in pages.memory_table(rows, attrgetter("mode"))]
 
 
 def accuracy_tables(accuracies: Sequence[results.NetworkAccuracy]) -> list[Table]:
@@ -190,12 +190,12 @@ def accuracy_tables(accuracies: Sequence[results.NetworkAccuracy]) -> list[Table
 def part_tables(sums: Sequence[results.PartSum], parts: Sequence[results.PartTimes]) -> list[Table]:
     """Parts of networks that were run alone, after their sums; none where none was run."""
     tables = pages.part_tables(sums, parts, attrgetter("mode"))
-    return [_narrow(each, ("above idle",)) for each in tables]
+    return [_narrow(table, ("above idle",)) for table in tables]
 
 
 def group_tables(groups: Sequence[results.GroupTimes]) -> list[Table]:
     """Groups of stages by accelerator; none where no transitions were measured."""
-    return [_narrow(each) for each in pages.group_tables(groups, attrgetter("mode"))]
+    return [_narrow(table) for table in pages.group_tables(groups, attrgetter("mode"))]
 
 
 def program_tables(programs: Sequence[results.ProgramTimes]) -> list[Table]:

@@ -25,6 +25,7 @@ from mansard.cli.json_output import json_document, stream_json
 from mansard.cli.options import BoardOption, ForceOption, check_outputs, parse_duration
 from mansard.cli.tables import print_table
 from mansard.core.errors import UsageError
+from mansard.core.storage.files import replacing
 from mansard.core.text import printable
 
 _SCALES = {"B": ("MiB", 2.0**-20), "Hz": ("MHz", 1e-6), "W": ("W", 1.0), "%": ("%", 1.0)}
@@ -110,12 +111,12 @@ def _read(
     """Read ``logs``, or the board's own where there are none; False if an interrupt ended it."""
     was_interrupted = False
     if logs:
-        found = api.telemetry(logs, interval_s=interval_s, board=board, on_line=take)
+        summaries = api.telemetry(logs, interval_s=interval_s, board=board, on_line=take)
     else:
         interval_s = interval_s or command_line.LIVE_INTERVAL_S
         live = api.live_telemetry(board, interval_s=interval_s, duration_s=duration_s, on_line=take)
-        found, was_interrupted = iter([live.summary]), live.was_interrupted
-    for summary in found:
+        summaries, was_interrupted = iter([live.summary]), live.was_interrupted
+    for summary in summaries:
         if finish_log is not None:
             finish_log(summary)
     return not was_interrupted
@@ -141,8 +142,6 @@ def _check_options(
 
 @contextlib.contextmanager
 def _open(output: Path | None) -> Iterator[IO[bytes]]:
-    from mansard.core.storage.files import replacing
-
     if output is not None:
         with replacing(output) as stream:
             yield stream
@@ -177,9 +176,9 @@ def _print_sample(
     loads = [cpu.load_percent for cpu in sample.cpus if cpu.load_percent is not None]
     gpu, emc = sample.gpu, sample.emc
     celsius = [
-        each.celsius
-        for each in sample.temperatures
-        if each.celsius is not None and each.name != "PMIC"  # a constant 50 or 100
+        sensor.celsius
+        for sensor in sample.temperatures
+        if sensor.celsius is not None and sensor.name != "PMIC"  # a constant 50 or 100
     ]
     clock_hz = gpu.clock_hz if gpu is not None else None
     time = command_line.clean(sample.prefix) or ("" if time_s is None else f"{time_s:.3f} s")
@@ -208,24 +207,24 @@ def _print_summary(summary: results.LogSummary) -> None:
     begins = f", session {summary.session} ({summary.session_begins})"
     name = summary.log + (begins if summary.session > 1 else "")
     title = f"{name}: {summary.n_lines} lines, {_duration(summary)} ({summary.source})"
-    fields = {(each.field, each.quantity): each for each in summary.fields}
+    fields = {(field.field, field.quantity): field for field in summary.fields}
     print_table(
         title,
         ("utilisation", "lines", "load mean %", "max %", "clock min", "mean", "max MHz"),
-        [_utilisation_row(each, fields) for each in summary.utilisation],
+        [_utilisation_row(one, fields) for one in summary.utilisation],
     )
-    others = [each for each in summary.fields if each.unit not in {"%", "Hz", "W"}]
+    others = [field for field in summary.fields if field.unit not in {"%", "Hz", "W"}]
     print_table(
         "Memory and temperatures",
         ("field", "unit", "lines", "min", "mean", "max"),
-        [_field_row(each) for each in others],
+        [_field_row(field) for field in others],
     )
     if summary.rails:
         print_table("Power and energy", ("rail", "min W", "mean W", "max W", "J"), _rails(summary))
         rule = summary.total_rule or f"unknown: {summary.unknown['total_rule']}"
         boundary = f" ({summary.total_boundary})" if summary.total_boundary else ""
         print_lines([f"total: {rule}{boundary}"])
-    reasons = {reason for each in (summary, *summary.rails) for reason in each.unknown.values()}
+    reasons = {reason for part in (summary, *summary.rails) for reason in part.unknown.values()}
     for reason in sorted(reasons - set(summary.warnings)):
         note(f"{summary.log}: unknown: {reason}")
     for warning in summary.warnings:
@@ -250,7 +249,7 @@ def _utilisation_row(
     one: results.Utilisation, fields: dict[tuple[str, str], results.FieldSummary]
 ) -> tuple[str, ...]:
     clocks = [
-        each for (name, what), each in fields.items() if name == one.name and what[:5] == "clock"
+        field for (name, what), field in fields.items() if name == one.name and what[:5] == "clock"
     ]
     load = ("–", "–")
     if one.mean_percent is not None and one.maximum_percent is not None:
@@ -266,16 +265,16 @@ def _utilisation_row(
 def _field_row(one: results.FieldSummary) -> tuple[str, ...]:
     unit, scale = _SCALES.get(one.unit, (one.unit, 1.0))
     digits = 0 if one.unit == "B" else 2
-    numbers = (f"{scale * each:.{digits}f}" for each in (one.minimum, one.mean, one.maximum))
+    numbers = (f"{scale * value:.{digits}f}" for value in (one.minimum, one.mean, one.maximum))
     return f"{one.field} {one.quantity}", unit, str(one.n_lines), *numbers
 
 
 def _rails(summary: results.LogSummary) -> list[tuple[str, ...]]:
-    ranges = {each.field: each for each in summary.fields if each.unit == "W"}
+    ranges = {value.field: value for value in summary.fields if value.unit == "W"}
     rows = []
     for rail in summary.rails:
         one = ranges[rail.rail]
-        watts = (f"{each:.3f}" for each in (one.minimum, one.mean, one.maximum))
+        watts = (f"{value:.3f}" for value in (one.minimum, one.mean, one.maximum))
         joules = _joules(rail.energy_j, rail.energy_low_j, rail.energy_high_j)
         rows.append((rail.rail, *watts, joules))
     total_w = "unknown" if summary.total_w is None else f"{summary.total_w:.3f}"

@@ -53,29 +53,33 @@ def compare(
     processor and mode; one run on each side is a pair whatever its mode. Exit code 0 whether
     or not anything changed.
     """
-    found = api.compare(
+    compared = api.compare(
         first, second, mode=mode, other_mode=other_mode, threshold=threshold, mix=mix
     )
     if as_json:
-        print_json("compare", found)
+        print_json("compare", compared)
         return
-    for each in found.comparisons:
-        for table in _tables(each, all_rows=all_rows):
+    for comparison in compared.comparisons:
+        for table in _tables(comparison, all_rows=all_rows):
             print_fitting(table, ("p, corrected",), "--json has it", few=0)
-        print_lines(_lines(each))
-    for where, labels in ((first, found.only_first), (second, found.only_second)):
+        print_lines(_lines(comparison))
+    for where, labels in ((first, compared.only_first), (second, compared.only_second)):
         if labels:
             note(f"only in {where}: {', '.join(labels)}")
 
 
-def _tables(found: results.Comparison, *, all_rows: bool) -> list[Table]:
+def _tables(comparison: results.Comparison, *, all_rows: bool) -> list[Table]:
     """What changed significantly, or all that both sides have."""
-    shown = [change for change in found.changes if all_rows or change.is_significant]
+    shown = [change for change in comparison.changes if all_rows or change.is_significant]
     if not shown:
         return []
-    title = f"{found.first} (first) and {found.second} (second)"
+    title = f"{comparison.first} (first) and {comparison.second} (second)"
     whole, brief = (
-        Table(title, _COLUMNS, [_row(each, found.threshold, with_ends=with_ends) for each in shown])
+        Table(
+            title,
+            _COLUMNS,
+            [_row(change, comparison.threshold, with_ends=with_ends) for change in shown],
+        )
         for with_ends in (True, False)
     )
     return [whole if fits(whole, columns(sys.stdout)) else brief]
@@ -133,19 +137,19 @@ def _percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-def _lines(found: results.Comparison) -> Iterator[str]:
+def _lines(comparison: results.Comparison) -> Iterator[str]:
     """The summary, what only one side has, and what else differs."""
-    n_tested = sum(change.p is not None for change in found.changes)
-    n_changed = sum(bool(change.is_significant) for change in found.changes)
+    n_tested = sum(change.p is not None for change in comparison.changes)
+    n_changed = sum(bool(change.is_significant) for change in comparison.changes)
     yield (
-        f"{found.first} and {found.second}: {n_changed} of {n_tested} quantities that were tested "
-        f"differ by more than {_percent(found.threshold)} and their scatter (p < 0.05, Holm's "
-        "correction)"
+        f"{comparison.first} and {comparison.second}: {n_changed} of {n_tested} quantities that "
+        f"were tested differ by more than {_percent(comparison.threshold)} and their scatter "
+        "(p < 0.05, Holm's correction)"
     )
-    yield from _only(found.first, found.only_first)
-    yield from _only(found.second, found.only_second)
-    if found.differences:
-        yield f"  also different: {'; '.join(found.differences)}"
+    yield from _only(comparison.first, comparison.only_first)
+    yield from _only(comparison.second, comparison.only_second)
+    if comparison.differences:
+        yield f"  also different: {'; '.join(comparison.differences)}"
 
 
 def _only(label: str, names: Sequence[str]) -> Iterator[str]:

@@ -174,7 +174,7 @@ def hi(
             )
         )
     }
-    found = api.hi(
+    answer = api.hi(
         api.HiRequest(
             samples=samples,
             data=api.AccuracySettings(
@@ -221,24 +221,26 @@ def hi(
         TerminalReporter(),
     )
     if as_json:
-        print_json("hi", found)
+        print_json("hi", answer)
         return
-    print_tables(_tables(found))
-    print_lines((found.sentence, *(f"  note: {line}" for line in found.notes)))
+    print_tables(_tables(answer))
+    print_lines((answer.sentence, *(f"  note: {line}" for line in answer.notes)))
 
 
-def _tables(found: results.Hierarchical) -> list[Table]:
+def _tables(answer: results.Hierarchical) -> list[Table]:
     """The rules and baselines in the chosen mode; the best threshold of each mode of several."""
-    if found.chosen is None:
+    if answer.chosen is None:
         return []
-    where = "held out" if found.is_held_out else "all"
-    title = f"{found.n_judged:,} sample{'' if found.n_judged == 1 else 's'} ({where})"
-    tables = [(f"Rules on {title}", found.rules)]
-    if len(found.modes) > 1:
-        tables.append((f"The best threshold of each mode, on {title}", found.modes))
+    where = "held out" if answer.is_held_out else "all"
+    title = f"{answer.n_judged:,} sample{'' if answer.n_judged == 1 else 's'} ({where})"
+    tables = [(f"Rules on {title}", answer.rules)]
+    if len(answer.modes) > 1:
+        tables.append((f"The best threshold of each mode, on {title}", answer.modes))
     return [
         without_silent(
-            Table(name, pages.POINT_COLUMNS, [pages.point_cells(each, found) for each in points]),
+            Table(
+                name, pages.POINT_COLUMNS, [pages.point_cells(point, answer) for point in points]
+            ),
             {"mode", "latency", "energy", "cost", "limits"},
         )
         for name, points in tables

@@ -57,7 +57,7 @@ def plan(
     those that may be better than the best so far, and those that make predictions surer.
     Nothing is set and nothing measured.
     """
-    found = api.plan_each(
+    answers = api.plan_each(
         api.PlanRequest(
             runs=runs or (_RUNS if _RUNS.is_dir() else None),
             modes=mode,
@@ -73,33 +73,33 @@ def plan(
         reporter=TerminalReporter(),
     )
     if as_json:
-        print_json("plan", {"plans": found})
+        print_json("plan", {"plans": answers})
         return
-    for each in found:
-        _print(each, is_one_of_many=len(found) > 1)
+    for answer in answers:
+        _print(answer, is_one_of_many=len(answers) > 1)
 
 
-def _print(found: results.PlanAnswer, *, is_one_of_many: bool) -> None:
-    networks = ", ".join(found.plan.networks)
+def _print(answer: results.PlanAnswer, *, is_one_of_many: bool) -> None:
+    networks = ", ".join(answer.plan.networks)
     of = f" of {networks}" if is_one_of_many else ""
-    for line in found.warnings:
+    for line in answer.warnings:
         note(f"warning: {line}")
-    for line in (*found.notes, *found.plan.notes):
+    for line in (*answer.notes, *answer.plan.notes):
         note(f"note: {line}")
-    if not found.plan.picks:
+    if not answer.plan.picks:
         print_lines([f"Nothing is left to measure{of}."])
         return
-    measured = f"{found.plan.n_measured} of {found.plan.n_candidates} modes are measured"
+    measured = f"{answer.plan.n_measured} of {answer.plan.n_candidates} modes are measured"
     rows = [
         (str(number), pick.mode, *map(partial(_clock, pick), _CLOCKS), pick.reason)
-        for number, pick in enumerate(found.plan.picks, start=1)
+        for number, pick in enumerate(answer.plan.picks, start=1)
     ]
     columns = ("", "mode", "GPU MHz", "EMC MHz", "CPU MHz", "why")
-    print_table(f"Modes to measure next{of} ({found.plan.minimise}; {measured})", columns, rows)
-    if line := _designed_line(found.plan):
+    print_table(f"Modes to measure next{of} ({answer.plan.minimise}; {measured})", columns, rows)
+    if line := _designed_line(answer.plan):
         print_lines([line])
-    if found.command:
-        print_whole(found.command)
+    if answer.command:
+        print_whole(answer.command)
 
 
 def _designed_line(plan: results.Plan) -> str:

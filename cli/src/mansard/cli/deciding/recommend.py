@@ -148,102 +148,102 @@ def recommend(
     )
     reporter = TerminalReporter()
     if workload is None:
-        found = api.recommend(request, wanted, default, reporter, on=on)
-        _print(found, as_json=as_json)
-        has_answer = all(each.verdict == "feasible" for each in found)
+        answers = api.recommend(request, wanted, default, reporter, on=on)
+        _print(answers, as_json=as_json)
+        has_answer = all(answer.verdict == "feasible" for answer in answers)
     else:
         mixes = api.recommend_workload(request, wanted, workload, reporter)
         _print_mixes(mixes, as_json=as_json)
-        has_answer = all(each.one_mode or each.schedule for each in mixes)
+        has_answer = all(answer.one_mode or answer.schedule for answer in mixes)
     if check and not has_answer:
         raise typer.Exit(_NO_ANSWER)
 
 
-def _print(found: Sequence[results.Recommendation], *, as_json: bool) -> None:
+def _print(answers: Sequence[results.Recommendation], *, as_json: bool) -> None:
     if as_json:
-        print_json("recommend", {"recommendations": found, "mixes": ()})
+        print_json("recommend", {"recommendations": answers, "mixes": ()})
         return
-    if len(found) > _MOST_DETAILED:
-        print_tables([_overview_table(found)])
+    if len(answers) > _MOST_DETAILED:
+        print_tables([_overview_table(answers)])
         note("name a network, or fewer, to see why, the neighbours and the commands")
         return
-    for each in found:
-        print_tables(_recommendation_tables(each))
-        print_lines(_recommendation_lines(each))
-        if each.commands is not None:
-            print_whole(*(f"  set:  {line}" for line in each.commands.set_lines))
-            print_whole(*(f"  undo: {line}" for line in each.commands.undo_lines))
-            print_lines(f"  note: {line}" for line in each.commands.notes)
+    for answer in answers:
+        print_tables(_recommendation_tables(answer))
+        print_lines(_recommendation_lines(answer))
+        if answer.commands is not None:
+            print_whole(*(f"  set:  {line}" for line in answer.commands.set_lines))
+            print_whole(*(f"  undo: {line}" for line in answer.commands.undo_lines))
+            print_lines(f"  note: {line}" for line in answer.commands.notes)
 
 
-def _print_mixes(found: Sequence[results.MixAnswer], *, as_json: bool) -> None:
+def _print_mixes(answers: Sequence[results.MixAnswer], *, as_json: bool) -> None:
     if as_json:
-        print_json("recommend", {"recommendations": (), "mixes": found})
+        print_json("recommend", {"recommendations": (), "mixes": answers})
         return
-    for answer in found:
+    for answer in answers:
         print_tables(_mix_tables(answer))
         print_lines((answer.sentence, *(f"  note: {line}" for line in answer.notes)))
 
 
-def _recommendation_tables(found: results.Recommendation) -> list[Table]:
+def _recommendation_tables(answer: results.Recommendation) -> list[Table]:
     """The choice with its neighbours and baselines, or the nearest ones; no table without."""
-    if found.choice is None:
+    if answer.choice is None:
         return []
-    title = f"{found.network} on {found.device}"
-    if not found.is_feasible:
-        first = found.claim.removeprefix("is ")
-        rows = [_row(each, first if at == 0 else "") for at, each in enumerate(found.nearest)]
-        rows += _unknown_rows(found, found.choice)
-        return [_without_rates(Table(f"{title}: nearest to the limits", _COLUMNS, rows), found)]
-    is_kept = found.verdict == "feasible"
-    remark = "recommended" if is_kept else found.claim.removeprefix("is ")
-    rows = [_row(found.choice, remark)]
-    rows += [_row(each.candidate, each.why_lost) for each in found.neighbours]
-    rows += [_row(each, "within the uncertainty") for each in found.equals]
+    title = f"{answer.network} on {answer.device}"
+    if not answer.is_feasible:
+        first = answer.claim.removeprefix("is ")
+        rows = [_row(other, first if at == 0 else "") for at, other in enumerate(answer.nearest)]
+        rows += _unknown_rows(answer, answer.choice)
+        return [_without_rates(Table(f"{title}: nearest to the limits", _COLUMNS, rows), answer)]
+    is_kept = answer.verdict == "feasible"
+    remark = "recommended" if is_kept else answer.claim.removeprefix("is ")
+    rows = [_row(answer.choice, remark)]
+    rows += [_row(other.candidate, other.why_lost) for other in answer.neighbours]
+    rows += [_row(other, "within the uncertainty") for other in answer.equals]
     rows += [
-        _row(each.other, each.baseline)
-        for each in found.savings
-        if each.other is not None and each.other != found.choice
+        _row(other.other, other.baseline)
+        for other in answer.savings
+        if other.other is not None and other.other != answer.choice
     ]
-    rows = [*_once(rows), *_unknown_rows(found, found.choice)]
-    return [_without_rates(Table(title, _COLUMNS, rows), found)]
+    rows = [*_once(rows), *_unknown_rows(answer, answer.choice)]
+    return [_without_rates(Table(title, _COLUMNS, rows), answer)]
 
 
 def _unknown_rows(
-    found: results.Recommendation, choice: results.Candidate
+    answer: results.Recommendation, choice: results.Candidate
 ) -> list[tuple[str, ...]]:
     """The modes of which nothing is known, each with the reason."""
     _, batch, precision, *_ = _row(choice, "")
     unknown = ("unknown",) * 4
-    return [(mode, batch, precision, *unknown, why) for mode, why in found.modes_unknown.items()]
+    return [(mode, batch, precision, *unknown, why) for mode, why in answer.modes_unknown.items()]
 
 
-def _without_rates(table: Table, found: results.Recommendation) -> Table:
+def _without_rates(table: Table, answer: results.Recommendation) -> Table:
     """Without items per second where they say what the times do, and no limit asks for them."""
-    is_asked = any(check.quantity == "rate" for check in found.checks)
+    is_asked = any(check.quantity == "rate" for check in answer.checks)
     batches = {*table.column(_COLUMNS.index("batch"))}
     return table if is_asked or batches != {"1"} else table.without({"items/s"})
 
 
-def _overview_table(found: Sequence[results.Recommendation]) -> Table:
+def _overview_table(answers: Sequence[results.Recommendation]) -> Table:
     """One row for each recommendation: the choice, and what it saves against another mode."""
     columns = ("device", "network", *_COLUMNS[:-1], "against", "verdict")
-    table = Table("Recommendations", columns, [_overview_row(each) for each in found])
+    table = Table("Recommendations", columns, [_overview_row(answer) for answer in answers])
     return table.without({"power", "items/s"})
 
 
-def _overview_row(found: results.Recommendation) -> tuple[str, ...]:
-    if found.choice is None:
-        why = found.unknown["choice"]
-        return (found.device, found.network, *("–",) * (len(_COLUMNS) - 1), "–", why)
-    saving = found.savings[0] if found.savings else None
+def _overview_row(answer: results.Recommendation) -> tuple[str, ...]:
+    if answer.choice is None:
+        why = answer.unknown["choice"]
+        return (answer.device, answer.network, *("–",) * (len(_COLUMNS) - 1), "–", why)
+    saving = answer.savings[0] if answer.savings else None
     words = ""
-    if saving is not None and saving.mode != found.choice.mode:
+    if saving is not None and saving.mode != answer.choice.mode:
         changes = [(name, pages.change_of(saving, name)) for name in ("energy", "time")]
-        told = ", ".join(f"{name} {change}" for name, change in changes if change)
-        words = f"{saving.mode}: {told}" if told else ""
-    cells = _row(found.choice, "")[:-1]
-    return (found.device, found.network, *cells, words or "–", found.verdict)
+        differences = ", ".join(f"{name} {change}" for name, change in changes if change)
+        words = f"{saving.mode}: {differences}" if differences else ""
+    cells = _row(answer.choice, "")[:-1]
+    return (answer.device, answer.network, *cells, words or "–", answer.verdict)
 
 
 def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -274,33 +274,37 @@ def _row(candidate: results.Candidate, remark: str) -> tuple[str, ...]:
     )
 
 
-def _recommendation_lines(found: results.Recommendation) -> Iterator[str]:
+def _recommendation_lines(answer: results.Recommendation) -> Iterator[str]:
     """Everything about a recommendation that is no table, line by line."""
-    yield found.sentence
-    yield from (f"  why: {line}" for line in found.why)
-    if found.choice is not None:
-        yield from (f"  limit: {pages.check_words(check, found.choice)}" for check in found.checks)
-    yield from (f"  {pages.saving_words(each)}" for each in found.savings if each.other is None)
+    yield answer.sentence
+    yield from (f"  why: {line}" for line in answer.why)
+    if answer.choice is not None:
+        yield from (
+            f"  limit: {pages.check_words(check, answer.choice)}" for check in answer.checks
+        )
+    yield from (
+        f"  {pages.saving_words(saving)}" for saving in answer.savings if saving.other is None
+    )
     # Nothing is said by "at most 0 %", which the limits leave, or by many times as much.
-    if found.most_excess is not None and 0 < found.most_excess <= 1:
+    if answer.most_excess is not None and 0 < answer.most_excess <= 1:
         yield (
-            f"  at most {relative(found.most_excess)} worse than the best, if every value lies "
+            f"  at most {relative(answer.most_excess)} worse than the best, if every value lies "
             "in its interval"
         )
-    if found.measured is not None:
-        yield f"  best measured: {found.measured.why_lost}"
-    if found.measure_next is not None:
-        yield f"  next: {found.measure_next.what}: {found.measure_next.how}"
-    yield from (f"  note: {line}" for line in found.notes)
-    if found.commands is None and found.choice is not None:
-        yield f"  commands: unknown, {found.unknown['commands']}"
+    if answer.measured is not None:
+        yield f"  best measured: {answer.measured.why_lost}"
+    if answer.measure_next is not None:
+        yield f"  next: {answer.measure_next.what}: {answer.measure_next.how}"
+    yield from (f"  note: {line}" for line in answer.notes)
+    if answer.commands is None and answer.choice is not None:
+        yield f"  commands: unknown, {answer.unknown['commands']}"
 
 
-def _mix_tables(found: results.MixAnswer) -> list[Table]:
+def _mix_tables(answer: results.MixAnswer) -> list[Table]:
     """What runs where, for the single mode and for the schedule."""
-    plans = (("one mode for all", found.one_mode), ("modes in turn", found.schedule))
+    plans = (("one mode for all", answer.one_mode), ("modes in turn", answer.schedule))
     return [
-        Table(f"{found.device}: {name}", _MIX_COLUMNS, _mix_rows(plan))
+        Table(f"{answer.device}: {name}", _MIX_COLUMNS, _mix_rows(plan))
         for name, plan in plans
         if plan is not None
     ]

@@ -101,7 +101,7 @@ def schedule(
         runs=Path((runs or ["runs"])[0]),
         is_local=local,
     )
-    found = api.schedule(
+    answer = api.schedule(
         api.ScheduleRequest(
             problem=files[0] if files else None,
             models=tuple(name for name in names if Path(name) not in files),
@@ -125,23 +125,23 @@ def schedule(
         TerminalReporter(),
     )
     if as_json:
-        print_json("schedule", found)
+        print_json("schedule", answer)
     else:
-        print_answer(found)
-    if found.best.broken or not all(each.networks for each in found.ran):
+        print_answer(answer)
+    if answer.best.broken or not all(ran.networks for ran in answer.ran):
         raise typer.Exit(1)
 
 
-def print_answer(found: results.ScheduleAnswer) -> None:
+def print_answer(answer: results.ScheduleAnswer) -> None:
     """Print the methods, the best schedule and what was executed, and the answer in words."""
-    print_tables(_tables(found))
-    print_lines((found.sentence, *_lines(found)))
+    print_tables(_tables(answer))
+    print_lines((answer.sentence, *_lines(answer)))
 
 
-def _lines(found: results.ScheduleAnswer) -> Iterator[str]:
-    sure = found.sensitivity
+def _lines(answer: results.ScheduleAnswer) -> Iterator[str]:
+    sure = answer.sensitivity
     if sure is not None:
-        loss, is_count = sure.largest_loss, found.best.goal == "misses"
+        loss, is_count = sure.largest_loss, answer.best.goal == "misses"
         worst = f"misses {loss:.0f} more" if is_count else f"is {quantities.relative(loss)} worse"
         proven = "" if sure.n_proven == sure.n_draws else f" ({sure.n_proven} proven)"
         yield (
@@ -156,26 +156,26 @@ def _lines(found: results.ScheduleAnswer) -> Iterator[str]:
         if sure.n_unknown_times or sure.n_unknown_costs:
             unknown = f"{sure.n_unknown_times} times and {sure.n_unknown_costs} costs of changes"
             yield f"  sensitivity: {unknown} have no known error, and are in no draw"
-    yield from (f"  note: {line}" for line in found.notes)
+    yield from (f"  note: {line}" for line in answer.notes)
 
 
-def _tables(found: results.ScheduleAnswer) -> Iterator[Table]:
-    yield pages.method_table((found.best, *found.baselines))
-    yield pages.segment_table(found.problem, found.best)
-    yield pages.network_table(found.problem, found.best)
-    if found.front:
+def _tables(answer: results.ScheduleAnswer) -> Iterator[Table]:
+    yield pages.method_table((answer.best, *answer.baselines))
+    yield pages.segment_table(answer.problem, answer.best)
+    yield pages.network_table(answer.problem, answer.best)
+    if answer.front:
         points = [
             (
                 quantities.seconds(each.time_s),
                 quantities.joules(each.energy_j),
                 pages.in_rows(each.accelerators),
             )
-            for each in found.front
+            for each in answer.front
         ]
         yield Table("The front of one network alone", ("time", "energy", "groups on"), points)
-    if found.ran:
-        rounds = [row for each in found.ran for row in _ran_rows(each)]
-        mode = next((each.mode for each in found.ran if each.mode), "")
+    if answer.ran:
+        rounds = [row for each in answer.ran for row in _ran_rows(each)]
+        mode = next((each.mode for each in answer.ran if each.mode), "")
         table = Table(f"Executed in {mode}" if mode else "Executed", _RAN, rounds)
         yield without_silent(table, {"beside a solver", "remark"})
 
@@ -191,13 +191,13 @@ def _ran_rows(ran: results.RanSchedule) -> Iterator[tuple[str, ...]]:
         error = _off(ran.measured_s, ran.predicted_s)
         yield (ran.method, "a round", predicted, measured, error, beside, remark)
         remark = ""
-    for each in ran.networks:
-        rates = (each.predicted_per_s, each.measured_per_s, each.beside_solver_per_s)
+    for network in ran.networks:
+        rates = (network.predicted_per_s, network.measured_per_s, network.beside_solver_per_s)
         predicted, measured, beside = (
             "–" if rate is None else f"{quantities.digits(rate, 4)} /s" for rate in rates
         )
-        off = _off(each.measured_per_s, each.predicted_per_s)
-        yield (ran.method, each.name, predicted, measured, off, beside, remark)
+        off = _off(network.measured_per_s, network.predicted_per_s)
+        yield (ran.method, network.name, predicted, measured, off, beside, remark)
         remark = ""
 
 

@@ -61,9 +61,9 @@ def demo(
     if context.invoked_subcommand is not None:
         return
     check_outputs([folder / REPORT], force=force)
-    found = api.demo(folder, TerminalReporter(most_notes=2))
+    written = api.demo(folder, TerminalReporter(most_notes=2))
     print_report(
-        found, all_rows=all_rows, as_json=as_json, next_line=found.next_step.at(str(folder))
+        written, all_rows=all_rows, as_json=as_json, next_line=written.next_step.at(str(folder))
     )
 
 
@@ -159,7 +159,7 @@ def bench(
         print_dry_runs(api.dry_run(request, reporter), as_json=as_json)
     else:
         check_outputs([runs / REPORT], force=force)
-        options = "".join(f" --host {each}" for each in host or ())
+        options = "".join(f" --host {name}" for name in host or ())
         options += f" --board {board}" if board is not None else ""
         done = api.bench(request, reporter)
         print_bench(done, str(runs), options, all_rows=all_rows, as_json=as_json)
@@ -181,14 +181,16 @@ def print_bench(
 def print_dry_runs(planned: Iterable[results.DryRun], *, as_json: bool) -> None:
     """The modes in their order, each write of each, and the time they will take."""
     boards = []
-    for each in planned:
+    for board in planned:
         if as_json:
-            boards.append(each)
+            boards.append(board)
             continue
         rows = [
-            (one.mode.name, line) for one in each.modes for line in one.steps or ("nothing is set",)
+            (one.mode.name, line)
+            for one in board.modes
+            for line in one.steps or ("nothing is set",)
         ]
         print_table("What would be done; nothing was touched", ("mode", "step"), rows)
-        print_lines([each.summary])
+        print_lines([board.summary])
     if as_json:
         print_json("dry-run", {"boards": boards})

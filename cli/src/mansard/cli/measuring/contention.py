@@ -87,9 +87,9 @@ def contention(
         print_json("contention", {"victims": done.contention})
     else:
         tables = map(pages.contention_table, done.contention)
-        print_tables(replace(each, columns=[*map(plain, each.columns)]) for each in tables)
-        for each in done.contention:
-            print_lines([pages.contention_words(each)])
-            if each.remark:
-                note(f"{each.victim}, {each.mode}: {each.remark}")
+        print_tables(replace(table, columns=[*map(plain, table.columns)]) for table in tables)
+        for victim in done.contention:
+            print_lines([pages.contention_words(victim)])
+            if victim.remark:
+                note(f"{victim.victim}, {victim.mode}: {victim.remark}")
     done.check()

@@ -176,11 +176,11 @@ def split_devices(text: str | None) -> tuple[str, ...]:
 def print_mappings(rows: Sequence[results.MeasuredMulti]) -> None:
     """Print each mapping that ran, and where the time of its stages went."""
     numbers = {name: at for at, name in enumerate(dict.fromkeys(f.row.mapping for f in rows), 1)}
-    for found in rows:
-        row, many = found.row, len(numbers) > 1
+    for measured in rows:
+        row, many = measured.row, len(numbers) > 1
         n_networks = len(row.networks)
         title = f"Mapping {numbers[row.mapping]}: " if many else ""
-        title += f"{n_networks} network{'s' * (n_networks > 1)} in {found.mode}, {row.order}"
+        title += f"{n_networks} network{'s' * (n_networks > 1)} in {measured.mode}, {row.order}"
         title += ", simulated" if row.source == "simulated" else ""
         if row.failure is not None:
             note(f"{title}: not run: {row.failure}")
@@ -192,16 +192,16 @@ def print_mappings(rows: Sequence[results.MeasuredMulti]) -> None:
         if row.disturbances:
             note(f"{title}: disturbed: {'; '.join(row.disturbances)}")
             title += ", disturbed"
-        few = [each.model for each in row.networks if each.n_runs < _FEW]
+        few = [part.model for part in row.networks if part.n_runs < _FEW]
         if few:
             note(f"{title}: fewer than {_FEW} runs: {listed(few)}; more --seconds make it exact")
-        cells = [_cells(row, each) for each in row.stages]
+        cells = [_cells(row, part) for part in row.stages]
         print_tables([without_silent(Table(title, _COLUMNS, cells), _COLUMNS[4:7])])
-    if any(found.row.failure is None for found in rows):
+    if any(measured.row.failure is None for measured in rows):
         note("times are means of a run, but for the latency: its median")
 
 
-_FEW = 10  # of so many runs the last, cut off by the window, is a tenth
+_FEW = 10  # runs: the last one, cut off by the window, is then a tenth of them
 _COLUMNS = (
     *("network", "stage", "rate", "inference"),
     *("transfer", "wait for input", "wait for room", "wait for device", "latency"),

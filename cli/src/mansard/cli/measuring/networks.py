@@ -98,9 +98,9 @@ def print_layers(
         print_tables(group_tables(result.groups))
         if result.sums:
             note(" ".join(_TERMS))
-        for each in result.sums:
-            if each.difference_s is None:
-                note(f"{each.network}: no sum against the whole: {each.unknown['difference_s']}")
+        for whole in result.sums:
+            if whole.difference_s is None:
+                note(f"{whole.network}: no sum against the whole: {whole.unknown['difference_s']}")
         _note_energy(result.parts)
         note(f"kept in {runs}: mansard report --runs {runs} draws it")
     result.check()
@@ -215,7 +215,7 @@ def print_times(result: results.MeasureResult, *, with_layers: bool, all_rows: b
     print_tables(memory_tables(result.memory) if all_rows else ())
     if with_layers:
         print_tables([_layers(one) for one in result.rows if one.row.layers])
-    shown = {each.remark for each in result.times}
+    shown = {row.remark for row in result.times}
     for one in result.rows:
         _note_doubts(one, shown)
     for row in result.times:
@@ -226,7 +226,7 @@ def print_times(result: results.MeasureResult, *, with_layers: bool, all_rows: b
 def _layers(one: results.MeasuredNetwork) -> Table:
     layers = [(median(layer.seconds_s), layer) for layer in one.row.layers or () if layer.seconds_s]
     whole_s = sum(time_s for time_s, _ in layers)
-    layers.sort(key=lambda each: -each[0])
+    layers.sort(key=lambda timed: -timed[0])
     cells = [
         (
             str(layer.index),
@@ -275,6 +275,6 @@ def _note_next(result: results.MeasureResult, runs: Path) -> None:
     """Where it is kept, and what to do with it."""
     if not result.times:
         return
-    if all(each.predicted_s is None for each in result.times):
+    if all(row.predicted_s is None for row in result.times):
         note(f"nothing is predicted here yet: mansard bench --runs {runs} measures the roofs")
     note(f"kept in {runs}: mansard report --runs {runs} draws it")

@@ -23,6 +23,7 @@ from mansard.device.clocks.domains import (
     read_online,
     why_not_writable,
 )
+from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.system import SYSTEM_ROOT, below, find_paths, find_tool, follow_links
 from mansard.device.topology import CPU_FOLDER
 
@@ -124,8 +125,6 @@ def _candidates(root: Path, clocks: Clocks) -> Iterator[str]:
 
 def _configured(root: Path) -> Iterator[str]:
     """What the modes of nvpmodel set; nothing where there are none or they cannot be read."""
-    from mansard.device.nvpmodel.modes import read_modes
-
     try:
         params = read_modes(root).config.params
     except MansardError:

@@ -6,7 +6,11 @@ from pathlib import Path
 
 from mansard.core.records import MachineIdentity
 from mansard.device.identity import find_module, is_jetson
+from mansard.device.meters.ina import open_hwmon, open_iio
 from mansard.device.meters.meter import Meter, Meters
+from mansard.device.meters.nvml import open_nvml_meter
+from mansard.device.meters.rapl import open_rapl
+from mansard.device.meters.tegrastats import open_tegrastats
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.totals import Total, find_total
 
@@ -24,10 +28,6 @@ def find_meters(root: Path = SYSTEM_ROOT, machine: MachineIdentity | None = None
 
 
 def _find_on_board(root: Path) -> Meters:
-    from mansard.device.meters.ina import open_hwmon, open_iio
-    from mansard.device.meters.nvml import open_nvml_meter
-    from mansard.device.meters.tegrastats import open_tegrastats
-
     missing: dict[str, str] = {}
     for open_chips in (open_hwmon, open_iio):
         chips, problems = open_chips(root)
@@ -54,9 +54,6 @@ def _with_board_total(meter: Meter, missing: dict[str, str], root: Path) -> Mete
 
 
 def _find_elsewhere(root: Path) -> Meters:
-    from mansard.device.meters.nvml import open_nvml_meter
-    from mansard.device.meters.rapl import open_rapl
-
     meters: list[Meter] = []
     missing: dict[str, str] = {}
     for name, open_meter in (("RAPL", open_rapl), ("NVML", open_nvml_meter)):

@@ -25,6 +25,7 @@ from mansard.core.units import parse_frequency
 from mansard.device.clocks.domains import Domain, find_clusters
 from mansard.device.power_modes.custom_modes import SettableModes, is_settings, split_names
 from mansard.device.power_modes.grid import grid_points, parse_grid, read_grid
+from mansard.device.power_modes.machine_modes import CardModes, JetsonModes
 from mansard.device.power_modes.settable import CoreGroup, ModeChoices, Settable, ValueTable, merge
 
 if TYPE_CHECKING:
@@ -237,13 +238,9 @@ def names_grid(text: str | None) -> bool:
 
 def _modes_of(text: str, root: Path, machine: MachineIdentity) -> MachineModes:
     if machine.kind == "jetson":
-        from mansard.device.power_modes.machine_modes import JetsonModes
-
         return JetsonModes(root, machine)
     # A machine with a card is one for the card, unless cores or clocks of the CPU are named.
     if machine.kind == "gpu" and not _CPU_TEXT.match(text):
-        from mansard.device.power_modes.machine_modes import CardModes
-
         return CardModes(root, machine)
     return CpuModes(root, machine)
 

@@ -23,6 +23,7 @@ from mansard.core.formats.protobuf import damaged, field_at, messages, signed, v
 from mansard.core.hashing import file_hash
 from mansard.core.storage.files import storage_error
 from mansard.estimator.model import Model, ModelInput, ModelNode, StatedType, all_nodes
+from mansard.estimator.reading.functions import inline, read_functions
 from mansard.estimator.reading.graphs import GRAPH_KEYS, GraphReader, Parts, read_opsets, sort_nodes
 from mansard.estimator.reading.limits import ReadingBudget
 from mansard.estimator.reading.skeleton import Source, skeleton
@@ -126,8 +127,6 @@ def _read(data: bytes) -> Model:
     reader = GraphReader(budget)
     parts = reader.graph(_fields(data, spans[_GRAPH]), opsets)
     if spans[_FUNCTION]:
-        from mansard.estimator.reading.functions import inline, read_functions
-
         contents = (data[start:end] for start, end in spans[_FUNCTION])
         parts = inline(parts, read_functions(contents, opsets, reader, budget), budget)
     model = _model(parts, opsets, reader.stated.by_name)

@@ -17,8 +17,28 @@ from mansard.core.precision import parse_precision
 from mansard.core.records import WHOLE, Copies, ModelScore, NetworkPart, Waiting
 from mansard.core.storage.files import make_folder, open_file, storage_errors
 from mansard.core.text import first_of, listed, printable
+from mansard.estimator import Given, Settings, score_loaded, zoo
+from mansard.estimator.scoring import load_network, naming_model, settled, with_defaults
+from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.dimensions import find_dimensions
+from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.inference.builds import engine_key
 from mansard.inference.plan import BuildSettings, BuildTrial, InputSpec, NetworkTrial
+from mansard.inference.preparing import writing
+from mansard.inference.preparing.arrays import (
+    check_guessable,
+    find_readers,
+    given_by_arrays,
+    guess,
+    notes_on,
+    spec_of_array,
+)
+from mansard.inference.preparing.conversion import check_convertible
+from mansard.inference.preparing.labelling import check_numbers, label_nodes
+from mansard.inference.preparing.quantising import Int8
+from mansard.inference.preparing.samples import random_samples, write_samples
+from mansard.inference.preparing.sources import link, name_by_content
+from mansard.inference.preparing.writing import Conversion, draft
 
 if TYPE_CHECKING:
     import onnx
@@ -30,7 +50,7 @@ if TYPE_CHECKING:
     from mansard.inference.preparing.labelling import Labelled
     from mansard.inference.preparing.quantising import Form
     from mansard.inference.preparing.samples import SampleChoice
-    from mansard.inference.preparing.writing import Conversion, Files, ModelDraft
+    from mansard.inference.preparing.writing import Files, ModelDraft
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _STEM_CHARACTERS = 60
@@ -221,21 +241,6 @@ def prepare(
     The same input gives the same files, called by the hash of what they are made of. Raises
     ModelError, UsageError, InputError or StorageError.
     """
-    from mansard.estimator import Given, Settings, score_loaded
-    from mansard.estimator.scoring import load_network, naming_model, settled, with_defaults
-    from mansard.estimator.shape_inference.binding import bind
-    from mansard.estimator.shape_inference.inference import infer_shapes
-    from mansard.inference.preparing.arrays import (
-        check_guessable,
-        find_readers,
-        given_by_arrays,
-        guess,
-        notes_on,
-        spec_of_array,
-    )
-    from mansard.inference.preparing.conversion import check_convertible
-    from mansard.inference.preparing.labelling import check_numbers
-
     loaded = load_network(source)
     arrays: dict[str, Array] = {}
     readers = find_readers(loaded.model)
@@ -317,10 +322,6 @@ def _conversion(
     seed: int,
 ) -> tuple[Conversion, SampleChoice | None]:
     """The conversion to ``precision``, and the samples that it is calibrated with."""
-    from mansard.inference.preparing.quantising import Int8
-    from mansard.inference.preparing.samples import random_samples
-    from mansard.inference.preparing.writing import Conversion
-
     if precision != "int8":
         return Conversion(precision=precision), None
     data = chosen or random_samples(specs, seed)
@@ -332,11 +333,6 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
 
     Raises ModelError, StorageError, and InputError for a file that has changed since it was read.
     """
-    from mansard.estimator.scoring import naming_model
-    from mansard.inference.preparing import writing
-    from mansard.inference.preparing.samples import write_samples
-    from mansard.inference.preparing.sources import link
-
     recipe = network.recipe
     with naming_model(str(recipe.source)):
         make_folder(folder)
@@ -361,8 +357,6 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
 
 
 def _drafted(recipe: Recipe, model: onnx.ModelProto, digest: str) -> ModelDraft:
-    from mansard.inference.preparing.writing import draft
-
     source = recipe.source
     _fix_dimensions(model.graph, recipe.shapes)
     return draft(
@@ -378,8 +372,6 @@ def _drafted(recipe: Recipe, model: onnx.ModelProto, digest: str) -> ModelDraft:
 
 
 def _inputs_file(recipe: Recipe) -> str:
-    from mansard.inference.preparing.sources import name_by_content
-
     return "" if recipe.inputs is None else name_by_content(recipe.inputs, recipe.stem, "npz")
 
 
@@ -387,9 +379,6 @@ def _read(source: Path | str) -> tuple[Labelled, str]:
     """The model with labelled nodes, without weights in other files, and the hash of its file."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
-    from mansard.estimator import zoo
-    from mansard.inference.preparing.labelling import label_nodes
 
     if isinstance(source, str):
         content = zoo.read(source)
@@ -415,9 +404,6 @@ def _shapes(graph: onnx.GraphProto, tensors: Mapping[str, Tensor]) -> dict[str, 
 
 def _open_shapes(model: Model, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     """The shapes of inputs, with -1 for an open batch. Outputs stay as they are in the file."""
-    from mansard.estimator import Given
-    from mansard.estimator.shape_inference.dimensions import find_dimensions
-
     dimensions = find_dimensions(model, Given())
     return {
         name: tuple(

@@ -17,6 +17,8 @@ from mansard.core.hashing import content_hash
 from mansard.core.records import LayerScore, NetworkPart
 from mansard.core.storage.files import storage_errors, write_atomic
 from mansard.estimator import is_functional
+from mansard.inference.engines import find_engine
+from mansard.inference.inputs import make_inputs
 from mansard.inference.preparing.arrays import find_readers, guess
 from mansard.inference.preparing.cutting import (
     CutGraph,
@@ -197,8 +199,6 @@ def verify(
     ``is_optimised``: rounding then differs by what each cut keeps from being fused. Raises
     MeasurementError where ONNX Runtime cannot run one of them.
     """
-    from mansard.inference.engines import find_engine
-    from mansard.inference.inputs import make_inputs
 
     def run(network: PreparedNetwork, arrays: dict[str, Array]) -> dict[str, Array]:
         write(network, folder)

@@ -18,7 +18,7 @@ from mansard.core.clock import SYSTEM_CLOCK, VirtualClock
 from mansard.core.errors import MeasurementError
 from mansard.core.records import Gpu, MemoryKind
 from mansard.microbench.cuda.runtime import MemoryInfo, Start
-from mansard.microbench.kernel import Array, Case, Kernel, Launch, repeat_pattern
+from mansard.microbench.kernel import Array, Case, Kernel, Launch, repeat_pattern, shape_of
 
 MIB = 1 << 20
 
@@ -321,6 +321,4 @@ def _filled(memory: SoftwareMemory) -> Array:
 
 def launch_of(kernel: Kernel, case: Case, gpu: Gpu = GPU) -> Any:
     """The launch of a case on that GPU."""
-    from mansard.microbench.kernel import shape_of
-
     return kernel.launch(case, shape_of(gpu))

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from mansard.simulator.tools.board import CPU, BoardTree, fail, find_board, format_list
+from mansard.simulator.tools.nvpmodel import CONF, current, parse
 
 STORE = "/root/l4t_dfs.conf"
 _EMC = "/sys/kernel/debug/bpmp/debug/clk/emc"
@@ -100,8 +101,6 @@ def _active_tpcs(board: BoardTree) -> int:
 
 
 def _mode_name(board: BoardTree) -> str:
-    from mansard.simulator.tools.nvpmodel import CONF, current, parse
-
     mode = parse(board.read(CONF) or "").modes.get(current(board) or 0)
     return mode.name if mode else "unknown"
 

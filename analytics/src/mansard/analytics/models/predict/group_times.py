@@ -29,9 +29,10 @@ from typing import Any, NamedTuple
 import polars as pl
 from msgspec.structs import replace
 
-from mansard.analytics.data.dataset import Dataset, machine_id, score_id
+from mansard.analytics.data.dataset import Dataset, machine_id
 from mansard.analytics.data.names import display_name, engine_name, network_key, network_names
 from mansard.analytics.data.run_frames import idle_power_w
+from mansard.analytics.data.scores import score_id
 from mansard.analytics.data.statistics import student_quantile
 from mansard.analytics.models.predict.measured import remark_on
 from mansard.analytics.models.predict.memory_use import peak_bytes_per_s

@@ -13,10 +13,11 @@ from functools import cached_property
 
 import polars as pl
 
-from mansard.analytics.data.dataset import Dataset, score_id
+from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
 from mansard.analytics.data.names import network_names
+from mansard.analytics.data.scores import score_id
 from mansard.analytics.models.predict.calibration_gap import calibration_gap
 from mansard.analytics.models.predict.engine import predict_scores
 from mansard.analytics.models.predict.groups import group_frame, score_frame

@@ -302,7 +302,7 @@ class Cluster(Workers):
         except KilledWorker:
             result = WorkLost()
         except Exception as error:
-            result = self._told(error)
+            result = self._explain(error)
             result.__cause__ = error
         self._settle(future, result)
 
@@ -341,7 +341,7 @@ class Cluster(Workers):
             return 0
         return sum(threads.values())
 
-    def _told(self, error: Exception) -> MansardError:
+    def _explain(self, error: Exception) -> MansardError:
         """In one line what a worker or the scheduler failed with."""
         from distributed import CancelledError
 
@@ -559,23 +559,23 @@ def _differences(there: Mapping[str, str]) -> str:
     """What a worker has, and what this process has instead."""
     here = versions()
     return ", ".join(
-        f"{name} {there.get(name, 'of no version')} (here {own})"
-        for name, own in here.items()
-        if there.get(name) != own
+        f"{name} {there.get(name, 'of no version')} (here {here_version})"
+        for name, here_version in here.items()
+        if there.get(name) != here_version
     )
 
 
 @cache
 def versions() -> dict[str, str]:
     """What results depend on, in this process: versions, and the source of Mansard itself."""
-    found = {"Python": ".".join(platform.python_version_tuple()[:2])}
+    by_name = {"Python": ".".join(platform.python_version_tuple()[:2])}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            by_name[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "absent"
-    found["mansard"] = f"{VERSION} of source {_source_hash()[:12]}"
-    return found
+            by_name[name] = "absent"
+    by_name["mansard"] = f"{VERSION} of source {_source_hash()[:12]}"
+    return by_name
 
 
 def _source_hash() -> str:

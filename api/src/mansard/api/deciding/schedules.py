@@ -17,22 +17,35 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
-from mansard.api.measurements import MeasuredMulti, measured_contention, run_mappings
-from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
-from mansard.api.problem_files import read_problem, write_problem
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.decisions.schedule_problems import problem_of_runs, with_modelled
+from mansard.analytics.models.predict.group_times import group_times
+from mansard.analytics.pages.words.schedules import schedule_sentence
+from mansard.api.comparisons import measured_contention
+from mansard.api.counters import group_bytes_in
+from mansard.api.deciding.predictions import NetworkRequest, PredictionRequest, check, predict
+from mansard.api.deciding.problem_files import read_problem, write_problem
+from mansard.api.measurements import MeasuredMulti, run_mappings
+from mansard.api.parallel.cluster import connected
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Accelerator, MultiRun, NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
 from mansard.core.storage.files import make_folder
 from mansard.inference.multi.mappings import MappedNetwork, Mapping, StagePlace
+from mansard.scheduler import check as check_problem
+from mansard.scheduler import prepare, solve
+from mansard.scheduler.baselines import baselines, best_of, gain
+from mansard.scheduler.front import front
+from mansard.scheduler.sensitivity import sensitivity
 from mansard.sweeps.mappings import MultiRequest
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
-    from mansard.api.cluster import Cluster
+    from mansard.api.parallel.cluster import Cluster
     from mansard.scheduler.front import FrontPoint
     from mansard.scheduler.sensitivity import Sensitivity
 
@@ -70,14 +83,14 @@ def check_runnable(problem: Problem) -> None:
         if problem.is_steady and network.rate_per_s:
             what = f"{network.name}: runs that arrive at a rate cannot be executed"
             raise UsageError(what, fix="leave its rate out, or run it with --once")
-    devices = [_device(problem, each) for each in problem.accelerators]
-    twice = next((each for each in devices if devices.count(each) > 1), None)
+    devices = [_device(problem, accelerator) for accelerator in problem.accelerators]
+    twice = next((device for device in devices if devices.count(device) > 1), None)
     if twice is not None:
         raise UsageError(f"two accelerators are {twice} of this machine", fix="leave one out")
     _settings(problem)
 
 
-def mapping_of(problem: Problem, found: Schedule) -> Mapping:
+def mapping_of(problem: Problem, schedule: Schedule) -> Mapping:
     """A schedule as stages on devices, which take their turns in its order.
 
     A stage is groups that follow one another on an accelerator with no other network's between
@@ -87,38 +100,42 @@ def mapping_of(problem: Problem, found: Schedule) -> Mapping:
     devices = {each.name: _device(problem, each) for each in problem.accelerators}
     stages: list[list[StagePlace]] = [[] for _ in problem.networks]
     turns, last_on = list[tuple[int, int]](), dict[str, int]()
-    shared = {(group.accelerator, group.network) for group in found.groups}
+    shared = {(group.accelerator, group.network) for group in schedule.groups}
     n_users = Counter(name for name, _ in shared)
-    for group in found.groups:  # by start
+    for group in schedule.groups:  # by start
         network, name = problem.networks[group.network], group.accelerator
-        own, device = stages[group.network], devices[name]
+        places, device = stages[group.network], devices[name]
         is_alone = n_users[name] == 1 if problem.is_steady else last_on.get(name) == group.network
-        if own and own[-1].device == device and is_alone:
+        if places and places[-1].device == device and is_alone:
             continue
-        if own:
+        if places:
             end = max(network.groups[group.group - 1].nodes)
-            own[-1] = msgspec.structs.replace(own[-1], end=end)
+            places[-1] = msgspec.structs.replace(places[-1], end=end)
         last_on[name] = group.network
-        turns.append((group.network, len(own)))
-        own.append(StagePlace(device=device))
+        turns.append((group.network, len(places)))
+        places.append(StagePlace(device=device))
     networks = zip(problem.networks, stages, strict=True)
     return Mapping(
         networks=tuple(
-            MappedNetwork(model=each.model or each.name, stages=tuple(own))
-            for each, own in networks
+            MappedNetwork(model=network.model or network.name, stages=tuple(places))
+            for network, places in networks
         ),
         turns=() if problem.is_steady else tuple(turns),
     )
 
 
-def _device(problem: Problem, found: Accelerator) -> str:
+def _device(problem: Problem, accelerator: Accelerator) -> str:
     """What a mapping calls an accelerator."""
-    if found.kind == "cpu":
-        return f"cpu:{','.join(map(str, found.cpus))}" if found.cpus else "cpu"
-    if found.kind == "gpu":
+    if accelerator.kind == "cpu":
+        return f"cpu:{','.join(map(str, accelerator.cpus))}" if accelerator.cpus else "cpu"
+    if accelerator.kind == "gpu":
         return "gpu"
-    dlas = [each.name for each in problem.accelerators if each.kind == "dla"]
-    return found.name if found.name in {"dla0", "dla1"} else f"dla{dlas.index(found.name)}"
+    dlas = [other.name for other in problem.accelerators if other.kind == "dla"]
+    return (
+        accelerator.name
+        if accelerator.name in {"dla0", "dla1"}
+        else f"dla{dlas.index(accelerator.name)}"
+    )
 
 
 def run_schedules(
@@ -139,8 +156,8 @@ def run_schedules(
         multi = msgspec.structs.replace(multi, order="in turn", is_exclusive=True)
     request = msgspec.structs.replace(request, settings=settings, multi=multi)
     by_mapping: dict[Mapping, list[Schedule]] = {}
-    for each in schedules:
-        by_mapping.setdefault(mapping_of(problem, each), []).append(each)
+    for schedule in schedules:
+        by_mapping.setdefault(mapping_of(problem, schedule), []).append(schedule)
     rows = [_row(request, mapping, reporter) for mapping in by_mapping]
     beside: MeasuredMulti | MansardError | None = None
     if _of(rows[0]) is not None:
@@ -158,12 +175,12 @@ def run_schedules(
 
 def _settings(problem: Problem) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The one batch and precision of all networks."""
-    batches = {each.batch for each in problem.networks}
-    precisions = {each.precision for each in problem.networks if each.precision}
+    batches = {network.batch for network in problem.networks}
+    precisions = {network.precision for network in problem.networks if network.precision}
     if len(batches) > 1 or len(precisions) > 1:
         what = "its networks have several batch sizes or precisions"
         raise UsageError(what, fix="what runs at once has one of each")
-    return tuple(batches), tuple(parse_precision(each).name for each in precisions)
+    return tuple(batches), tuple(parse_precision(name).name for name in precisions)
 
 
 def _row(
@@ -171,12 +188,12 @@ def _row(
 ) -> MeasuredMulti | MansardError:
     """What was measured, or what kept it from being measured."""
     try:
-        found = run_mappings(request, [mapping], reporter)
+        result = run_mappings(request, [mapping], reporter)
     except MansardError as error:
         return error
-    if len(found.rows) > 1:
+    if len(result.rows) > 1:
         return UsageError("a schedule is of one mode", fix="name one with --mode")
-    return found.rows[0] if found.rows else found.failure or MeasurementError("nothing was run")
+    return result.rows[0] if result.rows else result.failure or MeasurementError("nothing was run")
 
 
 def _ran(
@@ -186,10 +203,10 @@ def _ran(
     beside: MeasuredMulti | MansardError | None,
 ) -> RanSchedule:
     """What schedules of one mapping were predicted to take, and what it took."""
-    found, is_steady = alike[0], problem.is_steady
+    predicted, is_steady = alike[0], problem.is_steady
     row, other = _of(measured), _of(beside)
     networks = []
-    for at, network in enumerate(found.networks if row is not None else ()):
+    for at, network in enumerate(predicted.networks if row is not None else ()):
         latency_s = row.networks[at].latency_s if row is not None else ()
         networks.append(
             RanNetwork(
@@ -203,12 +220,12 @@ def _ran(
         )
     measured_s = _round_s(row)
     return RanSchedule(
-        method=", ".join(each.method for each in alike),
+        method=", ".join(schedule.method for schedule in alike),
         mode="" if isinstance(measured, MansardError) else measured.mode,
-        predicted_s=None if is_steady else found.makespan_s,
+        predicted_s=None if is_steady else predicted.makespan_s,
         measured_s=measured_s,
         beside_solver_s=_round_s(other),
-        error=None if measured_s is None else measured_s / found.makespan_s - 1,
+        error=None if measured_s is None else measured_s / predicted.makespan_s - 1,
         networks=tuple(networks),
         remark=_remark(problem, measured),
     )
@@ -223,8 +240,6 @@ def _of(measured: MeasuredMulti | MansardError | None) -> MultiRun | None:
 
 def _remark(problem: Problem, measured: MeasuredMulti | MansardError) -> str:
     """Why it could not be run; else what disturbed it, and what else its prediction is of."""
-    from mansard.analytics.data.names import display_name
-
     if isinstance(measured, MansardError):
         return str(measured)
     if measured.row.failure is not None:
@@ -264,8 +279,6 @@ def _solving(problem: Problem) -> Iterator[BaseProcess]:
 
 
 def _solve_on(encoded: bytes) -> None:
-    from mansard.scheduler import solve
-
     problem = msgspec.json.decode(encoded, type=Problem)
     while True:
         solve(problem)
@@ -331,14 +344,9 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     Measures and runs nothing, unless it is to ``run``. Raises InputError for a problem that cannot
     be scheduled, UsageError for what cannot be asked for, and StorageError.
     """
-    from mansard.analytics.pages.words.schedules import schedule_sentence
-    from mansard.scheduler import check
-    from mansard.scheduler.baselines import best_of, gain
-    from mansard.scheduler.front import front
-
     problem = _wanted(_problem(request, reporter), request)
     # What cannot be run or written is an error before the search.
-    check(problem)
+    check_problem(problem)
     if request.run is not None:
         check_runnable(problem)
     if request.save is not None:
@@ -355,8 +363,8 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     if request.chart is not None:
         from mansard.analytics.pages.report.answer_pages import write_schedule_page
 
-        found = (best, *others)
-        write_schedule_page(request.chart, problem, found, best_of(others), sentence, notes)
+        schedules = (best, *others)
+        write_schedule_page(request.chart, problem, schedules, best_of(others), sentence, notes)
     ran: tuple[RanSchedule, ...] = ()
     if request.run is not None:
         ran = run_schedules(request.run, problem, (best, *others), reporter)
@@ -377,12 +385,9 @@ def _searched(
     problem: Problem, request: ScheduleRequest, reporter: Reporter
 ) -> tuple[Schedule, tuple[Schedule, ...]]:
     """What the search finds, and the baselines; the best of these where its time was too short."""
-    from mansard.scheduler import prepare, solve
-    from mansard.scheduler.baselines import baselines, best_of
-
     begun_s, stopped = time.monotonic(), Event()
 
-    def told(share: float, line: str) -> None:
+    def report_progress(share: float, line: str) -> None:
         if time.monotonic() - begun_s > _QUIET_S:
             progress.update(round(100 * min(share, 1.0)), 100, None, line)
 
@@ -390,30 +395,30 @@ def _searched(
     with _workers(problem, request, reporter) as workers, reporter.progress(title) as progress:
 
         def work() -> tuple[Schedule, tuple[Schedule, ...]]:
-            prepare(problem, told)  # no limit counts compiling
+            prepare(problem, report_progress)  # no limit counts compiling
             searching_s = time.monotonic()
             others = baselines(problem, _OF_BASELINES * request.time_limit_s)
             left_s = request.time_limit_s - (time.monotonic() - searching_s)
-            found = solve(
+            solved = solve(
                 problem,
                 method=request.method,
                 time_limit_s=max(left_s, 0.0),
-                progress=told,
+                progress=report_progress,
                 workers=workers,
                 stopped=stopped,
             )
-            return found, others
+            return solved, others
 
-        found, others = interruptible(work, stopped)
-    best = best_of((found, *others))
-    if found.is_optimal or best is None or best is found or best.broken:
-        return found, others  # of those that break limits the search takes the nearest
+        solved, others = interruptible(work, stopped)
+    best = best_of((solved, *others))
+    if solved.is_optimal or best is None or best is solved or best.broken:
+        return solved, others  # of those that break limits the search takes the nearest
     searched = ("bound", "space", "n_assignments", "n_simulated", "solve_s", "notes")
     best = msgspec.structs.replace(
         best,
-        method=f"{found.method}, {best.method}",
-        **{name: getattr(found, name) for name in searched},
-        unknown={each: why for each, why in best.unknown.items() if each != "bound"},
+        method=f"{solved.method}, {best.method}",
+        **{name: getattr(solved, name) for name in searched},
+        unknown={quantity: why for quantity, why in best.unknown.items() if quantity != "bound"},
     )
     return best, others
 
@@ -453,7 +458,6 @@ def _workers(
     if request.on is None:
         yield None
         return
-    from mansard.api.cluster import connected
 
     with connected(request.on) as cluster:
         if problem.is_steady or request.method == "local":
@@ -467,45 +471,41 @@ def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
     if request.problem is not None and request.models:
         raise UsageError("networks and a problem exclude each other", fix="name them in the file")
     if request.problem is not None:
-        found = read_problem(request.problem)
+        problem = read_problem(request.problem)
     else:
         names = request.models
-        models = [NetworkChain(name=each, groups=(), model=each, batch=0) for each in names]
+        models = [
+            NetworkChain(name=network, groups=(), model=network, batch=0) for network in names
+        ]
         unknown = {"idle_w": "no meter was read while nothing ran"}
-        found = Problem(accelerators=(), networks=tuple(models), idle_w=None, unknown=unknown)
-    is_whole = bool(found.networks) and all(each.groups for each in found.networks)
+        problem = Problem(accelerators=(), networks=tuple(models), idle_w=None, unknown=unknown)
+    is_whole = bool(problem.networks) and all(network.groups for network in problem.networks)
     is_new = request.run is not None and is_whole and not request.run.runs.exists()
     if not request.runs or is_new:  # the folder is to keep what is executed
-        for each in found.networks:
-            if not each.groups:
+        for network in problem.networks:
+            if not network.groups:
                 fix = "write its groups, or take them from --runs"
-                raise UsageError(f"{each.name} has no groups in this file", fix=fix)
-        return found
-    from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.decisions.schedule_problems import problem_of_runs
-    from mansard.analytics.models.predict.group_times import group_times
-    from mansard.api.counters import group_bytes_in
+                raise UsageError(f"{network.name} has no groups in this file", fix=fix)
+        return problem
 
     dataset = open_runs(request.runs, newest_only=True)
     contention = measured_contention(request.runs, newest_only=True)
     measured = group_times(dataset, counted=group_bytes_in(request.runs, dataset.scores))
-    found = problem_of_runs(
-        found, measured, contention, dataset, request.mode, is_lenient=request.is_modelled
+    problem = problem_of_runs(
+        problem, measured, contention, dataset, request.mode, is_lenient=request.is_modelled
     )
-    return _modelled(found, request, reporter) if request.is_modelled else found
+    return _modelled(problem, request, reporter) if request.is_modelled else problem
 
 
 def _modelled(problem: Problem, request: ScheduleRequest, reporter: Reporter) -> Problem:
     """With predicted times where networks were not measured."""
-    from mansard.analytics.decisions.schedule_problems import with_modelled
-
     requests = {
-        each.name: NetworkRequest(
-            name=each.model or each.name,
-            batches=(each.batch,),
-            precisions=(each.precision,) if each.precision else (),
+        network.name: NetworkRequest(
+            name=network.model or network.name,
+            batches=(network.batch,),
+            precisions=(network.precision,) if network.precision else (),
         )
-        for each in problem.networks
+        for network in problem.networks
     }
     wanted = PredictionRequest(
         runs=request.runs,
@@ -514,7 +514,7 @@ def _modelled(problem: Problem, request: ScheduleRequest, reporter: Reporter) ->
     )
     predicted = predict(wanted, reporter)
     check(predicted, reporter)
-    names = {name: each.display_name() for name, each in requests.items()}
+    names = {name: request.display_name() for name, request in requests.items()}
     return with_modelled(problem, predicted, names)
 
 
@@ -541,8 +541,6 @@ def _wanted(problem: Problem, request: ScheduleRequest) -> Problem:
 
 def _sensitivity(problem: Problem, best: Schedule) -> Sensitivity | None:
     """Of a schedule that was found quickly, of inputs with known errors."""
-    from mansard.scheduler.sensitivity import sensitivity
-
     if not _has_errors(problem) or best.broken or best.solve_s > _QUIET_S:
         return None
     return sensitivity(problem, best, n_draws=_N_DRAWS, time_limit_s=0.5)

@@ -12,9 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mansard.api.boards import elsewhere_note, own_devices
-from mansard.api.plans import measure_command
-from mansard.api.predictions import (
+from mansard.analytics.data.accuracies import by_precision, network_accuracies
+from mansard.analytics.decisions import batches
+from mansard.analytics.decisions.limits import without_drops
+from mansard.analytics.decisions.missing import without_energy
+from mansard.analytics.decisions.recommend import decide_each
+from mansard.analytics.decisions.time_sharing import Mix, Task
+from mansard.analytics.decisions.workload import plan_mixes
+from mansard.analytics.models.predict.measured import prefer_measured, prefer_observed
+from mansard.analytics.models.sanity.checks import find_faults
+from mansard.analytics.models.sanity.finding import refusals
+from mansard.analytics.pages.words.batches import with_remarks
+from mansard.analytics.pages.words.comparisons import unknown_modes_notes
+from mansard.analytics.pages.words.mixes import mix_in_words
+from mansard.analytics.pages.words.omissions import drop_notes
+from mansard.analytics.pages.words.recommendation import in_words
+from mansard.api.deciding.candidate_modes import elsewhere_note, local_devices
+from mansard.api.deciding.plans import measure_command
+from mansard.api.deciding.predictions import (
     NetworkRequest,
     PredictionRequest,
     check,
@@ -23,10 +38,12 @@ from mansard.api.predictions import (
     predicted_parts,
 )
 from mansard.core.errors import InputError, MansardError, UsageError
+from mansard.core.hardware import KnownMode, boards_called, find_mode
 from mansard.core.precision import parse_precision
 from mansard.core.storage.documents import read_toml
 from mansard.core.units import parse_optional, parse_quantity
 from mansard.device.mode_commands import commands_for, root_of
+from mansard.device.power_modes.listing import list_board
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
@@ -62,9 +79,6 @@ def recommend(
     """
 
     def shared(models: Models) -> _Asked:
-        from mansard.analytics.data.accuracies import network_accuracies
-        from mansard.analytics.models.sanity.checks import find_faults
-
         return _Asked(
             wanted=wanted,
             defaults=_defaults(models, default, request.board),
@@ -79,8 +93,8 @@ def recommend(
     check_models(models, {answer.network for answer in answers}, reporter)
     elsewhere = cache(partial(elsewhere_note, board=request.board))  # one look at this machine
     return tuple(
-        _with_commands(each, models, basis.modes, request, elsewhere)
-        for each in sorted(answers, key=lambda each: (each.device, each.network))
+        _with_commands(decided, models, basis.modes, request, elsewhere)
+        for decided in sorted(answers, key=lambda decided: (decided.device, decided.network))
     )
 
 
@@ -97,14 +111,10 @@ def _recommend_some(
     network: str | None, shared: tuple[Basis, _Asked]
 ) -> tuple[tuple[Recommendation, ...], int]:
     """For one network or all, without commands; and how many rows they rest on."""
-    from mansard.analytics.decisions.recommend import decide_each
-    from mansard.analytics.models.predict.measured import prefer_observed
-    from mansard.analytics.pages.words.recommendation import in_words
-
     basis, asked = shared
     modelled = basis.predictions(network)
     names = modelled["network"].unique().to_list()
-    findings = [each for each in asked.findings if each.is_about(names)]
+    findings = [finding for finding in asked.findings if finding.is_about(names)]
     predictions = prefer_observed(modelled, basis.observations, basis.known, basis.modes)
     predictions, refused = _believable(
         predictions, basis.scores["score_id"].to_list(), findings, asked.wanted
@@ -129,18 +139,16 @@ def _believable(
     ``by_roofs``: ids of the scores that roofs predict. An energy that cannot be is unknown where
     the least time may take its place.
     """
-    from mansard.analytics.decisions.missing import without_energy
-    from mansard.analytics.models.sanity.finding import refusals
 
     def refused(*, needs_energy: bool) -> Mapping[tuple[str, str], str]:
         return refusals(findings, predictions, by_roofs, needs_energy=needs_energy)
 
     is_limited = wanted.max_energy_j is not None or wanted.max_power_w is not None
     if wanted.falls_back and not is_limited:
-        found = refused(needs_energy=False)
+        refusals_of_time = refused(needs_energy=False)
         doubtful = refused(needs_energy=True)
-        lost = {key: why for key, why in doubtful.items() if key not in found}
-        return without_energy(predictions, lost), found
+        lost = {key: why for key, why in doubtful.items() if key not in refusals_of_time}
+        return without_energy(predictions, lost), refusals_of_time
     needs_energy = is_limited or wanted.minimise != "latency"
     return predictions, refused(needs_energy=needs_energy)
 
@@ -153,19 +161,14 @@ def recommend_workload(
     ``workload``: TOML file of networks with rates, see ``read_workload``. Raises as ``predict``
     does, and InputError for a file that is no workload.
     """
-    from mansard.analytics.decisions.time_sharing import Mix, Task
-    from mansard.analytics.decisions.workload import plan_mixes
-    from mansard.analytics.models.predict.measured import prefer_measured
-    from mansard.analytics.pages.words.mixes import mix_in_words
-
-    found = read_workload(workload)
+    workload_file = read_workload(workload)
     networks = tuple(
         NetworkRequest(
             name=line.model,
             batches=() if line.batch is None else (line.batch,),
             precisions=() if line.precision is None else (line.precision,),
         )
-        for line in found.lines
+        for line in workload_file.lines
     )
     batches = request.batches or AUTO_BATCHES
     predicted = predict(replace(request, networks=networks, batches=batches), reporter)
@@ -177,9 +180,9 @@ def recommend_workload(
             precision=line.precision,
             max_latency_s=line.max_latency_s,
         )
-        for line, network in zip(found.lines, networks, strict=True)
+        for line, network in zip(workload_file.lines, networks, strict=True)
     )
-    mix = Mix(tasks=tasks, switch_s=found.switch_s, period_s=found.period_s)
+    mix = Mix(tasks=tasks, switch_s=workload_file.switch_s, period_s=workload_file.period_s)
     predictions, refused = _believable(
         prefer_measured(predicted),
         predicted.scores["score_id"].to_list(),
@@ -196,24 +199,20 @@ def _without_drops(
     predicted: Prediction, predictions: Frame, wanted: Wanted, reporter: Reporter
 ) -> Frame:
     """``predictions`` without precisions that may lose too much, which notes name."""
-    from mansard.analytics.data.accuracies import by_precision, network_accuracies
-    from mansard.analytics.decisions.limits import without_drops
-    from mansard.analytics.pages.words.omissions import drop_notes
-
     if wanted.max_drop is None or predictions.is_empty():
         return predictions
-    accuracies, kept = network_accuracies(predicted.models.dataset), []
+    accuracies, frames = network_accuracies(predicted.models.dataset), []
     for rows in predictions.partition_by("device", "network", maintain_order=True):
         device, network = str(rows["device"][0]), str(rows["network"][0])
         known = by_precision(accuracies, device, network, predicted.models.observations)
         allowed, drops = without_drops(rows, wanted, known)
         for line in drop_notes(drops):
             reporter.note(f"note: {network} on {device}: {line}")
-        kept.append(allowed)
-    found = kept[0]
-    for rows in kept[1:]:
-        found = found.vstack(rows)
-    return found
+        frames.append(allowed)
+    joined = frames[0]
+    for rows in frames[1:]:
+        joined = joined.vstack(rows)
+    return joined
 
 
 def batch(
@@ -229,8 +228,6 @@ def batch(
     ``highest_only``: in the highest mode of each device alone. ``on``: address of a scheduler of
     Dask, whose workers predict network by network. Raises as ``predict`` does, and ClusterError.
     """
-    from mansard.analytics.decisions import batches
-
     asked = replace(request, batches=request.batches or AUTO_BATCHES)
     models, _, parts = predicted_parts(
         _batch_some, asked, lambda _: highest_only, on=on, reporter=reporter
@@ -245,10 +242,6 @@ def _batch_some(
     network: str | None, shared: tuple[Basis, bool]
 ) -> tuple[tuple[Frame, tuple[str, ...], tuple[str, ...]], int]:
     """The rows of one network or all, their names, and which modes are not known."""
-    from mansard.analytics.decisions import batches
-    from mansard.analytics.pages.words.batches import with_remarks
-    from mansard.analytics.pages.words.comparisons import unknown_modes_notes
-
     basis, highest_only = shared
     predictions, modes = basis.predictions(network), basis.modes
     rows = batches.batch_table(predictions, basis.scores, basis.observations)
@@ -260,32 +253,32 @@ def _batch_some(
 
 
 def _with_commands(
-    found: Recommendation,
+    answer: Recommendation,
     models: Models,
     modes: Frame,
     request: PredictionRequest,
     elsewhere: Callable[[str], tuple[str, ...]],
 ) -> Recommendation:
-    choice, dataset = found.choice, models.dataset
+    choice, dataset = answer.choice, models.dataset
     if choice is None:
-        return found
-    machine = models.machines.get(found.device)
+        return answer
+    machine = models.machines.get(answer.device)
     root = None if machine is None else root_of(machine, request.board)
     clocks = _clocks_of(modes, choice)
-    commands, why_not = commands_for(choice.mode, found.device, machine, root, clocks)
-    unknown = {name: why for name, why in found.unknown.items() if name != "commands"}
+    commands, why_not = commands_for(choice.mode, answer.device, machine, root, clocks)
+    unknown = {name: why for name, why in answer.unknown.items() if name != "commands"}
     if commands is None:
         unknown["commands"] = why_not
-    decisive, notes = found.measure_next, found.notes
+    decisive, notes = answer.measure_next, answer.notes
     if decisive is not None:
-        if not own_devices((found.device,), request.board, models.machines):
+        if not local_devices((answer.device,), request.board, models.machines):
             request = replace(request, board=None)
         command = measure_command(decisive.candidate, dataset, machine, request)
         if command is not None:
             decisive = msgspec.structs.replace(decisive, command=command, unknown={})
-            notes = (*elsewhere(found.device), *notes)
+            notes = (*elsewhere(answer.device), *notes)
     return msgspec.structs.replace(
-        found, commands=commands, measure_next=decisive, notes=notes, unknown=unknown
+        answer, commands=commands, measure_next=decisive, notes=notes, unknown=unknown
     )
 
 
@@ -298,33 +291,29 @@ def _clocks_of(modes: Frame, choice: Candidate) -> dict[str, float | None]:
 
 def _defaults(models: Models, default: str | None, board: Path | None) -> dict[str, str]:
     """The mode that each device starts in: ``default``, or what the board at hand names."""
-    from mansard.device.power_modes.listing import list_board
-
     if default is not None:
         return _named_default(models, default)
-    found: dict[str, str] = {}
+    defaults: dict[str, str] = {}
     for device in models.devices:
         machine = models.machines.get(device)
         root = None if machine is None or machine.kind != "jetson" else root_of(machine, board)
         if root is not None:
             with contextlib.suppress(MansardError):  # a board that cannot be read has no default
-                found |= {device: name} if (name := list_board(root).default) else {}
-    return found
+                defaults |= {device: name} if (name := list_board(root).default) else {}
+    return defaults
 
 
 def _named_default(models: Models, default: str) -> dict[str, str]:
     """By device the mode that is called ``default``, in any spelling; raises UsageError."""
-    from mansard.core.hardware import KnownMode, boards_called, find_mode
-
-    found: dict[str, str] = {}
+    defaults: dict[str, str] = {}
     for device in models.devices:
         known = [KnownMode(name) for name in models.modes_of(device)["mode"].to_list()]
         match = find_mode(KnownMode(default), known, boards_called(device))
-        found |= {} if match is None else {device: match.name}
-    if not found:
+        defaults |= {} if match is None else {device: match.name}
+    if not defaults:
         shown = ", ".join(models.mode_names()[:8])
         raise UsageError(f"no mode is called {default!r}", fix=f"there are {shown}")
-    return found
+    return defaults
 
 
 _KEYS = ("model", "rate", "batch", "precision", "max_latency")

@@ -7,21 +7,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from mansard.api.boards import find_modes, require_own
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.models.predict.models import find_models
+from mansard.analytics.models.predict.prediction import (
+    NetworkSelection,
+    basis_of,
+    check_any,
+    predict_all,
+)
+from mansard.analytics.models.sanity.checks import find_faults
+from mansard.api.deciding.candidate_modes import find_modes, require_local
 from mansard.api.parallel import Work, do_work
 from mansard.api.scores import note_scores, score_batches
 from mansard.core.errors import ClusterError, MansardError, UsageError
 from mansard.core.formats.onnx import onnx_files
+from mansard.core.precision import parse_precision
 from mansard.device.system import board_root
+from mansard.estimator import Given, Settings, zoo
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.decisions.modes import ModeFrame
     from mansard.analytics.models.predict.models import Models
-    from mansard.analytics.models.predict.prediction import Basis, NetworkSelection, Prediction
+    from mansard.analytics.models.predict.prediction import Basis, Prediction
     from mansard.analytics.models.sanity.finding import Finding
     from mansard.core.records import ModelScore, Phase
-    from mansard.estimator import Settings
 
 Shared = TypeVar("Shared")
 Answer = TypeVar("Answer")
@@ -76,8 +86,6 @@ def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Predicti
     Raises as reading and scoring do, UsageError for unknown networks, modes or devices, and
     InputError where nothing can be predicted.
     """
-    from mansard.analytics.models.predict.prediction import check_any, predict_all
-
     models, basis = find_basis(request, reporter)
     prediction = predict_all(models, basis)
     check_any(models.dataset, is_any=not prediction.predictions.is_empty())
@@ -88,17 +96,13 @@ def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Predicti
 
 def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple[Models, Basis]:
     """What ``predict`` rests on, of which networks can be predicted one by one; raises as that."""
-    from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.models.predict.models import find_models
-    from mansard.analytics.models.predict.prediction import basis_of
-
     board_root(request.board)  # a root that is no folder is an error, needed or not
     models = find_models(open_runs(request.runs, mix=request.mix), request.device)
     for line in (*models.dataset.notes, *models.mode_notes):
         reporter.note(f"note: {line}")
     modes = None if request.modes is None else _asked_modes(request, models, reporter)
     networks = _select_networks(request, models.observed_networks(), reporter)
-    names = {each.name for each in networks if not each.scores}
+    names = {network.name for network in networks if not network.scores}
     scored = models.dataset.scores
     note_scores([score for score in scored if names & {score.model, None}], reporter)  # None: all
     scores = _score_measured(models, request, reporter) if request.calibrate else ()
@@ -114,19 +118,21 @@ def _asked_modes(request: PredictionRequest, models: Models, reporter: Reporter)
     """
     frames: list[ModeFrame] = []
     errors: list[MansardError] = []
-    own = require_own(models.devices, request.board, models.machines)
+    local = require_local(models.devices, request.board, models.machines)
     for device in models.devices:
-        if device not in own:
+        if device not in local:
             reporter.note(f"note: {device} is left out: its modes are not those of --board")
             continue
         try:
-            found = find_modes(request.modes or "", request.board, device, models.modes_of(device))
+            candidates = find_modes(
+                request.modes or "", request.board, device, models.modes_of(device)
+            )
         except MansardError as error:
             errors.append(error)
             reporter.note(f"note: {device}: {error}")
             continue
-        frames.append(found.modes)
-        for line in found.notes:
+        frames.append(candidates.modes)
+        for line in candidates.notes:
             reporter.note(f"note: {device}: {line}")
     if not frames:
         raise errors[0]
@@ -148,8 +154,6 @@ def predicted_parts(
     how many rows were predicted too. Raises as ``predict`` and
     ``parallel.do_work``, and reports as ``predict``.
     """
-    from mansard.analytics.models.predict.prediction import check_any
-
     models, basis = find_basis(request, reporter)
     work: Work[str | None, tuple[Answer, int]] = Work(
         function=function,
@@ -183,9 +187,7 @@ def check_models(
     models: Models, networks: Collection[str], reporter: Reporter
 ) -> tuple[Finding, ...]:
     """What cannot be true of measurements of ``networks``, reported and returned."""
-    from mansard.analytics.models.sanity.checks import find_faults
-
-    findings = [each for each in find_faults(models) if each.is_about(networks)]
+    findings = [fault for fault in find_faults(models) if fault.is_about(networks)]
     for finding in findings:
         reporter.note(f"{'warning' if finding.is_serious else 'note'}: {finding.text}")
     return tuple(findings)
@@ -200,9 +202,6 @@ def _select_networks(
     its times. Where no network was named, all that the runs have scores or times of. Raises
     ModelError for a file that cannot be scored at all, UsageError for an unknown name.
     """
-    from mansard.analytics.models.predict.prediction import NetworkSelection
-    from mansard.estimator import zoo
-
     phase = request.phase
     if not request.networks:
         every = NetworkSelection(
@@ -210,7 +209,7 @@ def _select_networks(
         )
         return [every]
     _check_dims(request)
-    found = []
+    selections = []
     for network in request.networks:
         batches = network.batches or request.batches
         precisions = network.precisions or request.precisions
@@ -226,7 +225,7 @@ def _select_networks(
                 model, batches or (None,), _settings(request, precision), reporter
             )
         ]
-        found.append(
+        selections.append(
             NetworkSelection(
                 name=network.display_name(),
                 scores=scores,
@@ -235,7 +234,7 @@ def _select_networks(
                 phase=phase,
             )
         )
-    return found
+    return selections
 
 
 def _score_measured(
@@ -245,22 +244,17 @@ def _score_measured(
 
     Of other networks only the scores count that the runs have.
     """
-    from mansard.estimator import zoo
-
     columns = ("network", "batch", "precision", "phase")
     measured = models.of_devices(models.observations).select(columns).unique(maintain_order=True)
-    found: list[ModelScore] = []
+    scores: list[ModelScore] = []
     for network, batch, precision, phase in measured.iter_rows():
         if network in zoo.names() and batch and precision and phase == request.phase:
-            found += score_batches(network, (batch,), _settings(request, precision), reporter)
-    return found
+            scores += score_batches(network, (batch,), _settings(request, precision), reporter)
+    return scores
 
 
 def _settings(request: PredictionRequest, precision: str | None) -> Settings:
     """How networks are scored; operators that are not known count as unknown, which is said."""
-    from mansard.core.precision import parse_precision
-    from mansard.estimator import Given, Settings
-
     counted = None if precision is None else parse_precision(precision)
     return Settings(Given(dims=request.dims), counted, request.phase, allow_unknown=True)
 
@@ -270,8 +264,6 @@ def _check_dims(request: PredictionRequest) -> None:
 
     Files say themselves what they do not know.
     """
-    from mansard.estimator import zoo
-
     names = [one.name for one in request.networks if one.name in zoo.names()]
     if len(names) < len(request.networks):
         return

@@ -10,14 +10,29 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from mansard.api.boards import FoundModes, elsewhere_note, find_modes, own_devices, require_own
+from mansard.analytics.data.names import device_labels, display_name, window_name
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.data.store import is_url
+from mansard.analytics.decisions.next_modes import plan_next, select_data
+from mansard.analytics.models.predict.prediction import NetworkSelection, predict
+from mansard.analytics.models.sanity.checks import find_faults
+from mansard.analytics.models.scaling.observations import windows_by_name
+from mansard.analytics.pages.words.next_modes import modelled_notes, plan_in_words
+from mansard.api.deciding.candidate_modes import (
+    CandidateModes,
+    elsewhere_note,
+    find_modes,
+    local_devices,
+    require_local,
+)
+from mansard.api.deciding.predictions import PredictionRequest
 from mansard.api.parallel import Work, do_work
-from mansard.api.predictions import PredictionRequest
 from mansard.core.errors import ClusterError, UsageError
 from mansard.core.formats.onnx import onnx_files
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.text import printable
 from mansard.core.units import format_frequency
+from mansard.estimator import zoo
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
@@ -41,8 +56,6 @@ def measure_command(
     ``machine``: that of the candidate's device; None where it is known by the tables of others
     alone. A network needs a file, or to be of the zoo.
     """
-    from mansard.analytics.data.store import is_url
-
     if machine is None:
         return None
     places = [] if asked.board is None else ["--board", str(asked.board)]
@@ -69,11 +82,9 @@ def measure_command(
 
 def is_cpu_beside_gpu(device: str, dataset: Dataset) -> bool:
     """Whether the device is a CPU where the GPU would be taken if nothing was said."""
-    from mansard.analytics.data.names import device_labels
-
     labels = device_labels(dataset.all_manifests)
-    ours = [each for each in dataset.all_manifests if labels[each.run_id] == device]
-    return any(each.gpu is None and each.machine.kind != "cpu" for each in ours)
+    ours = [run for run in dataset.all_manifests if labels[run.run_id] == device]
+    return any(run.gpu is None and run.machine.kind != "cpu" for run in ours)
 
 
 def _mode_text(mode: str) -> str:
@@ -90,15 +101,12 @@ def _mode_text(mode: str) -> str:
 
 def _program_of(network: str, dataset: Dataset) -> ProgramRun | None:
     """The newest run of the program, or of that whose window ``network`` is; None of neither."""
-    runs = [each for each in dataset.programs if network in _names_of(each)]
-    return max(runs, key=lambda each: each.started_utc, default=None)
+    runs = [run for run in dataset.programs if network in _names_of(run)]
+    return max(runs, key=lambda run: run.started_utc, default=None)
 
 
 def _names_of(program: ProgramRun) -> set[str]:
     """What predictions call the program and its windows."""
-    from mansard.analytics.data.names import display_name, window_name
-    from mansard.analytics.models.scaling.observations import windows_by_name
-
     windows = windows_by_name(program.repetitions)
     return {
         display_name(program.workload),
@@ -116,10 +124,8 @@ def program_words(program: ProgramRun, *, is_again: bool = False) -> list[str]:
 
 def _model_of(network: str, asked: PredictionRequest) -> str | None:
     """The file that was named, or the network's name where it is of the zoo."""
-    from mansard.estimator import zoo
-
-    for each in asked.networks:
-        files = [path for path in onnx_files(each.name) or () if Path(path).stem == network]
+    for wanted in asked.networks:
+        files = [path for path in onnx_files(wanted.name) or () if Path(path).stem == network]
         if files:
             return str(files[0])
     return network if network in zoo.names() else None
@@ -197,31 +203,31 @@ def plan_each(
             raise UsageError(f"{option} is of runs", fix="name the folder of the runs as well")
     asked = [msgspec.structs.replace(request, network=network) for network in networks]
     read = None if request.runs is None else _read_runs(request, request.runs)
-    own = () if read is None else _own_devices(request, read)
-    of_others = () if read is None or own else (_others_note(request, read),)
-    each = [None if read is None or not own else _known(one, read, own) for one in asked]
-    found: dict[str | None, FoundModes] = {}
-    for known in each:
+    local = () if read is None else _local_devices(request, read)
+    of_others = () if read is None or local else (_others_note(request, read),)
+    known_of = [None if read is None or not local else _known(one, read, local) for one in asked]
+    candidates: dict[str | None, CandidateModes] = {}
+    for known in known_of:
         device = None if known is None else known.data.device
-        if device not in found:
+        if device not in candidates:
             seen = None if known is None else known.data.modes
-            found[device] = find_modes(request.modes, request.board, device, seen)
+            candidates[device] = find_modes(request.modes, request.board, device, seen)
     work = Work(
         function=_plan_next,
         title="Planning",
         name=lambda one: str(one.network),
         lost=_lost,
-        shared=(request, {device: each.modes for device, each in found.items()}),
+        shared=(request, {device: modes.modes for device, modes in candidates.items()}),
     )
     questions = [
         _Question(one.network, None if known is None else known.data)
-        for one, known in zip(asked, each, strict=True)
+        for one, known in zip(asked, known_of, strict=True)
     ]
     jobs = 1 if on is None else None
     plans = do_work(work, questions, jobs=jobs, on=on, reporter=reporter)
     return tuple(
-        _answer(one, known, chosen, found[question.device], of_others)
-        for one, known, chosen, question in zip(asked, each, plans, questions, strict=True)
+        _answer(one, known, chosen, candidates[question.device], of_others)
+        for one, known, chosen, question in zip(asked, known_of, plans, questions, strict=True)
     )
 
 
@@ -240,9 +246,6 @@ class _Question(msgspec.Struct, frozen=True):
 def _plan_next(
     asked: _Question, shared: tuple[PlanRequest, Mapping[str | None, ModeFrame]]
 ) -> Plan:
-    from mansard.analytics.decisions.next_modes import plan_next
-    from mansard.analytics.pages.words.next_modes import plan_in_words
-
     request, candidates = shared
     known = asked.data
     chosen = plan_next(
@@ -266,21 +269,21 @@ def _lost(asked: _Question) -> Plan:
 def _answer(
     request: PlanRequest,
     known: _Known | None,
-    found: Plan,
-    modes: FoundModes,
+    plan: Plan,
+    modes: CandidateModes,
     of_others: tuple[str, ...],
 ) -> PlanAnswer:
     """A plan with its command, and what to know of it."""
     is_cpu = known is not None and known.is_cpu
     program = None if known is None else known.program
-    command = _command(found, request, program, are_named=modes.are_named, is_cpu=is_cpu)
+    command = _command(plan, request, program, are_named=modes.are_named, is_cpu=is_cpu)
     if known is None:
-        return PlanAnswer(found, command, of_others)
+        return PlanAnswer(plan, command, of_others)
     notes = elsewhere_note(known.data.device, request.board) if command else ()
-    return PlanAnswer(found, command, (*known.notes, *modes.notes, *notes), known.warnings)
+    return PlanAnswer(plan, command, (*known.notes, *modes.notes, *notes), known.warnings)
 
 
-def _own_devices(request: PlanRequest, read: _PlanBasis) -> tuple[str, ...]:
+def _local_devices(request: PlanRequest, read: _PlanBasis) -> tuple[str, ...]:
     """The devices of the runs that may be the one that is planned for; raises UsageError.
 
     With a board, only devices that may be this board: runs of other machines do not count.
@@ -289,9 +292,9 @@ def _own_devices(request: PlanRequest, read: _PlanBasis) -> tuple[str, ...]:
     asked = request.device
     named = [name for name in models.devices if asked and asked.casefold() in name.casefold()]
     return (
-        require_own(named, request.board, models.machines)
+        require_local(named, request.board, models.machines)
         if named
-        else own_devices(models.devices, request.board, models.machines)
+        else local_devices(models.devices, request.board, models.machines)
     )
 
 
@@ -315,10 +318,6 @@ class _PlanBasis:
 
 
 def _read_runs(request: PlanRequest, runs: Path) -> _PlanBasis:
-    from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.models.predict.prediction import NetworkSelection, predict
-    from mansard.analytics.models.sanity.checks import find_faults
-
     dataset = open_runs([runs], mix=request.mix)
     names = dict.fromkeys(score.model for score in dataset.scores)
     # Of networks of which only times are known the plan makes its own fits.
@@ -327,21 +326,17 @@ def _read_runs(request: PlanRequest, runs: Path) -> _PlanBasis:
     return _PlanBasis(dataset, prediction, tuple(find_faults(prediction.models)))
 
 
-def _known(request: PlanRequest, read: _PlanBasis, own: Sequence[str]) -> _Known:
-    from mansard.analytics.data.names import device_labels, display_name
-    from mansard.analytics.decisions.next_modes import select_data
-    from mansard.analytics.pages.words.next_modes import modelled_notes
-
+def _known(request: PlanRequest, read: _PlanBasis, devices: Sequence[str]) -> _Known:
     dataset, prediction = read.dataset, read.prediction
     modes, observations, predictions = (
-        frame.filter(frame["device"].is_in(list(own)))
+        frame.filter(frame["device"].is_in(list(devices)))
         for frame in (
             prediction.models.modes,
             prediction.models.observations,
             prediction.predictions,
         )
     )
-    found = select_data(
+    seen = select_data(
         modes,
         observations,
         predictions,
@@ -349,22 +344,22 @@ def _known(request: PlanRequest, read: _PlanBasis, own: Sequence[str]) -> _Known
         network=request.network,
     )
     labels = device_labels(dataset.all_manifests)
-    ours = [each for each in dataset.all_manifests if labels[each.run_id] == found.device]
-    is_cpu = is_cpu_beside_gpu(found.device, dataset)
-    faults = [each for each in read.faults if each.device == found.device]
-    warnings = tuple(each.text for each in faults if each.is_serious)
+    runs = [run for run in dataset.all_manifests if labels[run.run_id] == seen.device]
+    is_cpu = is_cpu_beside_gpu(seen.device, dataset)
+    faults = [fault for fault in read.faults if fault.device == seen.device]
+    warnings = tuple(fault.text for fault in faults if fault.is_serious)
     # Of a window the program is run.
     asked = None if request.network is None else request.network.partition(" [")[0].casefold()
     programs = [
-        each
-        for each in dataset.programs
-        if labels[each.run_id] == found.device
-        and asked in (None, display_name(each.workload).casefold())
+        program
+        for program in dataset.programs
+        if labels[program.run_id] == seen.device
+        and asked in (None, display_name(program.workload).casefold())
     ]
-    program = max(programs, key=lambda each: each.started_utc, default=None)
-    if request.network is None and any(each.kind != "programs" for each in ours):
-        program = None  # networks are planned for as well
-    return _Known(found, is_cpu, program, (*dataset.notes, *modelled_notes(found)), warnings)
+    newest = max(programs, key=lambda program: program.started_utc, default=None)
+    if request.network is None and any(run.kind != "programs" for run in runs):
+        newest = None  # networks are planned for as well
+    return _Known(seen, is_cpu, newest, (*dataset.notes, *modelled_notes(seen)), warnings)
 
 
 def _command(
@@ -401,8 +396,6 @@ def _command(
 
 def _settings_text(pick: Pick) -> str:
     """``gpu=612MHz,emc=2133MHz,cores=4``; empty where clocks alone do not make the mode."""
-    from mansard.core.units import format_frequency
-
     # SMs and power limits are of the board's own modes: no setting of clocks gives them.
     if "n_sms" in pick.settings or "power_limit_w" in pick.settings:
         return ""

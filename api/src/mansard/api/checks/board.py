@@ -123,13 +123,13 @@ def check_clocks(root: Path, machine: MachineIdentity) -> Iterator[Check]:
 def _check_now(root: Path, machine: MachineIdentity) -> Check:
     with Watch(root, machine.cpus) as watch:
         pass
-    found = watch.conditions
-    if found.cpu_clock_hz is None:
+    conditions = watch.conditions
+    if conditions.cpu_clock_hz is None:
         fix = "usual in a virtual machine; clocks stay unknown in the records"
         if machine.kind == "jetson":
             fix = "in a container mount /sys; clocks stay unknown in the records"
-        return missing("clocks", found.unknown["cpu_clock_hz"], fix)
-    return ok("clocks", f"{found.cpu_clock_hz.after / 1e6:.0f} MHz now")
+        return missing("clocks", conditions.unknown["cpu_clock_hz"], fix)
+    return ok("clocks", f"{conditions.cpu_clock_hz.after / 1e6:.0f} MHz now")
 
 
 def _check_domains(clocks: Clocks) -> Check:
@@ -251,18 +251,18 @@ def _check_overcurrent(root: Path) -> Check:
 
 
 def _check_gpu_processes(root: Path) -> Check:
-    found = GpuProcesses(root).find()
-    if found.names is None:
+    processes = GpuProcesses(root).find()
+    if processes.names is None:
         is_root = os.geteuid() == 0
         return missing(
             "GPU processes",
-            f"they cannot be seen: {found.why_not}",
+            f"they cannot be seen: {processes.why_not}",
             "look for other work at GR3D_FREQ in tegrastats" if is_root else "run as root (sudo)",
         )
-    if found.names:
+    if processes.names:
         return warning(
             "GPU processes",
-            f"others use the GPU: {', '.join(found.names)}",
+            f"others use the GPU: {', '.join(processes.names)}",
             "end them; the desktop too: 'sudo systemctl isolate multi-user.target'",
         )
     return ok("GPU processes", "none but ours")

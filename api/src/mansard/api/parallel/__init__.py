@@ -60,8 +60,8 @@ class Processes(Workers):
                 process.terminate()
         for _ in self._threads:
             self._calls.put(None)
-        for each in (*self._processes, *self._threads) if wait else ():
-            each.join()
+        for worker in (*self._processes, *self._threads) if wait else ():
+            worker.join()
 
     def _work(self) -> None:
         """One thread: gives calls to one process after the other."""
@@ -173,7 +173,7 @@ def _workers(n_items: int, jobs: int | None, on: str | None) -> Iterator[Workers
     """Who works on items; None: this process."""
     n_jobs = min(jobs or os.cpu_count() or 1, n_items)
     if on is not None:
-        from mansard.api.cluster import connected
+        from mansard.api.parallel.cluster import connected
 
         with connected(on) as cluster:
             yield cluster

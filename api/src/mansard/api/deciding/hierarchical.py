@@ -13,11 +13,36 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mansard.analytics.decisions.offload.records import Goal, HiSettings
-from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
+from mansard.analytics.decisions.offload.analysis import analyse
+from mansard.analytics.decisions.offload.files import (
+    check_name,
+    mode_costs,
+    read_columns,
+    read_mode_costs,
+    write_answer,
+    write_curve,
+)
+from mansard.analytics.decisions.offload.policies import find_published
+from mansard.analytics.decisions.offload.records import Goal, HiSettings, Logistic, make_amount
+from mansard.analytics.decisions.offload.samples import (
+    NAMES,
+    are_probabilities,
+    check_headers,
+    make_samples,
+    reduced,
+    two_largest,
+)
+from mansard.analytics.models.predict.measured import prefer_measured
+from mansard.analytics.pages.words.offload import with_words
+from mansard.api.deciding.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
 from mansard.core.processes.programs import let_interrupts_end_waits
 from mansard.core.units import QuantityKind, parse_interval
+from mansard.inference.accuracy import read_labels, run_samples
+from mansard.inference.engines import find_engine
+from mansard.inference.inputs import make_inputs
+from mansard.inference.npz import StoredArray, read_arrays
+from mansard.inference.plan import SEED
 from mansard.sweeps.accuracies import AccuracySettings
 from mansard.sweeps.networks import choose_provider
 from mansard.sweeps.preparation import NetworkSettings, Preparation
@@ -30,7 +55,6 @@ if TYPE_CHECKING:
     from mansard.analytics.decisions.offload.records import (
         Amount,
         Hierarchical,
-        Logistic,
         ModeCosts,
         Objective,
     )
@@ -49,10 +73,6 @@ def network_outputs(
     the other. Scores that are not all between 0 and 1 are taken for logits. Raises UsageError,
     ModelError, InputError, MeasurementError.
     """
-    from mansard.analytics.decisions.offload.samples import are_probabilities, two_largest
-    from mansard.inference.accuracy import read_labels
-    from mansard.inference.engines import find_engine
-
     models = [name for name in (local, remote) if name is not None]
     for name in models:
         if not Path(name).is_file():
@@ -75,8 +95,8 @@ def network_outputs(
     kind = "probabilities" if are_probabilities(rows) else "logits"
     reporter.note(f"note: {Path(local).name} gives {kind}")
     p1, p2 = two_largest(rows, kind, network.class_output()[1], local)
-    found = {"p1": p1, "p2": p2, "predicted": rows[:, 2], "label": labels}
-    return found if remote is None else {**found, "remote": answers[1][:, 2]}
+    columns = {"p1": p1, "p2": p2, "predicted": rows[:, 2], "label": labels}
+    return columns if remote is None else {**columns, "remote": answers[1][:, 2]}
 
 
 def _run(
@@ -121,12 +141,6 @@ def _answer(
     writer: Any, trial: NetworkTrial, samples: PreparedSamples, output: str, folder: Path
 ) -> None:
     """Send the ``reduced`` scores of each batch, or the error: a crash ends this process alone."""
-    from mansard.analytics.decisions.offload.samples import reduced
-    from mansard.inference.accuracy import run_samples
-    from mansard.inference.engines import find_engine
-    from mansard.inference.inputs import make_inputs
-    from mansard.inference.plan import SEED
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the first process, which ends this
     try:
         n_threads = len(os.sched_getaffinity(0))
@@ -174,10 +188,6 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     Measures and sets nothing, but the time of the decision in this process. Raises InputError for
     samples that cannot be, UsageError for a goal that needs what is not given, StorageError.
     """
-    from mansard.analytics.decisions.offload.analysis import analyse
-    from mansard.analytics.decisions.offload.files import check_name
-    from mansard.analytics.pages.words.offload import with_words
-
     if request.name is not None:
         check_name(request.name)
         if "://" in request.measured.runs[0]:
@@ -190,30 +200,28 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     judged_on = None if request.judged_on is None else _samples(request.judged_on)
     modes = _modes(request, reporter)
     goal = replace(request.goal, minimise=request.goal.minimise or _usual(request.goal, modes))
-    found = with_words(analyse(samples, modes, goal, request.settings, judged_on))
-    _write(request, found, samples)
-    return found
+    answer = with_words(analyse(samples, modes, goal, request.settings, judged_on))
+    _write(request, answer, samples)
+    return answer
 
 
-def _write(request: HiRequest, found: Hierarchical, samples: LabelledSamples) -> None:
+def _write(request: HiRequest, answer: Hierarchical, samples: LabelledSamples) -> None:
     """The files that were asked for."""
-    from mansard.analytics.decisions.offload.files import write_answer, write_curve
-
     if request.curve is not None:
-        mode, logistic, chosen = found.costs[0], None, found.chosen
+        mode, logistic, chosen = answer.costs[0], None, answer.chosen
         if chosen is not None:
-            mode = next(each for each in found.costs if each.mode == chosen.mode)
+            mode = next(cost for cost in answer.costs if cost.mode == chosen.mode)
             published = request.settings.published
-            logistics = {"logistic": found.logistic, "published logistic": published}
+            logistics = {"logistic": answer.logistic, "published logistic": published}
             logistic = logistics.get(chosen.rule)
         write_curve(request.curve, samples, logistic, mode)
     if request.name is not None:
-        write_answer(Path(request.measured.runs[0]), request.name, found)
+        write_answer(Path(request.measured.runs[0]), request.name, answer)
     if request.page is not None:
         from mansard.analytics.pages.report.answer_pages import write_offload_page
 
         name = request.name or _stem(request)
-        write_offload_page(found, name, request.page)
+        write_offload_page(answer, name, request.page)
 
 
 def _stem(request: HiRequest) -> str:
@@ -265,14 +273,13 @@ def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
 
 
 def _samples(source: Path | Mapping[str, Any]) -> LabelledSamples:
-    from mansard.analytics.decisions.offload.samples import NAMES, check_headers, make_samples
-
     if not isinstance(source, Path):
         import numpy as np
 
-        return make_samples({name: np.asarray(each) for name, each in source.items()}, "samples")
+        return make_samples(
+            {name: np.asarray(column) for name, column in source.items()}, "samples"
+        )
     if source.suffix.lower() == ".npz":
-        from mansard.inference.npz import StoredArray, read_arrays
 
         def check(stored: Mapping[str, StoredArray]) -> None:
             headers = {name: (array.shape, array.dtype) for name, array in stored.items()}
@@ -283,7 +290,6 @@ def _samples(source: Path | Mapping[str, Any]) -> LabelledSamples:
     if source.suffix.lower() not in {".csv", ".parquet"}:
         fix = "give .npz, .csv or .parquet"
         raise InputError(f"is no {source.suffix or 'such'} table", where=str(source), fix=fix)
-    from mansard.analytics.decisions.offload.files import read_columns
 
     return make_samples(read_columns(source), str(source))
 
@@ -292,8 +298,6 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
     """The costs in each mode: what is given stands in the place of a table's or of runs'."""
     from msgspec.structs import replace as changed
 
-    from mansard.analytics.decisions.offload.files import mode_costs, read_mode_costs
-
     of_runs = [name for name in (request.local, request.offload) if name is not None]
     if request.table is not None and of_runs:
         what = "a table of costs and networks of runs exclude each other"
@@ -301,29 +305,26 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
     if not of_runs and request.measured != PredictionRequest(runs=request.measured.runs):
         what = "--precision, --mode, --device, --board and --mix are about networks of runs"
         raise UsageError(what, fix="give --local or --offload as well")
-    found: tuple[ModeCosts, ...] = (mode_costs("", {}),)
+    costs: tuple[ModeCosts, ...] = (mode_costs("", {}),)
     if request.table is not None:
-        found = read_mode_costs(request.table)
+        costs = read_mode_costs(request.table)
     elif of_runs:
-        found = _of_runs(request, of_runs, reporter)
+        costs = _of_runs(request, of_runs, reporter)
     given = dict(request.given)
-    both = [name for name in given if any(getattr(mode, name) is not None for mode in found)]
+    both = [name for name in given if any(getattr(mode, name) is not None for mode in costs)]
     if both:
         source = "runs" if of_runs else "the table"
         reporter.note(f"note: {', '.join(both)} as given, not as {source} say it")
     unknown = [
-        {key: mode.unknown[key] for key in mode.unknown if key not in given} for mode in found
+        {key: mode.unknown[key] for key in mode.unknown if key not in given} for mode in costs
     ]
     return tuple(
-        changed(mode, unknown=why, **given) for mode, why in zip(found, unknown, strict=True)
+        changed(mode, unknown=why, **given) for mode, why in zip(costs, unknown, strict=True)
     )
 
 
 def _of_runs(request: HiRequest, names: Sequence[str], reporter: Reporter) -> tuple[ModeCosts, ...]:
     """Time and energy of one item by mode, at batch 1: measured, published or modelled."""
-    from mansard.analytics.decisions.offload.files import mode_costs
-    from mansard.analytics.decisions.offload.records import make_amount
-
     rows, asked = _rows_of_runs(request, names, reporter)
     modes = []
     for mode in dict.fromkeys((*asked, *(mode for _, mode in rows))):
@@ -353,8 +354,6 @@ def _rows_of_runs(
     request: HiRequest, names: Sequence[str], reporter: Reporter
 ) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
     """The row of each network and mode, and all modes; raises UsageError where it is not one."""
-    from mansard.analytics.models.predict.measured import prefer_measured
-
     networks = tuple(NetworkRequest(name=name) for name in names)
     predicted = predict(replace(request.measured, networks=networks), reporter)
     check(predicted, reporter)
@@ -362,22 +361,22 @@ def _rows_of_runs(
     devices = rows["device"].unique(maintain_order=True).to_list()
     if len(devices) > 1:
         raise UsageError(f"the runs are of {' and '.join(devices)}", fix="name one with --device")
-    shown = {each.display_name(): each.name for each in networks}
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    shown = {network.display_name(): network.name for network in networks}
+    by_network: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows.iter_rows(named=True):
         key = (shown[row["network"]], row["mode"])
         if row["batch"] not in {1, None}:  # a program has none
             continue
-        if key in found:
+        if key in by_network:
             what = f"{key[0]} has several precisions in {key[1]}"
             raise UsageError(what, fix="name one with --precision")
-        found[key] = row
+        by_network[key] = row
     for name in names:
-        if not any(known == name for known, _ in found):
+        if not any(known == name for known, _ in by_network):
             what = f"{name} is not known at batch 1, and a sample is one item"
             raise UsageError(what, fix=f"measure it: mansard measure {name} --batch 1")
     modes = predicted.modes.filter(predicted.modes["device"].is_in(devices))
-    return found, modes["mode"].to_list()
+    return by_network, modes["mode"].to_list()
 
 
 def _interval(row: Mapping[str, Any]) -> str | None:
@@ -392,13 +391,10 @@ _COEFFICIENTS = re.compile(rf"({_NUMBER}),({_NUMBER}),({_NUMBER})")
 
 def parse_logistic(text: str) -> Logistic:
     """Three coefficients, ``β,w1,w2``, or a name of ``hierarchical.logistic.DIME``; UsageError."""
-    from mansard.analytics.decisions.offload.policies import find_published
-    from mansard.analytics.decisions.offload.records import Logistic
-
     match = _COEFFICIENTS.fullmatch(text.replace(" ", ""))
     if match is None:
         return find_published(text)
-    intercept, w1, w2 = (float(each) for each in match.groups())
+    intercept, w1, w2 = (float(number) for number in match.groups())
     if max(abs(intercept), abs(w1), abs(w2)) > 1e6:
         what = f"--logistic {text}: a coefficient of more than a million decides nothing"
         raise UsageError(what, fix="give β,w1,w2 of a logistic of probabilities")
@@ -407,9 +403,7 @@ def parse_logistic(text: str) -> Logistic:
 
 def parse_amount(option: str, text: str | None, kind: QuantityKind) -> Amount | None:
     """A cost of one sample, as ``parse_interval`` reads it; None where the option was not given."""
-    from mansard.analytics.decisions.offload.records import make_amount
-
     if text is None:
         return None
-    found = parse_interval(option, text, kind)
-    return make_amount(found.value, found.low, found.high)
+    interval = parse_interval(option, text, kind)
+    return make_amount(interval.value, interval.low, interval.high)

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from mansard.api.recommendations import read_network
+from mansard.api.deciding.recommendations import read_network
 from mansard.core.errors import InputError, UsageError
 from mansard.core.processes.line_channel import DECODE_ERRORS
 from mansard.core.records import (
@@ -224,7 +224,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value)
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     return tuple(map(_plain, value)) if isinstance(value, tuple) else value
 
 
@@ -283,25 +283,25 @@ def _placed(message: str) -> str:
     return f"{shown}: {what}" if shown else what
 
 
-def _problem(found: _File, folder: Path) -> Problem:
-    names = _checked([each.name for each in found.accelerators], "accelerator")
+def _problem(file: _File, folder: Path) -> Problem:
+    names = _checked([accelerator.name for accelerator in file.accelerators], "accelerator")
     networks = [
-        _chain(each, number, folder, found.source) for number, each in enumerate(found.networks, 1)
+        _chain(entry, number, folder, file.source) for number, entry in enumerate(file.networks, 1)
     ]
-    _checked([each.name for each in networks], "network")
-    for place, named in _named(found, networks):
+    _checked([network.name for network in networks], "network")
+    for place, named in _named(file, networks):
         if strangers := sorted(named - {*names}):
             what = f"{place}: {strangers[0]!r} is no accelerator"
             fix = f"there are {', '.join(names) or 'none'}; add an [[accelerator]]"
             raise UsageError(what, fix=fix)
     return _record(
         Problem,
-        found,
-        accelerators=tuple(_record(Accelerator, each) for each in found.accelerators),
+        file,
+        accelerators=tuple(_record(Accelerator, entry) for entry in file.accelerators),
         networks=tuple(networks),
-        **{name: float(getattr(found, name) or 0) for name in _LIMITS},
-        pccs={name: _record(PccsFit, each) for name, each in found.pccs.items()},
-        surfaces={name: _surface(each, name) for name, each in found.surfaces.items()},
+        **{name: float(getattr(file, name) or 0) for name in _LIMITS},
+        pccs={name: _record(PccsFit, entry) for name, entry in file.pccs.items()},
+        surfaces={name: _surface(entry, name) for name, entry in file.surfaces.items()},
     )
 
 
@@ -314,12 +314,12 @@ def _checked(names: Sequence[str], what: str) -> Sequence[str]:
     return names
 
 
-def _named(found: _File, networks: Sequence[NetworkChain]) -> list[tuple[str, set[str]]]:
+def _named(file: _File, networks: Sequence[NetworkChain]) -> list[tuple[str, set[str]]]:
     """Where accelerators are named, and which."""
-    places = [("pccs", {*found.pccs}), ("surface", {*found.surfaces})]
+    places = [("pccs", {*file.pccs}), ("surface", {*file.surfaces})]
     for network in networks:
         for group in network.groups:
-            tables = (each for each in msgspec.structs.astuple(group) if isinstance(each, dict))
+            tables = (field for field in msgspec.structs.astuple(group) if isinstance(field, dict))
             places.append((f"group {group.name} of {network.name}", {*chain(*tables)}))
     return places
 
@@ -328,29 +328,29 @@ def _chain(entry: _Network, number: int, folder: Path, source: Source) -> Networ
     keys = ("model", "rate", "batch", "precision", "max_latency")
     given = {key: value for key in keys if (value := getattr(entry, key)) is not None}
     try:
-        found = read_network(given, folder, needs_rate=False)
+        network = read_network(given, folder, needs_rate=False)
     except UsageError as error:
         raise UsageError(f"network {number}: {error.what}", fix=error.fix) from error
-    name = entry.name or Path(found.model).name.removesuffix(".onnx")
+    name = entry.name or Path(network.model).name.removesuffix(".onnx")
     groups = [
-        _record(LayerGroup, each, name=each.name or str(at), source=each.source or source)
-        for at, each in enumerate(entry.groups, 1)
+        _record(LayerGroup, group, name=group.name or str(at), source=group.source or source)
+        for at, group in enumerate(entry.groups, 1)
     ]
-    if any(each.leave_s for each in groups) and not any(each.enter_s for each in groups):
+    if any(group.leave_s for group in groups) and not any(group.enter_s for group in groups):
         # ``leave`` is all that a change costs
         groups = [
-            msgspec.structs.replace(each, enter_s=dict.fromkeys(each.time_s, 0.0))
-            for each in groups
+            msgspec.structs.replace(group, enter_s=dict.fromkeys(group.time_s, 0.0))
+            for group in groups
         ]
-    _checked([each.name for each in groups], f"group of {name}")
+    _checked([group.name for group in groups], f"group of {name}")
     return NetworkChain(
         name=name,
-        groups=_in_order(groups, [each.after for each in entry.groups], name),
-        model=found.model,
-        batch=found.batch or 1,
-        precision=found.precision or "",
-        rate_per_s=found.rate_per_s,
-        max_latency_s=found.max_latency_s or 0.0,
+        groups=_in_order(groups, [group.after for group in entry.groups], name),
+        model=network.model,
+        batch=network.batch or 1,
+        precision=network.precision or "",
+        rate_per_s=network.rate_per_s,
+        max_latency_s=network.max_latency_s or 0.0,
         weight=float(entry.weight),
     )
 
@@ -372,8 +372,8 @@ def _in_order(
             raise UsageError(what, fix="a network is a chain: join branches in one group")
         follower[name] = group
     ordered: list[LayerGroup] = []
-    while (found := follower.pop(ordered[-1].name if ordered else "", None)) is not None:
-        ordered.append(found)
+    while (next_group := follower.pop(ordered[-1].name if ordered else "", None)) is not None:
+        ordered.append(next_group)
     if follower:
         circle = ", ".join(repr(group.name) for group in follower.values())
         what = f"{network}: groups follow each other in a cycle: {circle}"
@@ -402,10 +402,10 @@ def write_problem(path: Path, problem: Problem) -> None:
         _File,
         problem,
         **{name: getattr(problem, name) or None for name in _LIMITS},
-        accelerators=[_entry(_Accelerator, each) for each in problem.accelerators],
-        networks=[_network_entry(each, path.parent) for each in problem.networks],
-        pccs={name: _entry(_Pccs, each) for name, each in problem.pccs.items()},
-        surfaces={name: _entry(_Surface, each) for name, each in problem.surfaces.items()},
+        accelerators=[_entry(_Accelerator, accelerator) for accelerator in problem.accelerators],
+        networks=[_network_entry(network, path.parent) for network in problem.networks],
+        pccs={name: _entry(_Pccs, fit) for name, fit in problem.pccs.items()},
+        surfaces={name: _entry(_Surface, surface) for name, surface in problem.surfaces.items()},
     )
     content = msgspec.to_builtins(file, enc_hook=_encoded)
     is_json = path.suffix.lower() == ".json"
@@ -429,7 +429,7 @@ def _network_entry(network: NetworkChain, folder: Path) -> _Network:
         rate=_encoded(_Rate(network.rate_per_s)) if network.rate_per_s else None,
         precision=network.precision or None,
         max_latency=_encoded(_Time(network.max_latency_s)) if network.max_latency_s else None,
-        groups=[_entry(_Group, each) for each in network.groups],
+        groups=[_entry(_Group, group) for group in network.groups],
     )
 
 
@@ -437,18 +437,18 @@ def _toml(content: Mapping[str, Any]) -> str:
     """The TOML of a file: a line for each key, and for each group."""
     nested = ("accelerator", "network", "pccs", "surface")
     lines = [_line(key, content[key]) for key in content if key not in nested]
-    for each in content["accelerator"]:
-        lines += ["", "[[accelerator]]", *(_line(key, each[key]) for key in each)]
+    for table in content["accelerator"]:
+        lines += ["", "[[accelerator]]", *(_line(key, table[key]) for key in table)]
     for network in content["network"]:
         lines += [
             "",
             "[[network]]",
             *(_line(key, network[key]) for key in network if key != "group"),
         ]
-        lines += ["group = [", *(f"  {_inline(each)}," for each in network.get("group", ())), "]"]
+        lines += ["group = [", *(f"  {_inline(group)}," for group in network.get("group", ())), "]"]
     for kind in ("pccs", "surface"):
-        for name, each in content.get(kind, {}).items():
-            lines += ["", f"[{kind}.{_key(name)}]", *(_line(key, each[key]) for key in each)]
+        for name, table in content.get(kind, {}).items():
+            lines += ["", f"[{kind}.{_key(name)}]", *(_line(key, table[key]) for key in table)]
     return "\n".join(lines) + "\n"
 
 

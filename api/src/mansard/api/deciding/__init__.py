@@ -1,0 +1,1 @@
+"""Predictions, and what is decided by them: modes, batches, plans, schedules, offloads."""

@@ -1,0 +1,79 @@
+"""The report of folders of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import msgspec
+
+from mansard.analytics.data.names import device_labels, device_machines
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.decisions.offload.files import answers_in
+from mansard.analytics.pages.report import scripts
+from mansard.analytics.pages.report.notices import warnings
+from mansard.analytics.pages.report.opening import NextStep, next_step
+from mansard.analytics.pages.report.summary import Summary, summary
+from mansard.analytics.pages.report.write import write_report
+from mansard.analytics.pages.results import compute
+from mansard.api.comparisons import contention_of
+from mansard.api.counters import checks_in, group_bytes_in
+from mansard.api.deciding.candidate_modes import find_modes, require_local
+from mansard.sweeps.reporter import SILENT, Reporter
+
+
+class Report(msgspec.Struct, frozen=True):
+    """A report that was written. ``run_ids``: the runs that it was made for; None: all of it."""
+
+    path: Path
+    summary: Summary
+    run_ids: frozenset[str] | None
+    next_step: NextStep
+
+
+def report(
+    locations: Sequence[str],
+    output: Path | None = None,
+    *,
+    mix: bool = False,
+    run_ids: Collection[str] | None = None,
+    modes: str | None = None,
+    board: Path | None = None,
+    reporter: Reporter = SILENT,
+) -> Report:
+    """Join what folders of runs hold, and write the report to ``output``; measures nothing.
+
+    ``locations``: folders of runs, or merged datasets (folders or URLs). ``output``: report.html
+    in the first of them by default, in the present folder for a URL; that may not be a link, as
+    nothing in a folder of runs may. ``mix``: take together
+    runs of one device by different versions, and boards that are alike. ``run_ids``: those of a
+    bench; of its devices, runs that do not go with the newest are left out instead of refused.
+    ``modes``: what to predict beside the modes that were measured, as ``find_modes`` takes it.
+    Raises InputError, UsageError, StorageError.
+    """
+    scripts.begin()  # a process beside this one
+
+    dataset = open_runs(locations, mix=mix, newest_only=run_ids is not None)
+    for line in dataset.notes:
+        reporter.note(f"note: {line}")
+    devices = dict.fromkeys(device_labels(dataset.all_manifests).values())
+    wanted = []
+    if modes is not None:
+        local = require_local(tuple(devices), board, device_machines(dataset.all_manifests))
+        wanted = [find_modes(modes, board, device).modes for device in local]
+    results = compute(dataset, wanted, group_bytes_in(locations, dataset.scores))
+    first = Path() if "://" in locations[0] else Path(locations[0])
+    path, within = (first / "report.html", first) if output is None else (output, None)
+    answers = answers_in(locations)
+    checked = checks_in(locations, reporter)
+    beside = contention_of(dataset)
+    write_report(
+        dataset, path, results, within=within, answers=answers, checked=checked, contended=beside
+    )
+    contents = summary(dataset, results)
+    for line in warnings(results):
+        reporter.note(f"warning: {line}")
+    for line in contents.notes[len(dataset.notes) :]:
+        reporter.note(f"note: {line}")
+    of_runs = None if run_ids is None else frozenset(run_ids)
+    return Report(path, contents, of_runs, next_step(results))
