@@ -116,20 +116,22 @@ def score_layers(
     if others:
         other_context = make_context(others, operators, kernels, settings, caches)
         alternatives = _rows(others, other_context, constant_rows)
-    memory, training = kernels.memory, context.training
-    if settings.phase == "training" and not any(row.work_flop is None for row in rows):
-        peak_bytes = training_peak_bytes(
-            taken,
-            training.saved_bytes,
-            training.differentiable,
-            training.again_bytes,
-            settings.precision,
+    memory, optimizer_bytes = kernels.memory, 0
+    if settings.phase == "training":
+        if not any(row.work_flop is None for row in rows):
+            training = context.training
+            peak_bytes = training_peak_bytes(
+                taken,
+                training.saved_bytes,
+                training.differentiable,
+                training.again_bytes,
+                settings.precision,
+            )
+            memory = replace(memory, peak_activation_bytes=peak_bytes)
+        optimizer_bytes = sum(
+            state_bytes(weights, settings.optimizer, settings.precision)
+            for weights in context.weights.values()
         )
-        memory = replace(memory, peak_activation_bytes=peak_bytes)
-    optimizer_bytes = sum(
-        state_bytes(weights, settings.optimizer, settings.precision)
-        for weights in context.weights.values()
-    )
     return Scored(rows, alternatives, optimizer_bytes, memory)
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from heapq import heappop, heappush
 
-from mansard.estimator.fusion.drafts import Drafts, attention_of, close_attention
+from mansard.estimator.fusion.drafts import Drafts, attention_of, close_attention, last_of
 from mansard.estimator.fusion.roles import Role, reads_image
-from mansard.estimator.fusion.storage import Draft, Kind, Part, Storage, last_of
+from mansard.estimator.fusion.storage import Draft, Kind, Part, Storage
 from mansard.estimator.fusion.wiring import Wiring
 
 MAX_NODES = 32  # of a fork; a rotary embedding takes 8, a spelled-out norm 9, tanh-GELU 8
