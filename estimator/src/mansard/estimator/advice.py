@@ -81,7 +81,7 @@ def _with_batch(attempt: _Attempt, model: Model, prepared: Prepared) -> dict[str
     """The options for dimensions of inputs: --batch 1 for the batch, where the network takes it."""
     symbols = attempt.flags.keys() & find_dimensions(model, attempt.given).batch_symbols
     if attempt.size == 1 and attempt.flags.keys() > symbols:
-        return attempt.flags  # whether other sizes go with a batch of 1 was not tried
+        return attempt.flags  # a batch of 1 with other sizes was not tried
     stated = _stated(attempt)
     dims = {name: size for name, size in stated.dims.items() if name not in symbols}
     one = msgspec.structs.replace(stated, batch=1, dims=dims)

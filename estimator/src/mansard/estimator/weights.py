@@ -29,7 +29,7 @@ class LayerWeights(msgspec.Struct, frozen=True):
 
     @property
     def parameters(self) -> int:
-        if self is NO_WEIGHTS:  # as most nodes
+        if self is NO_WEIGHTS:  # as for most nodes
             return 0
         return sum(weight.n_elements for weight in self.learned) + self.n_packed
 

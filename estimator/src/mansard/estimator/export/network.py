@@ -206,7 +206,7 @@ def flat_tensors(outputs: Any) -> list[Any]:
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
-# The input of a network that was not described, from its forward signature and first layer.
+# Guesses the input of a network from its forward signature and first layer.
 
 
 TOKENS = 16

@@ -80,7 +80,7 @@ def _import_path(name: str) -> ModuleType:
             return import_module(name)
     except ModelError as error:
         missing = error.__cause__
-        # Only the module itself or one of its parents: what it imports is its own affair.
+        # The name is wrong only where the module itself, or a parent of it, is missing.
         if isinstance(missing, ModuleNotFoundError) and _is_part(missing.name, name):
             raise UsageError(
                 f"there is no module {missing.name!r}",

@@ -36,7 +36,7 @@ from mansard.inference.accuracy import batches
 from mansard.inference.plan import InputSpec, PreparedSamples
 from mansard.inference.preparing.labelling import reads
 
-# For whom the graph is. "operators": every operator that ONNX Runtime has in int8, ranges that need
+# The engines that the graph is for. "operators": all that ONNX Runtime has in int8, ranges need
 # not be symmetric, biases in int32. "tensorrt": the operators that TensorRT has in int8, with
 # conversions before them alone; ranges are symmetric and biases stay fp32, as its parser wants them
 # (https://docs.nvidia.com/deeplearning/tensorrt, "Explicit Quantization").

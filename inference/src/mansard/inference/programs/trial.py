@@ -81,8 +81,8 @@ def measure_program(
         Sampler(instruments.meters) as sampler,
     ):
         while problem:
-            folder.mkdir(exist_ok=True)  # a run before may have emptied /tmp
-            # A name of its own: a run before may have put anything in the place of its file.
+            folder.mkdir(exist_ok=True)  # an earlier run may have emptied /tmp
+            # A new name: an earlier run may have replaced its file by anything.
             lines = folder / f"windows-{len(repetitions)}"
             lines.write_bytes(b"")
             sampler.read()
