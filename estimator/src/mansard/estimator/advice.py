@@ -84,12 +84,12 @@ def _with_batch(attempt: _Attempt, model: Model, prepared: Prepared) -> dict[str
         return attempt.flags  # a batch of 1 with other sizes was not tried
     stated = _stated(attempt)
     dims = {name: size for name, size in stated.dims.items() if name not in symbols}
-    one = msgspec.structs.replace(stated, batch=1, dims=dims)
+    batch_of_1 = msgspec.structs.replace(stated, batch=1, dims=dims)
     try:
-        binding = bind(model, one)
+        binding = bind(model, batch_of_1)
         network = infer_shapes(model, binding, prepared)
         check_batch(model, binding, network)
-        is_batch = settle_batch(model, one, prepared) == one and not _reasons(network)
+        is_batch = settle_batch(model, batch_of_1, prepared) == batch_of_1 and not _reasons(network)
     except (ModelError, UsageError):
         is_batch = False
     plain = {name: "--batch 1" if is_batch else f"--dim '{name}=N'" for name in symbols}

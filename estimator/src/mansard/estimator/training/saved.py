@@ -110,13 +110,13 @@ def kept_tensors(node: Node, operands: tuple[Tensor, ...], is_view: bool) -> Ite
         # The gradient of one operand reads the others.
         yield from (t for t in floats if names - {t.name})
         is_used_twice = len(node.distinct) < len(node.present)
-        if is_used_twice or _needs_own(node, names):
+        if is_used_twice or _needs_operand(node, names):
             yield from floats
     else:
         yield from floats
 
 
-def _needs_own(node: Node, names: set[str]) -> bool:
+def _needs_operand(node: Node, names: set[str]) -> bool:
     """Whether the gradient of an operand reads that operand too."""
     if node.op_type == "Div":
         return node.input(1).name in names  # the divisor's

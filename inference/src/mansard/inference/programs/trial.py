@@ -104,7 +104,7 @@ def measure_program(
                 passing.say(
                     f"{ran.n_ended} processes that the program left behind were ended: {ran.ended}"
                 )
-            walls_s = [one.wall_s for one in repetitions]
+            walls_s = [repetition.wall_s for repetition in repetitions]
             interval = relative_half_width(walls_s)
             problem = _missing(walls_s, interval, plan.protocol)
             end_s = time.monotonic() + max(walls_s) - start_s  # of one more run

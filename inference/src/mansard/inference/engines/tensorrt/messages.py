@@ -64,7 +64,7 @@ class BuildProgress:
             if (phase := self._phases.get(name)) is not None:
                 phase.n_done += 1
             try:
-                self._tell(name)
+                self._report(name)
             except BaseException as error:
                 self.stopped = self.stopped or error
             return self.stopped is None
@@ -86,7 +86,7 @@ class BuildProgress:
                 within[phase.parent] = max(within.get(phase.parent, 0.0), done)
         return self._fraction
 
-    def _tell(self, name: str) -> None:
+    def _report(self, name: str) -> None:
         fraction, now_s = self.fraction, self._clock()
         if now_s - self._told_s >= PAUSE_S:
             self._told_s = now_s
