@@ -81,15 +81,15 @@ def _with_batch(attempt: _Attempt, model: Model, prepared: Prepared) -> dict[str
     """The options for dimensions of inputs: --batch 1 for the batch, where the network takes it."""
     symbols = attempt.flags.keys() & find_dimensions(model, attempt.given).batch_symbols
     if attempt.size == 1 and attempt.flags.keys() > symbols:
-        return attempt.flags  # whether other sizes go with a batch of 1 was not tried
+        return attempt.flags  # a batch of 1 with other sizes was not tried
     stated = _stated(attempt)
     dims = {name: size for name, size in stated.dims.items() if name not in symbols}
-    one = msgspec.structs.replace(stated, batch=1, dims=dims)
+    batch_of_1 = msgspec.structs.replace(stated, batch=1, dims=dims)
     try:
-        binding = bind(model, one)
+        binding = bind(model, batch_of_1)
         network = infer_shapes(model, binding, prepared)
         check_batch(model, binding, network)
-        is_batch = settle_batch(model, one, prepared) == one and not _reasons(network)
+        is_batch = settle_batch(model, batch_of_1, prepared) == batch_of_1 and not _reasons(network)
     except (ModelError, UsageError):
         is_batch = False
     plain = {name: "--batch 1" if is_batch else f"--dim '{name}=N'" for name in symbols}

@@ -44,7 +44,7 @@ def _head_width(
     """The width of a cache's rows, inferred from the nodes before the attention."""
     head = msgspec.structs.replace(model, nodes=model.nodes[:at])
     dimensions = find_dimensions(head, given)
-    # Whatever is still open has no part in the width of a head.
+    # What is still open does not affect the width of a head.
     free = {dim.symbol: 1 for dim in dimensions if dim.fixed is None}
     probe = msgspec.structs.replace(given, batch=None, dims=free | dict(given.dims), values={})
     try:
@@ -112,7 +112,7 @@ def find_full_caches(model: Model, caches: Caches, network: InferredNetwork) -> 
             notes[f"{name!r} is not known: all {room} cached keys count; {hint}"] = None
             continue
         full = {"past": room - n_new, "last of each": room - 1}.get(what, room)
-        # One number would make an open list one long.
+        # A single number would give an open list one element.
         values[name] = (max(full, 0),) * tensor.n_elements if tensor.rank else max(full, 0)
         bounds[name] = max(full, 0)
         notes[

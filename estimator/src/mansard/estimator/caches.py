@@ -154,7 +154,7 @@ class _Walk:
         self.growths: list[DecoderCache] = []
         self.grown: dict[str, tuple[int, ...]] = {}  # numbers of growths, by the tensor
         self.rows: dict[str, tuple[int, ...]] = {}  # growths, by the tensor of new rows
-        self.roots: dict[str, str] = {}  # what a name shows, seen otherwise
+        self.roots: dict[str, str] = {}  # what a name shows, with other axes
         self.in_place: dict[int, tuple[set[str], set[int]]] = {}
         self.attended: set[int] = set()  # growths that a product of computed tensors reads
         self._carried: dict[str, set[int]] = {}

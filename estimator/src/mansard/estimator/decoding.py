@@ -148,7 +148,7 @@ class _Roles:
                 inputs[source.name] = stage.n_cached
         inputs |= {name: meanings[what] for name, what in _length_inputs(self._model).items()}
         ranks = {source.name: source.dimensions or () for source in self._model.inputs}
-        # A single number would make an open list of lengths one long.
+        # A single number would give an open list of lengths one element.
         return {
             name: (value,) * batch
             if any(not isinstance(size, int) for size in ranks[name])

@@ -32,7 +32,7 @@ from mansard.estimator.training import state_bytes, training_peak_bytes, trainin
 from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, weight_inputs
 from mansard.estimator.work_precision import unit_of, work_precision
 
-_LARGEST = 2**63 - 1  # what an integer in a file holds
+_LARGEST = 2**63 - 1  # the largest integer in a file
 _NO_COUNTS = Counts()
 _FUSED = ("fused_group", "fused_read_bytes", "fused_write_bytes", "fused_traffic_bytes")
 _counts_of = attrgetter(*LAYER_COUNTS)
@@ -116,20 +116,22 @@ def score_layers(
     if others:
         other_context = make_context(others, operators, kernels, settings, caches)
         alternatives = _rows(others, other_context, constant_rows)
-    memory, training = kernels.memory, context.training
-    if settings.phase == "training" and not any(row.work_flop is None for row in rows):
-        peak_bytes = training_peak_bytes(
-            taken,
-            training.saved_bytes,
-            training.differentiable,
-            training.again_bytes,
-            settings.precision,
+    memory, optimizer_bytes = kernels.memory, 0
+    if settings.phase == "training":
+        if not any(row.work_flop is None for row in rows):
+            training = context.training
+            peak_bytes = training_peak_bytes(
+                taken,
+                training.saved_bytes,
+                training.differentiable,
+                training.again_bytes,
+                settings.precision,
+            )
+            memory = replace(memory, peak_activation_bytes=peak_bytes)
+        optimizer_bytes = sum(
+            state_bytes(weights, settings.optimizer, settings.precision)
+            for weights in context.weights.values()
         )
-        memory = replace(memory, peak_activation_bytes=peak_bytes)
-    optimizer_bytes = sum(
-        state_bytes(weights, settings.optimizer, settings.precision)
-        for weights in context.weights.values()
-    )
     return Scored(rows, alternatives, optimizer_bytes, memory)
 
 
@@ -153,7 +155,7 @@ def main_precision(layers: Iterable[LayerScore]) -> str:
     """The precision of most multiply-adds, or of most layers where there are none."""
     macs: Counter[str] = Counter()
     for layer in layers:
-        # A layer counts a little too, for networks without multiply-adds.
+        # Each layer adds a little, for networks without multiply-adds.
         macs[layer.precision] += (layer.macs or 0) * 1_000_000 + 1
     return macs.most_common(1)[0][0]
 
@@ -220,7 +222,7 @@ def _counts(
         return _NO_COUNTS
     precision, training = context.settings.precision, context.training
     in_place = context.in_place.get(node.index)
-    # A node whose output grows in place moves less than others like it.
+    # A node whose output grows in place moves less than equal nodes.
     cached = None if in_place is not None else context.forward.get(node.alike)
     plain = cached or _forward(node, operator, context, in_place)
     forward, backward, update = plain.cost, NOTHING, NOTHING

@@ -246,7 +246,8 @@ def _inner_peaks(bodies: Iterable[BodyGroups], apart: Set[Storage]) -> tuple[int
         if body.is_taken
         for pass_ in body.passes
     ]
-    return max((one for one, _ in peaks), default=0), max((two for _, two in peaks), default=0)
+    plain, in_place = zip(*peaks, strict=True) if peaks else ((0,), (0,))
+    return max(plain), max(in_place)
 
 
 def _apart_inside(pass_: PassGroups, apart: Set[Storage]) -> Set[Storage]:

@@ -29,7 +29,7 @@ from mansard.estimator.model import Given, Model, Value, all_nodes, always_run
 from mansard.estimator.reading import read_model, read_source
 from mansard.estimator.score_context import Settings, UnknownShapesError, check_operators
 from mansard.estimator.shape_inference.batch import check_batch, find_batch, settle_batch
-from mansard.estimator.shape_inference.binding import MissingDimensionsError, bind
+from mansard.estimator.shape_inference.binding import Binding, MissingDimensionsError, bind
 from mansard.estimator.shape_inference.dimensions import (
     check_batch_given,
     with_open_batch,
@@ -247,17 +247,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         settings = msgspec.structs.replace(settings, optimizer="none", recompute=False)
     given = settled(loaded, settings.given)
     settings = msgspec.structs.replace(settings, given=given)
-    try:
-        binding = bind(loaded.model, settings.given)
-    except ModelError as error:
-        if not settings.allow_unknown:
-            # No dimension helps where an operator is not known.
-            asked = error.flags.values() if isinstance(error, MissingDimensionsError) else ()
-            without_shape = _unstated(loaded.model, settings.given)
-            check_operators(always_run(loaded.model.nodes), without_shape, tuple(asked))
-        if isinstance(error, MissingDimensionsError):
-            raise advise_sizes(error, loaded.model, settings.given, loaded.prepared) from error
-        raise
+    binding = _bind(loaded, settings)
     network = infer_shapes(loaded.model, binding, loaded.prepared)
     full = find_full_caches(loaded.model, loaded.caches, network)
     if full.values:
@@ -307,6 +297,21 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         unknown=_reasons(memory, batch.size, settings.cache_bytes),
         kv_cache_update=memory.kv_cache_update,
     )
+
+
+def _bind(loaded: Loaded, settings: Settings) -> Binding:
+    """The dimensions of all inputs; raises ModelError, with advice where sizes are missing."""
+    try:
+        return bind(loaded.model, settings.given)
+    except ModelError as error:
+        if not settings.allow_unknown:
+            # No dimension helps where an operator is not known.
+            asked = error.flags.values() if isinstance(error, MissingDimensionsError) else ()
+            without_shape = _unstated(loaded.model, settings.given)
+            check_operators(always_run(loaded.model.nodes), without_shape, tuple(asked))
+        if isinstance(error, MissingDimensionsError):
+            raise advise_sizes(error, loaded.model, settings.given, loaded.prepared) from error
+        raise
 
 
 def _unstated(model: Model, given: Given) -> set[str]:

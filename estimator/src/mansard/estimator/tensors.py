@@ -266,7 +266,7 @@ def is_sane(shape: Shape) -> bool:
 
 T = TypeVar("T")
 
-# What a malformed node causes in a shape rule or cost: attributes that are missing or
+# Errors that a malformed node causes in a shape rule or cost: attributes that are missing or
 # of another type, too few inputs, shapes of another rank, absurd sizes.
 _MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 

@@ -86,7 +86,7 @@ def write_bytes(node: Node, precision: Precision | None) -> int:
 # Fused traffic: each group of nodes that runs as one kernel reads and writes once.
 #
 # Q = Σ over distinct inputs from outside + weights + what leaves the group. The bytes
-# stand at the group's heaviest node; its other nodes move nothing.
+# count at the group's heaviest node; its other nodes move nothing.
 
 
 def fused_traffic(fusion: Fusion) -> dict[int, GroupTraffic]:

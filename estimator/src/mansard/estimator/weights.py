@@ -29,7 +29,7 @@ class LayerWeights(msgspec.Struct, frozen=True):
 
     @property
     def parameters(self) -> int:
-        if self is NO_WEIGHTS:  # as most nodes
+        if self is NO_WEIGHTS:  # as for most nodes
             return 0
         return sum(weight.n_elements for weight in self.learned) + self.n_packed
 
@@ -86,11 +86,12 @@ def weight_inputs(node: Node, operator: Operator | None) -> set[str]:
     return {
         tensor.name
         for position, tensor, is_statistic in inputs
-        if _is_own(node, position, is_statistic, packed) or any(map(is_weight, tensor.weights))
+        if _holds_weights(node, position, is_statistic, packed)
+        or any(map(is_weight, tensor.weights))
     }
 
 
-def _is_own(
+def _holds_weights(
     node: Node, position: int, is_statistic: bool, packed: Mapping[int, CountFunction]
 ) -> bool:
     # Beside packed weights, bytes in a vector are weights and zero points too; so is a table.
@@ -125,7 +126,7 @@ def assign_weights(
         split: tuple[list[Weight], list[Weight]] = ([], [])
         n_packed = 0
         for position, tensor, is_statistic in inputs:
-            is_own = _is_own(node, position, is_statistic, packed)
+            is_own = _holds_weights(node, position, is_statistic, packed)
             for weight in tensor.weights:
                 if weight.name not in seen and (is_own or is_weight(weight)):
                     seen.add(weight.name)

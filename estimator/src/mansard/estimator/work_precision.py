@@ -17,7 +17,7 @@ from mansard.estimator.numbers import ElementType
 from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node
 
-# What keeps a dequantised tensor's integers as they are: they are moved, not computed.
+# Operators that only move a dequantised tensor's integers.
 _TRANSPARENT = frozenset(
     {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split"}
     | {"Gather", "Expand", "MaxPool", "DepthToSpace", "SpaceToDepth"}

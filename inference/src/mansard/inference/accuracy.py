@@ -302,5 +302,5 @@ ACCURACIES: MeasurementKind[AccuracyPlan, Accuracy] = MeasurementKind(
     rows_name="accuracies.jsonl",
     is_result=lambda row: not is_for_now(row.failure),
     crashed=_crashed,
-    most_events=10_000,  # it tells its progress every 5 s, for as long as there are samples
+    most_events=10_000,  # progress is reported every 5 s until all samples are done
 )

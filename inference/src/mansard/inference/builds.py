@@ -238,6 +238,6 @@ BUILDS: MeasurementKind[BuildPlan, EngineBuild] = MeasurementKind(
     _open,
     rows_name="builds.jsonl",
     crashed=_crashed,
-    most_events=10_000,  # a builder tells its progress every 2 s, for hours
+    most_events=10_000,  # a builder reports its progress every 2 s, for hours
     is_metered=False,
 )

@@ -86,8 +86,8 @@ class CpuWaits:
 _WARM_CHUNK_S = 0.05
 _WARM_CHANGE = 0.02  # warm once the medians of two chunks in a row agree to this
 _WARM_SHARE = 0.25  # of the protocol's time, at most
-_SINGLE_SHARE = 0.5  # likewise of the calls that are timed one by one
-_SINGLE_FACTOR = 5  # so many of them as samples are asked for, times this
+_SINGLE_SHARE = 0.5  # of the protocol's time for single calls, at most
+_SINGLE_FACTOR = 5  # single calls for each sample of the protocol, at most
 
 
 class CallSource:

@@ -46,7 +46,7 @@ class PeakMemory:
     def __init__(self, root: Path = SYSTEM_ROOT) -> None:
         self._root = root
         gc.collect()
-        # Memory that was freed and kept would be used again, and not be seen.
+        # Freed memory that the allocator keeps would be reused without raising the peak.
         with contextlib.suppress(OSError, AttributeError):  # a C library without it
             ctypes.CDLL(None).malloc_trim(0)
         with contextlib.suppress(OSError):

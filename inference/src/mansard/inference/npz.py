@@ -48,7 +48,7 @@ class StoredArray:
         }.get(version)
         if read is None:
             raise npz_fault(f"array {name!r} has format {version}", path)
-        if version == (2, 0):  # its header says itself how long it is, up to 4 GiB
+        if version == (2, 0):  # its header has its own length, up to 4 GiB
             at = stream.tell()
             if int.from_bytes(stream.read(4), "little") > _MOST_HEADER_BYTES:
                 raise npz_fault(f"array {name!r} has too long a header", path)

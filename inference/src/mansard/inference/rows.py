@@ -12,7 +12,7 @@ from mansard.inference.engines import find_engine
 from mansard.inference.plan import BuildTrial, NetworkTrial
 from mansard.measuring.plan import RunPlan
 
-# What the failure of its measurement begins with; the second: the next command tries it again.
+# How failures begin; the next command repeats a trial with the second.
 NOT_BUILT = "it could not be built"
 NOT_BUILT_NOW = f"{NOT_BUILT} now"
 _NO_MEMORY = "too little memory"

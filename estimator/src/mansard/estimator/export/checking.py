@@ -126,6 +126,6 @@ def run_onnxruntime(path: Path, examples: Mapping[str, Any]) -> list[npt.NDArray
         options = runtime.SessionOptions()
         options.log_severity_level = FATAL_ONLY
         session = make_session(str(path), options, ["CPUExecutionProvider"])
-        names: Sequence[str] = [one.name for one in session.get_inputs()]
+        names: Sequence[str] = [source.name for source in session.get_inputs()]
         feed = {name: examples[name].numpy() for name in names if name in examples}
-        return [np.asarray(one) for one in session.run(None, feed)]
+        return [np.asarray(output) for output in session.run(None, feed)]

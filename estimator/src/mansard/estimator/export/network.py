@@ -163,8 +163,12 @@ def forward_parameters(module: Any) -> tuple[dict[str, inspect.Parameter], bool]
     """The named arguments of ``forward``, and whether it takes others by keyword."""
     parameters = inspect.signature(module.forward).parameters
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    named = {name: one for name, one in parameters.items() if one.kind not in variable}
-    takes_more = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    named = {
+        name: parameter for name, parameter in parameters.items() if parameter.kind not in variable
+    }
+    takes_more = any(
+        parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
+    )
     return named, takes_more
 
 
@@ -187,16 +191,18 @@ def example_tensors(
     """One tensor for each input: floats from N(0, 1), integers and ones as specified."""
     torch = need("torch")
     generator = torch.Generator().manual_seed(_SEED)
-    return {one.name: _tensor(torch, one, shapes[one.name], generator) for one in inputs}
+    return {
+        source.name: _tensor(torch, source, shapes[source.name], generator) for source in inputs
+    }
 
 
-def _tensor(torch: Any, one: Input, shape: tuple[int, ...], generator: Any) -> Any:
-    dtype = getattr(torch, one.dtype)
-    if one.fill == "ones":
+def _tensor(torch: Any, source: Input, shape: tuple[int, ...], generator: Any) -> Any:
+    dtype = getattr(torch, source.dtype)
+    if source.fill == "ones":
         return torch.ones(shape, dtype=dtype)
     if dtype.is_floating_point:
         return torch.randn(shape, generator=generator).to(dtype)
-    return torch.randint(0, one.high, shape, generator=generator).to(dtype)
+    return torch.randint(0, source.high, shape, generator=generator).to(dtype)
 
 
 def flat_tensors(outputs: Any) -> list[Any]:
@@ -206,7 +212,7 @@ def flat_tensors(outputs: Any) -> list[Any]:
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
-# The input of a network that was not described, from its forward signature and first layer.
+# Guesses the input of a network from its forward signature and first layer.
 
 
 TOKENS = 16
@@ -238,7 +244,7 @@ def inputs_from_specs(
         )
     order = [name for name in named if name in by_name]
     order += [name for name in by_name if name not in named]
-    usual_by_name = {one.name: one for one in usual}
+    usual_by_name = {source.name: source for source in usual}
     floating = float_type(module)
     return tuple(_from_spec(by_name[name], usual_by_name.get(name), floating) for name in order)
 
@@ -254,7 +260,9 @@ def _from_spec(spec: ExportInput, usual: Input | None, floating: str) -> Input:
 
 def required(named: dict[str, inspect.Parameter]) -> list[str]:
     """The arguments without a default."""
-    return [name for name, one in named.items() if one.default is inspect.Parameter.empty]
+    return [
+        name for name, parameter in named.items() if parameter.default is inspect.Parameter.empty
+    ]
 
 
 def float_type(module: Any) -> str:

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 def opset_of(model: onnx.ModelProto) -> int:
     """The version of the standard operators; 0 where the file names none."""
     return max(
-        (one.version for one in model.opset_import if one.domain in ("", "ai.onnx")), default=0
+        (opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")),
+        default=0,
     )
 
 
@@ -49,9 +50,9 @@ def input_shapes(model: onnx.ModelProto) -> dict[str, tuple[int | str, ...]]:
     """The shape of each input that is not a weight: sizes, symbols, or ``?``."""
     stored = {tensor.name for tensor in model.graph.initializer}
     return {
-        one.name: tuple(_size(axis) for axis in one.type.tensor_type.shape.dim)
-        for one in model.graph.input
-        if one.name not in stored
+        value.name: tuple(_size(axis) for axis in value.type.tensor_type.shape.dim)
+        for value in model.graph.input
+        if value.name not in stored
     }
 
 
@@ -65,9 +66,9 @@ def fixed_axes(model: onnx.ModelProto, axes: Sequence[DynamicAxis]) -> list[str]
     """The ``axes`` that the exporter made constant, as messages write them."""
     shapes = input_shapes(model)
     return [
-        f"{one.name}:{one.axis}={shapes[one.name][one.axis]}"
-        for one in axes
-        if one.name in shapes and isinstance(shapes[one.name][one.axis], int)
+        f"{axis.name}:{axis.axis}={shapes[axis.name][axis.axis]}"
+        for axis in axes
+        if axis.name in shapes and isinstance(shapes[axis.name][axis.axis], int)
     ]
 
 
@@ -104,11 +105,13 @@ def plan_attempts(inputs: Sequence[Input], request: ExportRequest) -> tuple[Atte
     exporters: tuple[Chosen, ...] = (
         ("dynamo", "torchscript") if request.exporter == "auto" else (request.exporter,)
     )
-    fixed = tuple(Attempt(one, wanted, f"{one} with fixed sizes") for one in exporters)
+    fixed = tuple(
+        Attempt(exporter, wanted, f"{exporter} with fixed sizes") for exporter in exporters
+    )
     axes = plan_axes(inputs, request.dynamic, is_static=request.is_static)
     if set(axes) == set(wanted):
         return fixed
-    return (*(Attempt(one, axes, one) for one in exporters), *fixed)
+    return (*(Attempt(exporter, axes, exporter) for exporter in exporters), *fixed)
 
 
 def trace_checked(network: Network, attempt: Attempt, request: ExportRequest, path: Path) -> Traced:
@@ -255,7 +258,7 @@ _PREFIX = "pkg.torch."  # pkg.torch.onnx.stack_trace, pkg.torch.export.…; "nam
 def without_provenance(model: onnx.ModelProto) -> None:
     """Remove PyTorch's notes from every part of ``model``, in place."""
     for part in _parts(model):
-        properties = [one for one in part.metadata_props if not one.key.startswith(_PREFIX)]
+        properties = [entry for entry in part.metadata_props if not entry.key.startswith(_PREFIX)]
         if len(properties) < len(part.metadata_props):
             del part.metadata_props[:]
             part.metadata_props.extend(properties)
@@ -317,7 +320,8 @@ def without_weights(model: onnx.ModelProto) -> int:
             shapes[lengths] = _shape(lengths, taken)
     nodes = [_fill(tensor, shapes[tuple(tensor.dims)]) for tensor in weights]
     nodes += graph.node
-    inputs = [one for one in graph.input if one.name not in names]  # IR version 3 lists them there
+    # IR version 3 lists initialisers among the inputs.
+    inputs = [value for value in graph.input if value.name not in names]
     del graph.initializer[:], graph.node[:], graph.input[:]
     graph.initializer.extend([*constants, *shapes.values()])
     graph.node.extend(nodes)

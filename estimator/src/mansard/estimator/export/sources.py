@@ -80,7 +80,7 @@ def _import_path(name: str) -> ModuleType:
             return import_module(name)
     except ModelError as error:
         missing = error.__cause__
-        # Only the module itself or one of its parents: what it imports is its own affair.
+        # The name is wrong only where the module itself, or a parent of it, is missing.
         if isinstance(missing, ModuleNotFoundError) and _is_part(missing.name, name):
             raise UsageError(
                 f"there is no module {missing.name!r}",
@@ -201,12 +201,12 @@ def usual_inputs(module: Any, config: Any) -> tuple[Input, ...]:
         elif name == "input_features" and _size(config, "num_mel_bins") is not None:
             bins = _size(config, "num_mel_bins") or 0
             inputs.append(Input(name, (1, bins, _WHISPER_FRAMES), floating))
-    has_tokens = any(one.name == "input_ids" for one in inputs)
+    has_tokens = any(source.name == "input_ids" for source in inputs)
     if has_tokens and "attention_mask" in named:
         mask = Input("attention_mask", (1, TOKENS), "int64", "ones", symbols=_SEQUENCE)
         inputs.append(mask)
     main = module.main_input_name
-    return tuple(inputs) if any(one.name == main for one in inputs) else ()
+    return tuple(inputs) if any(source.name == main for source in inputs) else ()
 
 
 def _size(config: Any, key: str) -> int | None:

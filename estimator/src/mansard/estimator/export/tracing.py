@@ -34,7 +34,7 @@ def plan_axes(
     An input whose axis 0 differs from the first one's is no batch. Raises UsageError for
     an axis that is not there, or a symbol that would have two sizes.
     """
-    by_name = {one.name: one for one in inputs}
+    by_name = {source.name: source for source in inputs}
     for axis in wanted:
         if axis.name not in by_name:
             refuse_unknown("--dynamic: the input", axis.name, list(by_name))
@@ -49,20 +49,20 @@ def plan_axes(
 def _defaults(inputs: Sequence[Input], wanted: Sequence[DynamicAxis]) -> list[DynamicAxis]:
     taken = {(axis.name, axis.axis) for axis in wanted}
     used = {(axis.name, axis.symbol) for axis in wanted}
-    batch = next((one.shape[0] for one in inputs if one.shape), None)
+    batch = next((source.shape[0] for source in inputs if source.shape), None)
     axes: list[DynamicAxis] = []
-    for one in inputs:
-        symbols = {0: BATCH} if one.shape and one.shape[0] == batch else {}
-        for axis, symbol in {**symbols, **one.symbols}.items():
-            is_free = (one.name, axis) not in taken and (one.name, symbol) not in used
-            if is_free and axis < len(one.shape):
-                axes.append(DynamicAxis(one.name, axis, symbol))
+    for source in inputs:
+        symbols = {0: BATCH} if source.shape and source.shape[0] == batch else {}
+        for axis, symbol in {**symbols, **source.symbols}.items():
+            is_free = (source.name, axis) not in taken and (source.name, symbol) not in used
+            if is_free and axis < len(source.shape):
+                axes.append(DynamicAxis(source.name, axis, symbol))
     return axes
 
 
 def traced_sizes(inputs: Sequence[Input], axes: Sequence[DynamicAxis]) -> dict[str, int]:
     """The size of each symbol for tracing: the input's own, at least 2; raises UsageError."""
-    shapes = {one.name: one.shape for one in inputs}
+    shapes = {source.name: source.shape for source in inputs}
     sizes: dict[str, int] = {}
     for axis in axes:
         size = shapes[axis.name][axis.axis]
@@ -78,7 +78,7 @@ def with_sizes(
     inputs: Sequence[Input], axes: Sequence[DynamicAxis], sizes: Mapping[str, int]
 ) -> dict[str, tuple[int, ...]]:
     """The shape of each input when its symbols have ``sizes``."""
-    shapes = {one.name: list(one.shape) for one in inputs}
+    shapes = {source.name: list(source.shape) for source in inputs}
     for axis in axes:
         shapes[axis.name][axis.axis] = sizes[axis.symbol]
     return {name: tuple(shape) for name, shape in shapes.items()}

@@ -78,7 +78,7 @@ class BodyGroups(msgspec.Struct, frozen=True, eq=False):
     is_taken: bool
 
 
-# Tensors that are written where another one stands: inputs of a Concat, scatters in place.
+# Tensors written into another one: inputs of a Concat, scatters in place.
 
 
 _IN_PLACE = (Role.JOIN, Role.SCATTER)

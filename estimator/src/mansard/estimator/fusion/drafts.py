@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from mansard.estimator.fusion.roles import Role
-from mansard.estimator.fusion.storage import Draft, Kind, Part, Storage, last_of
+from mansard.estimator.fusion.storage import Draft, Kind, Part, Storage
 from mansard.estimator.fusion.wiring import Wiring
 from mansard.estimator.tensors import Node
 
 _SOFTMAX = frozenset({"BiasSoftmax", "QLinearSoftmax", "Softmax"})
+
+
+def last_of(draft: Draft) -> Draft:
+    """The group that ``draft`` was merged into."""
+    while draft.merged_into is not None:
+        draft = draft.merged_into
+    return draft
 
 
 class Drafts:
@@ -173,7 +180,7 @@ _GEOMETRY = ("auto_pad", "dilations", "kernel_shape", "pads", "strides")
 
 
 def merge_siblings(drafts: Drafts) -> None:
-    """Merge them; the whole runs when the first of them did, as all needs only one tensor."""
+    """Merge products that read only the same tensor; they run with the first of them."""
     wiring = drafts.wiring
     first: dict[tuple[object, ...], Draft] = {}
     for position, role in enumerate(wiring.roles):

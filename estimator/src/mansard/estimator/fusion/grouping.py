@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from heapq import heappop, heappush
 
-from mansard.estimator.fusion.drafts import Drafts, attention_of, close_attention
+from mansard.estimator.fusion.drafts import Drafts, attention_of, close_attention, last_of
 from mansard.estimator.fusion.roles import Role, reads_image
-from mansard.estimator.fusion.storage import Draft, Kind, Part, Storage, last_of
+from mansard.estimator.fusion.storage import Draft, Kind, Part, Storage
 from mansard.estimator.fusion.wiring import Wiring
 
 MAX_NODES = 32  # of a fork; a rotary embedding takes 8, a spelled-out norm 9, tanh-GELU 8
-MAX_READERS = 8  # a tensor that more nodes read is no activation's
+MAX_READERS = 8  # a tensor with more readers is not that of an activation
 
 
 def closing_region(
@@ -37,7 +37,7 @@ def closing_region(
     if len(start.readers) > MAX_READERS:
         return None
     heap = sorted(start.readers)
-    unread = {start: len(heap)}  # how many readers of each tensor are still to come
+    unread = {start: len(heap)}  # how many later readers each tensor has
     region: list[int] = []
     while heap:
         position = heappop(heap)

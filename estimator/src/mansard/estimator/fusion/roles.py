@@ -139,10 +139,10 @@ class Role(IntEnum):
     MOVE = 1  # each output element is one input element
     ROW = 2  # rows are reduced, and perhaps written again: softmax, norms, reductions
     PRODUCT = 3  # convolutions and matrix products
-    VIEW = 4  # the memory of the first input, seen otherwise
+    VIEW = 4  # a view of the first input
     FREE = 5  # hands tensors around: control flow and sequences
     SCATTER = 6  # writes updates into its first input
-    JOIN = 7  # Concat: its inputs may be written where the output stands
+    JOIN = 7  # Concat: its inputs may be written into its output directly
     SOLID = 8  # a kernel of its own: pooling, recurrence, sorting, …
 
 

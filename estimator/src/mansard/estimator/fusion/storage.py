@@ -71,10 +71,3 @@ class Draft(msgspec.Struct, eq=False):
     span: int = 0
     has_softmax: bool = False
     merged_into: Draft | None = None
-
-
-def last_of(draft: Draft) -> Draft:
-    """The group that ``draft`` was merged into."""
-    while draft.merged_into is not None:
-        draft = draft.merged_into
-    return draft

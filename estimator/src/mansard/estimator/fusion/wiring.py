@@ -27,7 +27,7 @@ from mansard.estimator.operators.registry import Operator, Operators
 from mansard.estimator.tensors import Node, Origin, Tensor
 
 _PARTITIONING = frozenset({"Gather", "Slice", "Split"})
-# What TensorRT moves a dequantisation behind: these work on the integers.
+# Operators that TensorRT moves in front of a dequantisation: they work on integers.
 _COMMUTING = frozenset(
     {"Concat", "DepthToSpace", "Expand", "Gather", "MaxPool", "Pad", "Slice", "SpaceToDepth"}
     | {"Tile", "Transpose"}
@@ -36,7 +36,7 @@ _IN_PLACE = (Role.JOIN, Role.SCATTER)
 _DATA = Origin.DATA
 
 
-# What leaves dequantised weights the integers that they are in the file.
+# Operators that keep dequantised weights as the integers of the file.
 _CARRYING = frozenset(
     {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 )
@@ -311,7 +311,7 @@ class Wiring:
         return writes
 
     def _read(self, storage: Storage, position: int) -> None:
-        # What comes from a graph around this one is read there, by the node that holds this.
+        # A tensor of an outer graph is read there, by the node that contains this graph.
         if self.outer is not None and storage not in self._local:
             return
         readers = storage.readers

@@ -213,7 +213,7 @@ class _Inliner:
             inner = self._scope(node, scope, function)
             yield from self._written_out(function.nodes, inner)
             for name, argument in zip(function.outputs, node.outputs, strict=False):
-                if name in function.inputs and argument:  # it hands an input on
+                if name in function.inputs and argument:  # it passes an input on
                     ends = (inner.names[name],), (self._name(argument, scope),)
                     yield ModelNode(0, ends[1][0], "Identity", "", *ends, {}), None
 

@@ -294,7 +294,7 @@ TABLES: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
     }
 )
 
-# Numbers that were learned; the others say where they stand, or were measured, as a mean is.
+# Tables of learned numbers; the others are positions, or were measured, such as a mean.
 LEARNED = frozenset(
     {"base_values", "class_weights", "coefficients", "intercepts", "leaf_weights", "nodes_splits"}
     | {"nodes_values", "prob_a", "prob_b", "rho", "support_vectors", "target_weights"}

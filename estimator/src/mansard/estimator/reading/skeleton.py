@@ -50,7 +50,7 @@ _NUMBERS = re.compile(
     re.DOTALL,
 )
 _STRINGS, _MODE_LETTERS = 74, b"BL"  # what the modes of tree nodes begin with
-_RUN_BYTES = 1 << 15  # so many at once: a match takes memory for each
+_RUN_BYTES = 1 << 15  # scanned at once: a match needs memory for each number
 
 
 class Source(Protocol):

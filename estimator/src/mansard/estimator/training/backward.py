@@ -59,7 +59,7 @@ def _collect_inside(node: Node, find: FindOperator, names: set[str]) -> None:
         names_outside = [tensor.name if tensor is not None else "" for tensor in node.inputs]
         _hand_on(names_outside, body.inputs, names)
         before = -1
-        # What a pass makes differentiable is so in the next one: until nothing changes.
+        # What a pass makes differentiable is so in the next one: repeat until nothing changes.
         while before != len(names):
             before = len(names)
             for pass_ in body.passes:
@@ -186,7 +186,7 @@ _BY_NODE: MappingProxyType[str, Callable[[Node, int], Cost]] = MappingProxyType(
 
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum"})
 
-# The gradient goes on as it is: no work, and no bytes where shapes are equal. What was
+# The gradient is passed on unchanged: no work, and no bytes where shapes are equal. What was
 # subtracted gets it negated.
 PASSING = frozenset({"Add", "Sub", "Sum", "Identity"})
 

@@ -110,13 +110,13 @@ def kept_tensors(node: Node, operands: tuple[Tensor, ...], is_view: bool) -> Ite
         # The gradient of one operand reads the others.
         yield from (t for t in floats if names - {t.name})
         is_used_twice = len(node.distinct) < len(node.present)
-        if is_used_twice or _needs_own(node, names):
+        if is_used_twice or _needs_operand(node, names):
             yield from floats
     else:
         yield from floats
 
 
-def _needs_own(node: Node, names: set[str]) -> bool:
+def _needs_operand(node: Node, names: set[str]) -> bool:
     """Whether the gradient of an operand reads that operand too."""
     if node.op_type == "Div":
         return node.input(1).name in names  # the divisor's
@@ -138,7 +138,7 @@ def extra_bytes(node: Node, precision: Precision | None) -> int:
     return 0
 
 
-# Recomputation: keep little, and run the forward pass again where it is needed.
+# Recomputation: save little, and run the forward pass again where it is needed.
 #
 # The network is cut into ⌈√n⌉ segments of about equal length; only what crosses a cut is
 # kept, and the backward pass runs each segment's forward pass again, but for the last,
@@ -192,9 +192,9 @@ def checkpoint_bytes(
 
 # The most memory that activations and their gradients take at once in a training step.
 #
-# Forward, what is saved piles up. Backward, the gradient of a tensor lives from its last
-# reader back to its maker, while what is saved goes away again. With recomputation only
-# what crosses a cut piles up, and one segment at a time saves what its gradients need.
+# Forward, saved tensors accumulate. Backward, the gradient of a tensor lives from its last
+# reader back to its maker, while saved tensors are freed. With recomputation only
+# what crosses a cut accumulates, and one segment at a time saves what its gradients need.
 # Weights, their gradients and the optimizer's states come on top and are counted apart.
 
 
@@ -218,7 +218,7 @@ def training_peak_bytes(
     for instance, gradient in zip(main, gradients, strict=True):
         index = instance.node.index
         if segments.get(index, 0) != segment:
-            # What a segment gave the next one is freed with that one, and made again.
+            # What a segment passed to the next is freed with the next, and recomputed.
             segment, held, crossing, in_segment = segments[index], held + crossing, 0, 0
         if again:
             crossing += saved_by_node.get(index, 0)

@@ -31,9 +31,9 @@ from mansard.core.formats.onnx import (
 )
 from mansard.core.records import LayerTime
 
-# What ends the name of a node in blocked layout, after the tensor that it writes.
+# The suffix of a node in blocked layout, after the tensor that it writes.
 _NCHWC = ("_bn_nchwc", "_nchwc")
-# What begins the name of a tensor in single precision that the network has in half: a CPU
+# The prefix of a tensor in single precision that the network has in half: a CPU
 # runs few operators in half precision.
 _IN_SINGLE = "InsertedPrecisionFreeCast_"
 # Operators that ONNX Runtime adds of its own, to convert or to move a tensor.
@@ -102,7 +102,7 @@ class _LabelledNodes:
     def __init__(self, nodes: Sequence[GraphNode]) -> None:
         labelled = [(label_of(node.name), node) for node in nodes]
         self._nodes = {label: node for label, node in labelled if label is not None}
-        # The name of a node that another was folded into has the labels of both.
+        # A node that another was folded into has the labels of both in its name.
         self._folded = {label: labels_of(node.name) for label, node in self._nodes.items()}
         times = Counter(tensor for node in nodes for tensor in node.outputs if tensor)
         self._converted = {
@@ -110,7 +110,7 @@ class _LabelledNodes:
             for node in nodes
             if label_of(node.name) is None and node.inputs and times[node.outputs[0]] == 1
         }
-        # Two bodies may call a tensor the same: then its name tells nothing.
+        # Two bodies may use the same name for a tensor: then it is ambiguous.
         self._writer = {
             tensor: label
             for label, node in self._nodes.items()

@@ -102,7 +102,7 @@ class Tally:
 
 
 Step: TypeAlias = tuple[int, int]  # a network and its stage
-POLL_S = 0.05  # between two looks at whether the window is over
+POLL_S = 0.05  # between two checks whether the window is over
 
 
 def acquired(semaphore: Any, window: CountedWindow) -> bool:
@@ -198,7 +198,7 @@ class Turns:
         self._n_done: Counter[str] = Counter()  # of each device
         self._n_entered: Counter[Step] = Counter()
         self._began_s = time.monotonic()
-        self.round_s: list[float] = []  # of those that lie in the window
+        self.round_s: list[float] = []  # of rounds within the window
 
     def enter(self, step: Step, asked_s: float) -> float | None:
         with self._changed:
@@ -227,7 +227,7 @@ class Turns:
             self._changed.notify_all()
 
 
-DEPTH = 2  # runs that lie between two stages at most
+DEPTH = 2  # runs queued between two stages at most
 
 
 class Link(Protocol):
@@ -279,7 +279,7 @@ class MemoryLink:
         self._free, self._filled = context.Semaphore(DEPTH), context.Semaphore(0)
         self._specs, self._n_put, self._n_got = tuple(specs), 0, 0
         n_bytes = [int(np.prod(spec.shape)) * _dtype(spec).itemsize for spec in specs]
-        # Anonymous shared memory: nothing is left behind, whatever becomes of the processes.
+        # Anonymous shared memory: nothing is left behind however the processes end.
         self._arrays = [[context.RawArray("b", max(1, n)) for n in n_bytes] for _ in range(DEPTH)]
         self._began_s = context.RawArray("d", DEPTH)
 

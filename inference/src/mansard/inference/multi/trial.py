@@ -55,7 +55,7 @@ class Ran:
     workers: tuple[tuple[Worker, Outcome], ...]
     round_s: tuple[float, ...]
     energy: Metered  # of the window
-    options: dict[str, str]  # of the engines and of what they have built
+    options: dict[str, str]  # of the engines and of their builds
     telemetry: tuple[Reading, ...]
     other_work: OtherWork | None  # of other programs; None: on a simulated board
     memory_bytes: int | None
@@ -89,7 +89,7 @@ def run(
     hands: list[ThreadHand | ProcessHand] = []
     with _limited(trial):
         try:
-            with instruments.sources.processes.learn_own():  # of which each has the GPU open
+            with instruments.sources.processes.learn_own():  # each of which has the GPU open
                 for worker in workers:
                     hands.append(
                         ProcessHand(worker, shared, gate, context)

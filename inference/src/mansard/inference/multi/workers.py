@@ -106,7 +106,7 @@ def work(worker: Worker, shared: SharedState, gate: Gate) -> Outcome:
         failure = f"{worker.title}: {error}"
     except MemoryError:
         failure = f"{worker.title}: too little memory"
-    except BaseException as error:  # else the others would wait for it
+    except BaseException as error:  # else the other workers would wait for it
         failure = f"{worker.title}: {type(error).__name__}: {error}"
     if failure:
         window.abandon()
@@ -266,7 +266,7 @@ class ProcessHand:
         )
         self._process.start()
         self.pid = self._process.pid
-        sender.close()  # the child has its own: what it leaves unsaid is an end of file
+        sender.close()  # the child has its own end: if it dies, reading gives end of file
 
     def failure(self) -> str:
         """Why the worker has failed; empty: it has not."""
@@ -304,7 +304,7 @@ def _work_for_pipe(
     peak = PeakMemory()
     outcome = work(worker, shared, gate)
     outcome.memory_bytes = peak.bytes()
-    with suppress(OSError):  # nobody waits for it any more
+    with suppress(OSError):  # nobody waits for the result any more
         sender.send_bytes(msgspec.msgpack.encode(outcome))
 
 

@@ -30,7 +30,7 @@ _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 _BYTES: Mapping[str, tuple[int, int]] = {"uint8": (0, 256), "int8": (-128, 128)}  # pixels
 _INTEGERS = frozenset({"int16", "int32", "int64", "uint16", "uint32", "uint64"})
 
-# What hands the numbers of these inputs on as they are.
+# Operators that pass on the numbers of these inputs unchanged.
 _SAME = frozenset(
     {"Cast", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Slice", "Split"}
     | {"Squeeze", "Tile", "Transpose", "Unsqueeze"}
@@ -75,9 +75,9 @@ Readers: TypeAlias = Mapping[str, Sequence[tuple[ModelNode, int]]]
 class Uses(NamedTuple):
     """How a network uses an input's numbers."""
 
-    limit: int | None  # of the smallest table that they index
-    length: int | None  # of the sequences whose lengths they are
-    shaping: str | None  # the node that takes a shape from them
+    limit: int | None  # of the smallest table that the numbers index
+    length: int | None  # of the sequences whose lengths the numbers are
+    shaping: str | None  # the node that takes a shape from the numbers
 
 
 def guess(tensor: Tensor, readers: Readers, tensors: Mapping[str, Tensor]) -> InputSpec:

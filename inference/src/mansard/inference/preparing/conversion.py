@@ -90,7 +90,7 @@ def bf16_bits(numbers: _Numbers) -> npt.NDArray[np.uint16]:
     return np.where(np.isnan(wide), 0x7FC0, rounded).astype(np.uint16)
 
 
-CONVERTIBLE = ("fp16", "bf16", "int8")  # to what fp32 can be converted
+CONVERTIBLE = ("fp16", "bf16", "int8")  # precisions that fp32 can be converted to
 
 
 def check_convertible(precision: str, wanted: str) -> None:

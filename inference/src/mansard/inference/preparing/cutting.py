@@ -54,10 +54,10 @@ class CutGraph:
         for at, names in enumerate(self.reads):
             for name in names:
                 self.readers.setdefault(name, []).append(at)
-        # Of the network, that are computed from what it is fed.
+        # Outputs of the network that depend on its inputs.
         outputs = (output for output in model.graph.output if not self.is_constant(output.name))
         self.outputs: dict[str, ValueInfoProto] = {output.name: output for output in outputs}
-        # The places of the nodes that an output follows from and that write no constants alone.
+        # The places of nodes that an output depends on and that write more than constants.
         self.moving = self._moving()
 
     def _moving(self) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _STEM_CHARACTERS = 60
 _SHOWN = 4  # inputs named in words
-_BATCH = "batch"  # the name of an open batch that has none in the file
+_BATCH = "batch"  # the name of an open batch without a name in the file
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _CUT_VERSION = 2  # of what a file of a part is made of
 _QUANTISED = frozenset({"int8", "fp8"})
-# Of stages that run in turn. On a CPU numbers of 16 bits are rounded at cuts alone.
+# Of stages that run in turn. On a CPU, 16-bit numbers are rounded only at cuts.
 _MOST_ERROR, _MOST_ERRORS = 1e-6, {"fp16": 0.02, "bf16": 0.1}
 _SCALING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
@@ -49,7 +49,7 @@ class PreparedPart(PreparedNetwork, frozen=True, kw_only=True):
     types: str  # the precision of its file: that of the whole, but for int8 without scales
     places: tuple[int, ...]  # of its nodes in the graph of the whole's file
     gives: dict[str, tuple[int, ...]]  # the shapes of its outputs, in their order
-    marked: tuple[str, ...] = ()  # tensors inside it that it gives out as well
+    marked: tuple[str, ...] = ()  # inner tensors that are outputs as well
 
     @property
     def outputs(self) -> dict[str, tuple[int, ...]]:
@@ -123,10 +123,10 @@ def group_cuts(whole: PreparedNetwork, folder: Path, n_groups: int) -> tuple[int
     works = [sum(row.work_flop or 0 for row in layers) for layers in rows]
     bytes_ = [sum(row.fused_traffic_bytes or 0 for row in layers) for layers in rows]
     totals = sum(works) or 1, sum(bytes_) or 1
-    until = [0.0]  # what the stages before each take
+    until = [0.0]  # the cost of all stages before each
     for work, n_bytes in zip(works, bytes_, strict=True):
         until.append(until[-1] + max(work / totals[0], n_bytes / totals[1]))
-    # Of the best division of the first stages: the sum of squares, and its cuts.
+    # For the best grouping of the first stages: the sum of squares, and the cuts.
     best: list[tuple[float, tuple[int, ...]]] = [(total**2, ()) for total in until]
     for n_before in range(1, n_groups):
         best = [

@@ -36,7 +36,7 @@ from mansard.inference.accuracy import batches
 from mansard.inference.plan import InputSpec, PreparedSamples
 from mansard.inference.preparing.labelling import reads
 
-# For whom the graph is. "operators": every operator that ONNX Runtime has in int8, ranges that need
+# The engines that the graph is for. "operators": all that ONNX Runtime has in int8, ranges need
 # not be symmetric, biases in int32. "tensorrt": the operators that TensorRT has in int8, with
 # conversions before them alone; ranges are symmetric and biases stay fp32, as its parser wants them
 # (https://docs.nvidia.com/deeplearning/tensorrt, "Explicit Quantization").
@@ -81,23 +81,6 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
             fix=f"export it with opset {_LEAST_OPSET} or newer",
         )
     fold_batch_norms(model)
-    # Ranges about 0 alone fail on tensors whose numbers are all nearly the same.
-    options: dict[str, Any] = {
-        "CalibStridedMinMax": 1,
-        "CalibPercentile": PERCENTILE,
-        "CalibTensorRangeSymmetric": False,
-    }
-    operators: list[str] | None = None
-    if how.form == "tensorrt":
-        operators = list(_OF_TENSORRT)
-        options |= {
-            "ActivationSymmetric": True,
-            "WeightSymmetric": True,
-            "QuantizeBias": False,
-            "OpTypesToExcludeOutputQuantization": operators,
-        }
-    else:
-        options["QDQKeepRemovableActivations"] = True
     with temporary_folder() as scratch, _silent():
         source, target = scratch / "fp32.onnx", scratch / "int8.onnx"
         try:
@@ -108,12 +91,12 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
                         source,
                         target,
                         _Reader(how.calibration, specs, folder),
-                        op_types_to_quantize=operators,
+                        op_types_to_quantize=list(_OF_TENSORRT) if how.form == "tensorrt" else None,
                         per_channel=True,
                         activation_type=tools.QuantType.QInt8,
                         weight_type=tools.QuantType.QInt8,
                         calibrate_method=method,
-                        extra_options=options,
+                        extra_options=_tool_options(how.form),
                     )
                     break
                 except ValueError as error:
@@ -130,6 +113,24 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
             ) from error
         except Exception as error:  # its own have no base but this
             raise ModelError(f"ONNX Runtime's tool cannot quantise it ({error})") from error
+
+
+def _tool_options(form: Form) -> dict[str, Any]:
+    # Ranges about 0 alone fail on tensors whose numbers are all nearly the same.
+    options: dict[str, Any] = {
+        "CalibStridedMinMax": 1,
+        "CalibPercentile": PERCENTILE,
+        "CalibTensorRangeSymmetric": False,
+    }
+    if form != "tensorrt":
+        return {**options, "QDQKeepRemovableActivations": True}
+    return {
+        **options,
+        "ActivationSymmetric": True,
+        "WeightSymmetric": True,
+        "QuantizeBias": False,
+        "OpTypesToExcludeOutputQuantization": list(_OF_TENSORRT),
+    }
 
 
 class _Reader:

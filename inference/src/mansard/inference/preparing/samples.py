@@ -33,7 +33,7 @@ from mansard.inference.preparing.preprocessing import (
 from mansard.inference.preparing.sources import check_free
 
 CALIBRATION_SAMPLES = 128  # at most; ranges change little with more
-_RANDOM_BATCHES = 8  # of networks whose weights are random themselves
+_RANDOM_BATCHES = 8  # of networks with random weights
 
 
 class SampleChoice(msgspec.Struct, frozen=True, kw_only=True):

@@ -92,8 +92,8 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     file_hash: str  # of all that it and the weights beside it are made of
     weights: str  # the file of weights that are drawn or converted; empty: there is none
-    made: dict[str, int]  # about how many bytes those take that are written
-    linked: dict[str, Path]  # those that are there already, and where
+    made: dict[str, int]  # approximate bytes of the files that are written
+    linked: dict[str, Path]  # files that exist already, and where
     source_hash: str  # of the model and its weights, before anything is fixed or converted
     is_drawn: bool  # whether weights are random
     notes: tuple[str, ...]  # what the user should know of them
@@ -103,7 +103,7 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
 class ModelDraft:
     """A model that was read and whose file names are known, but that is not written yet."""
 
-    model: ModelProto  # without what stands for the weights that it lacks
+    model: ModelProto  # without placeholders for missing weights
     files: Files
     missing: Mapping[str, MissingWeights]
     conversion: Conversion | None  # with all weights in memory

@@ -33,8 +33,8 @@ from mansard.inference.programs.windows import VARIABLE
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _READ_BYTES = 1 << 16
 _REPORT_BYTES = 1 << 16
-_LOOK_S = 2.0  # between two looks at whether all that can be ended has ended
-_MOST_RESTS = 64  # reads of what is in the pipes then: 1 MiB each at most, fcntl(2)
+_LOOK_S = 2.0  # between two checks whether all processes have ended
+_MOST_RESTS = 64  # reads that empty a pipe: it holds 1 MiB at most, fcntl(2)
 NOT_FOUND, NOT_RUNNABLE = 127, 126  # exit codes, as shells have them
 BY_SIGNAL = 128  # and the signal's number: as shells have it
 
@@ -175,7 +175,7 @@ def _passing(
         try:
             yield
         except BaseException:
-            reader.close()  # what is still to come is passed on, and not searched
+            reader.close()  # the rest is forwarded, but not searched
             raise
         finally:
             ending.set()

@@ -14,7 +14,7 @@ from pathlib import Path
 from mansard.core.errors import MeasurementError, UsageError
 
 _MATCHER = Path(__file__).with_name("matcher.py")
-_LONGEST_LINE = 1 << 16  # of a longer one, pieces are looked at
+_LONGEST_LINE = 1 << 16  # a longer line is searched in pieces
 _SEARCH_S = 0.25  # CPU time for one piece; simple expressions take a thousandth of it
 _EXAMPLE = "--metric 'tokens/s: ([0-9.]+)'"
 _PRINT = "print it with a decimal point and nothing between thousands"

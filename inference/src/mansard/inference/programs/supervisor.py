@@ -30,9 +30,9 @@ PARENT_GONE = signal.SIGUSR2
 _HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 WATCHED = {signal.SIGCHLD, STOP, PARENT_GONE, *_HANDED_ON}
 _RESET = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores
-GRACE_S = 2.5  # what the program left behind, and does not use the CPU for so long, is ended
-_PATIENCE_S = (10.0, 3.0)  # from an interrupt to SIGTERM, from there to SIGKILL
-_REST_S = 0.3  # for what an interrupted program leaves, and between two signals to it
+GRACE_S = 2.5  # processes left behind that use no CPU for this long are ended
+_PATIENCE_S = (10.0, 3.0)  # from an interrupt to SIGTERM, then to SIGKILL
+_REST_S = 0.3  # for processes of an interrupted program, and between two signals
 _SENT_TWICE_S = 1.0  # a Ctrl-C reaches Mansard and the program at once
 
 

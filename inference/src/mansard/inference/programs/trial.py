@@ -72,44 +72,12 @@ def measure_program(
 
     A run that fails ends the trial, and nothing of it is stored.
     """
-    pattern = None if spec.metric_pattern is None else compile_metric(spec.metric_pattern)
-    repetitions: list[ProgramRepetition] = []
-    start_s, problem = time.monotonic(), "not begun"
     with (
         temporary_folder() as folder,
         Observation(instruments, plan) as seen,
         Sampler(instruments.meters) as sampler,
     ):
-        while problem:
-            folder.mkdir(exist_ok=True)  # a run before may have emptied /tmp
-            # A name of its own: a run before may have put anything in the place of its file.
-            lines = folder / f"windows-{len(repetitions)}"
-            lines.write_bytes(b"")
-            sampler.read()
-            ran = execute(
-                passing.command or spec.command,
-                spec.folder,
-                lines,
-                pattern=pattern,
-                stdout=passing.stdout,
-                input_at=passing.input_at,
-            )
-            sampler.read_past(ran.end_s)
-            _check_success(ran, spec, len(repetitions))
-            windows = _read_windows(lines, ran, passing.say)
-            repetitions.append(
-                _repetition(ran, windows, sampler, instruments.meters, plan.protocol)
-            )
-            if ran.n_ended:
-                passing.say(
-                    f"{ran.n_ended} processes that the program left behind were ended: {ran.ended}"
-                )
-            walls_s = [one.wall_s for one in repetitions]
-            interval = relative_half_width(walls_s)
-            problem = _missing(walls_s, interval, plan.protocol)
-            end_s = time.monotonic() + max(walls_s) - start_s  # of one more run
-            if end_s > plan.protocol.time_cap_s and len(repetitions) >= plan.protocol.n_blocks_min:
-                break
+        repetitions, interval, problem = _repeat(spec, plan, passing, sampler, instruments, folder)
     for sample in sampler.samples:
         instruments.keep(sample)
     return ProgramRun(
@@ -131,6 +99,51 @@ def measure_program(
         duration_s=seen.duration_s,
         unknown=_reasons(spec, interval, problem),
     )
+
+
+def _repeat(
+    spec: ProgramTrial,
+    plan: ProgramPlan,
+    passing: Passing,
+    sampler: Sampler,
+    instruments: Instruments,
+    folder: Path,
+) -> tuple[list[ProgramRepetition], float | None, str]:
+    """The runs of a program, the interval of their wall times, and what is still missing."""
+    pattern = None if spec.metric_pattern is None else compile_metric(spec.metric_pattern)
+    repetitions: list[ProgramRepetition] = []
+    start_s = time.monotonic()
+    while True:
+        folder.mkdir(exist_ok=True)  # an earlier run may have emptied /tmp
+        # A new name: an earlier run may have replaced its file by anything.
+        lines = folder / f"windows-{len(repetitions)}"
+        lines.write_bytes(b"")
+        sampler.read()
+        ran = execute(
+            passing.command or spec.command,
+            spec.folder,
+            lines,
+            pattern=pattern,
+            stdout=passing.stdout,
+            input_at=passing.input_at,
+        )
+        sampler.read_past(ran.end_s)
+        _check_success(ran, spec, len(repetitions))
+        windows = _read_windows(lines, ran, passing.say)
+        repetitions.append(_repetition(ran, windows, sampler, instruments.meters, plan.protocol))
+        if ran.n_ended:
+            passing.say(
+                f"{ran.n_ended} processes that the program left behind were ended: {ran.ended}"
+            )
+        walls_s = [repetition.wall_s for repetition in repetitions]
+        interval = relative_half_width(walls_s)
+        problem = _missing(walls_s, interval, plan.protocol)
+        end_s = time.monotonic() + max(walls_s) - start_s  # of one more run
+        is_over = (
+            end_s > plan.protocol.time_cap_s and len(repetitions) >= plan.protocol.n_blocks_min
+        )
+        if not problem or is_over:
+            return repetitions, interval, problem
 
 
 def _check_success(ran: Execution, spec: ProgramTrial, n_before: int) -> None:

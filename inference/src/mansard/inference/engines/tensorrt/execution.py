@@ -182,7 +182,7 @@ class ExecutionContext:
 
     def capture(self) -> None:
         """Record a call as a graph that later calls launch."""
-        self.run()  # what TensorRT puts off until the first call cannot be recorded
+        self.run()  # work that TensorRT defers to the first call cannot be recorded
         self._stream.begin_capture()
         failed: MeasurementError | None = None
         try:

@@ -64,7 +64,7 @@ class BuildProgress:
             if (phase := self._phases.get(name)) is not None:
                 phase.n_done += 1
             try:
-                self._tell(name)
+                self._report(name)
             except BaseException as error:
                 self.stopped = self.stopped or error
             return self.stopped is None
@@ -86,7 +86,7 @@ class BuildProgress:
                 within[phase.parent] = max(within.get(phase.parent, 0.0), done)
         return self._fraction
 
-    def _tell(self, name: str) -> None:
+    def _report(self, name: str) -> None:
         fraction, now_s = self.fraction, self._clock()
         if now_s - self._told_s >= PAUSE_S:
             self._told_s = now_s
@@ -167,7 +167,7 @@ def _logger(bindings: Any) -> Any:
 
 
 _SHOWN = 4  # names in one line
-# Around what is said: a place in its sources, the function, the kind of error.
+# Around a message: a location in TensorRT's sources, the function, the kind of error.
 _PLACE = re.compile(r"^(?:\d+: )?\[[^\]\s]+::[^\]]+\] |^[A-Z]\w+::\w+: |^\w+\.[ch]pp:\d+: ")
 _CODE = re.compile(r"^Error Code \d+: (?P<kind>[^(]*?) ?\((?P<what>.*)\)$", re.DOTALL)
 _IN_FUNCTION = re.compile(r"[.]? ?In \w+ at \S+?:\d+(?P<rest>.*)$", re.DOTALL)
@@ -175,7 +175,7 @@ _IN_FUNCTION = re.compile(r"[.]? ?In \w+ at \S+?:\d+(?P<rest>.*)$", re.DOTALL)
 _NO_DRIVER = re.compile(r"cudaError 35\b|CUDA initialization failure with error: 35\b")
 _NO_ANSWER = "TensorRT gives no reason"
 _MEMORY_FIX = "close other programs, use a smaller batch, or build it with less workspace"
-# What else it says may be otherwise the next time: of these reasons that is known.
+# These reasons are permanent; with any other, the next build may succeed.
 _IS_LASTING = re.compile(
     r"requires workspace memory|insufficient workspace|no scaling factors|HW-specific datatypes|"
     r"GPU_?fallback|falling back to GPU|Unsupported SM|target GPU SM|compute capability|"

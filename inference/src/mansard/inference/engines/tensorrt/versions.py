@@ -61,7 +61,7 @@ Ability = Literal[
     "dla",
 ]
 _EVER: None = None
-# From which version on, and until before which. Versions between rows that were never published
+# From which version on, and before which. Versions between rows that were never published
 # for any machine are not told apart.
 TABLE: MappingProxyType[Ability, tuple[tuple[Number, Number | None], ...]] = MappingProxyType(
     {

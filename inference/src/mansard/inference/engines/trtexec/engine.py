@@ -42,11 +42,11 @@ from mansard.inference.engines.trtexec.program import (
 from mansard.inference.plan import BUILDING_S, BuildSettings, BuildTrial, NetworkTrial
 
 _START_S = 600.0  # at most: it reads the engine, and warms up
-_WARM_UP_MS = 200  # what trtexec itself takes
+_WARM_UP_MS = 200  # that trtexec itself takes
 _LONGEST_CALL_S = 600.0
 _MOST_BYTES = 1 << 30  # of an export
 _NO_INT64 = (10,)  # before it, engines take integers of 32 bits
-# What the switches of trtexec are called among our options.
+# The switches of trtexec by the names of our options.
 _SWITCHES = {TRANSFERS: "data_transfers", SPIN_WAIT: "spin_wait", CUDA_GRAPH: "cuda_graph"}
 Kind = TypeVar("Kind")
 
