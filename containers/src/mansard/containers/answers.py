@@ -1,4 +1,4 @@
-"""What an engine answers, with limits to its bytes and its time.
+"""Answers of an engine, limited in bytes and time.
 
 The Docker SDK and the libraries below it read until an engine ends its answer. An engine that
 never does, or another program in its place, would fill the memory: by a body, a header, a line or
@@ -37,7 +37,7 @@ _LINE_PIECE = 1 << 14  # engines send logs in chunks, which are handed on as the
 
 
 class AnswerLimits(msgspec.Struct, frozen=True):
-    """The most that an answer may have, from its request to its end."""
+    """The limits of an answer, from its request to its end."""
 
     n_bytes: int
     seconds: float
@@ -57,7 +57,7 @@ TAKING = AnswerLimits(48 << 30, _GIGABYTES_S, _UNPACKING_S)  # files that are ta
 
 
 class _Budget:
-    """What is left of an answer's limits; raises ContainerError beyond them."""
+    """The rest of an answer's limits; raises ContainerError beyond them."""
 
     def __init__(self, limits: AnswerLimits, address: str) -> None:
         self._limits, self._address = limits, address

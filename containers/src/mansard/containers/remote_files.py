@@ -1,4 +1,4 @@
-"""A board's own files over plain ssh: brought into a folder here, in which our readers read.
+"""A board's own files over plain ssh, mirrored into a local folder for our readers.
 
 Nothing is installed on the board and nothing is set. One ssh stays connected; for each look the
 board runs one ``grep`` over the files of /sys and /proc that a look needs, as the user who logs in.
@@ -128,7 +128,7 @@ _COMPLAINT = re.compile(rb"grep: (.*): Permission denied")
 
 
 class BoardFiles:
-    """A folder with the files of a board, as they were at the last ``fetch``.
+    """A folder with the files of a board as of the last ``fetch``.
 
     ``denied``: what the user who logged in may not read.
     """
@@ -154,7 +154,7 @@ class BoardFiles:
         self._changing: frozenset[str] = frozenset()
 
     def fetch(self) -> None:
-        """Bring the files up to date; raises ContainerError and DeviceError."""
+        """Update the files; raises ContainerError and DeviceError."""
         if not self._has_answered:
             self._take(self._ask(b"once", CONNECT_S))
             self._has_answered = True
@@ -211,7 +211,7 @@ class BoardFiles:
                 lines.append(line)
 
     def _take(self, lines: list[bytes], before: frozenset[str] = frozenset()) -> frozenset[str]:
-        """Write what has changed, remove what of ``before`` is gone; the files that came."""
+        """Write changed files, remove those gone since ``before``; returns the files received."""
         texts: dict[str, list[bytes]] = {}
         denied = []
         last = None
@@ -253,7 +253,7 @@ class BoardFiles:
         self._texts[path] = text
 
     def _listen(self) -> None:
-        """Keep the end of what ssh says; unread, it would block."""
+        """Keep the end of ssh's messages; unread, they would block it."""
         if self._process.stderr is not None:
             with contextlib.suppress(OSError, ValueError):
                 while more := self._process.stderr.read(_SAID_BYTES):
@@ -288,7 +288,7 @@ def own_path(name: bytes, prefix: str) -> str | None:
 
 @contextlib.contextmanager
 def board_files(host: Host, options: Sequence[str] = ()) -> Iterator[BoardFiles]:
-    """The files of ``host``, fetched once, in a folder that ends with the block.
+    """The files of ``host``, fetched once, in a folder that is removed at the end of the block.
 
     ``options`` are handed to ssh. Raises UsageError for a host without ssh, ContainerError.
     """

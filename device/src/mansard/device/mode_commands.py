@@ -36,7 +36,7 @@ def commands_for(
     root: Path | None,
     clocks: Mapping[str, float | None] | None = None,
 ) -> tuple[ModeCommands | None, str]:
-    """What sets ``mode`` on ``machine``, and what undoes it; else None and the reason.
+    """Commands that set ``mode`` on ``machine`` and undo it; else None and the reason.
 
     ``clocks``: gpu_hz, memory_hz, cpu_hz and n_cpus of the mode, as far as they are known; a mode
     that is called unlike NVIDIA's is set by them.

@@ -1,4 +1,4 @@
-"""Loading a saved image of this Mansard, looked through before an engine gets a byte of it.
+"""Loads a saved image of this Mansard; the archive is checked before an engine gets a byte of it.
 
 An engine takes every image and tag of an archive, and writes every byte that it expands to. So
 the archive has to name exactly one image, whose layers are those of its configuration, within
@@ -304,7 +304,7 @@ def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tarfile.TarFile]:
-    """The archive; errors are raised with its name."""
+    """The opened archive; errors name the file."""
     try:
         with (
             open_file(path) as file,

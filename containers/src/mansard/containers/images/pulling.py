@@ -55,7 +55,7 @@ _API_HOSTS = MappingProxyType({DEFAULT_HOST: "registry-1.docker.io"})
 
 
 class Download(msgspec.Struct, frozen=True):
-    """What a pull would fetch, at most."""
+    """The most that a pull would download."""
 
     reference: str
     n_bytes: int | None
@@ -63,7 +63,7 @@ class Download(msgspec.Struct, frozen=True):
 
 
 def ask_registry(reference: str, architecture: str) -> Download:
-    """The compressed size of an image's layers; unknown with the reason where it cannot be had.
+    """The compressed size of an image's layers; unknown with the reason if the registry refuses it.
 
     Never raises for what a registry or a network does: a size is worth knowing, not worth failing.
     """

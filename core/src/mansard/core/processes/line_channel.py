@@ -57,7 +57,7 @@ def to_wire(error: MansardError) -> WireError:
 
 
 def from_wire(error: WireError, source: str | None = None) -> MansardError:
-    """The error again, of its own class; ``source`` is put before where it happened."""
+    """The error of ``error``'s own class, with ``source`` before its place."""
     kind = _ERROR_KINDS.get(error.kind, MansardError)
     where = ": ".join(part for part in (source, error.where) if part)
     return kind(error.what, where=where or None, fix=error.fix)
@@ -134,7 +134,7 @@ class LineReader:
         return self._lines.popleft() if self._lines else None
 
     def is_ready_within(self, seconds: float) -> bool:
-        """Whether a line, or the end, is there within so many seconds; signals end the wait."""
+        """Whether a line or the end arrives within the timeout; signals end the wait."""
         end_s = time.monotonic() + seconds
         while not self._lines and not self._has_ended:
             if not is_readable_within(self._handle, max(0.0, end_s - time.monotonic())):

@@ -154,7 +154,7 @@ class RowWriter(Generic[Row]):
             self._write(self._encoder.encode(Header(schema.name, schema.version)) + b"\n")
 
     def _ends(self) -> tuple[int, bytes]:
-        """How many bytes the whole lines have, and what stands behind them."""
+        """The length of the whole lines in bytes, and what follows them."""
         start = max(os.fstat(self._handle).st_size - LONGEST_LINE - 1, 0)
         tail = os.pread(self._handle, LONGEST_LINE + 1, start)
         n_complete = tail.rfind(b"\n") + 1
@@ -201,7 +201,7 @@ Decoded = TypeVar("Decoded")
 
 
 def decode_row(decoder: msgspec.json.Decoder[Decoded], line: bytes, where: str) -> Decoded:
-    """One row; raises SchemaError that says ``where`` it stands."""
+    """One row; raises SchemaError that names ``where`` it is."""
     try:
         return decoder.decode(line)
     except DECODE_ERRORS as error:

@@ -101,7 +101,7 @@ class Emc(msgspec.Struct, frozen=True, kw_only=True):
         return float(value) if value is not None and 0 < value < UNCAPPED_HZ else None
 
     def locked_hz(self, root: Path) -> float | None:
-        """The rate that the clock is held at; None where it is left to the system."""
+        """The rate at which the clock is locked; None if the system governs it."""
         if self.lock is None:
             low, high = (
                 self.domain.read_hz(root, path)
@@ -213,7 +213,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
 
     def read_hz(self, root: Path, path: str | None) -> float | None:
-        """What the file ``path`` of this clock says, in Hz; None where it says nothing."""
+        """The rate in the file ``path`` of this clock, in Hz; None without one."""
         value = read_int(below(root, path)) if path else None
         return value * float(self.unit_hz) if value is not None else None
 

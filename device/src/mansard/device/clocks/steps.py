@@ -131,12 +131,12 @@ def _cluster_taken(cluster: CpuCluster, clocks: Clocks) -> CpuCluster:
 
 
 def floored(domain: Domain | None, hz: float | None) -> float | None:
-    """``hz`` as its domain takes it; as it is where one of them is not known."""
+    """``hz`` rounded down to a step of its domain; unchanged if either is unknown."""
     return floor(domain, hz) if domain is not None and hz is not None else hz
 
 
 def match(root: Path, domain: Domain, wanted_hz: float) -> float:
-    """The available frequency that ``wanted_hz`` stands for; raises UsageError.
+    """The available frequency that ``wanted_hz`` means; raises UsageError.
 
     A whole number of MHz stands for the entry that prints as it: 1190 MHz for 1190.4 MHz. Where
     the kernel does not say what is available it is tried, and found out by reading back.

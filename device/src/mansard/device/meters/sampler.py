@@ -209,12 +209,12 @@ def _time_s(sample: PowerSample) -> float:
 
 
 def next_tick(elapsed_s: float, period_s: float, tick: int) -> int:
-    """The tick after ``tick`` that is still ahead; those missed are left out, not made up for."""
+    """The next tick after ``tick`` that is still ahead; missed ticks are skipped."""
     return max(tick + 1, ceil(elapsed_s / period_s))
 
 
 def affordable_period_s(wanted_s: float, reading_cpu_s: float, reading_wall_s: float) -> float:
-    """The shortest period from ``wanted_s`` up at which readings cost no more than they may."""
+    """The shortest period from ``wanted_s`` up whose readings cost at most their limit."""
     return max(wanted_s, reading_cpu_s / CPU_SHARE, reading_wall_s / _WALL_SHARE)
 
 

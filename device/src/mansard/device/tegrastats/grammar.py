@@ -205,5 +205,5 @@ def _is_engine(value: str) -> bool:
 
 
 def is_inert(token: str) -> bool:
-    """Whether ``token`` can begin or continue no field, whatever stands beside it."""
+    """Whether ``token`` can neither begin nor continue a field, whatever its neighbours."""
     return not _MEANINGFUL.match(token)

@@ -76,7 +76,7 @@ class BoardWatch:
         self._start_s: float | None = None
 
     def read(self) -> BoardSample:
-        """One look; the first one has no shares, which are of the time since the last look."""
+        """One look. The first has no shares: they cover the time since the last look."""
         now_s = self._clock()
         self._start_s = now_s if self._start_s is None else self._start_s
         unknown: dict[str, str] = {}
@@ -312,7 +312,7 @@ def _find_zones(root: Path) -> tuple[tuple[str, Path, float | None], ...]:
 
 
 def _passive_c(zone: Path) -> float | None:
-    """From where the kernel slows something down because of this zone."""
+    """The temperature at which the kernel starts to slow something down for this zone."""
     trips = [
         celsius / 1e3
         for kind in glob(zone, "trip_point_*_type")

@@ -124,7 +124,7 @@ class RunningEnergy:
         )
 
     def _add(self, last: PowerSample, now: PowerSample) -> float | None:
-        """Add what came since ``last``; the power now."""
+        """Add the energy since ``last``; returns the power now."""
         rail, seconds = now.rail, now.monotonic_s - last.monotonic_s
         if now.energy_j is not None and last.energy_j is not None:
             added_j = now.energy_j - last.energy_j

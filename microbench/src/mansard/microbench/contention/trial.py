@@ -1,4 +1,4 @@
-"""The kind of measurement "contention": a demand on memory, alone and beside another, in turns."""
+"""The kind of measurement "contention": a demand on memory alone, and beside another."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def measure_point(
     loads: Mapping[str, Load],
     chains: Mapping[str, Mapping[float, int]],
 ) -> ContentionPoint:
-    """Blocks of the victim alone and beside the aggressor, in turns: both see the same machine.
+    """Alternate blocks of the victim alone and beside the aggressor, so that both see one machine.
 
     ``chains``: FMA per element by accelerator and share. What cannot be run is a row with
     ``failure``. Raises DeviceError where the GPU is lost.
@@ -145,7 +145,7 @@ def _take_block(protocol: Protocol, victim: Load, aggressor: Load | None, taken:
 
 
 def _rates(taken: _Taken, victim: Load, cpu_share_min: float) -> _Rates:
-    """Those of the samples that no other work interrupted."""
+    """The rates of the samples that no other work interrupted."""
     raw = [*taken.alone, *taken.beside]
     external = [*[0.0] * len(taken.alone), *taken.external_byte_per_s]
     accepted = [
@@ -187,7 +187,7 @@ def _open(plan: ContentionPlan) -> Iterator[Opened[ContentionPoint]]:
 
 @contextmanager
 def opened_loads(plan: ContentionPlan, gpu: OpenGpu | None) -> Iterator[dict[str, Load]]:
-    """What each accelerator of ``plan`` runs, with its memory, until the end of this."""
+    """The load of each accelerator of ``plan``, with its memory, for the block."""
     sample_s = plan.protocol.sample_s
     with ExitStack() as stack:
         loads: dict[str, Load] = {}

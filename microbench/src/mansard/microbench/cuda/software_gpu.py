@@ -148,7 +148,7 @@ class _Host:
         return self.clock.now_s()
 
     def spend(self, duration_s: float) -> None:
-        """What the host does takes so long; it does take time where time is real."""
+        """Let the host's work last this long; in real time it does by itself."""
         if self._virtual is not None:
             self._virtual.sleep(duration_s)
 
@@ -303,7 +303,7 @@ class SoftwareGpu:
         return second.at_s - first.at_s
 
     def _check(self) -> None:
-        """As CUDA, which answers every call after an illegal access with its error."""
+        """Raise as CUDA does, which answers every call after an illegal access with its error."""
         if self._is_broken:
             raise MeasurementError("an illegal memory access was encountered", where="CUDA")
 

@@ -157,7 +157,7 @@ _NO_CLOCK = "the kernel left no clock"
 
 
 def judge_clocks(raw: Sequence[RawSample], step_hz: float | None = None) -> list[str | None]:
-    """Why each sample does not count: its clock lies off the median of all; None if it does.
+    """Why each sample does not count, as its clock is off the median of all; None if it counts.
 
     ``step_hz``: between two clocks of this GPU, where it is known. A sample without a clock counts
     only where none has one.
@@ -171,7 +171,7 @@ def judge_clocks(raw: Sequence[RawSample], step_hz: float | None = None) -> list
 
 
 def off_clock_s(raw: Sequence[RawSample], step_hz: float | None = None) -> float:
-    """How much longer or shorter samples took that ran at another clock than most."""
+    """By how much samples at another clock were longer or shorter than usual, in sum."""
     judged = list(zip(raw, judge_clocks(raw, step_hz), strict=True))
     usual = [sample.duration_s for sample, reason in judged if reason is None]
     if not usual:
@@ -181,7 +181,7 @@ def off_clock_s(raw: Sequence[RawSample], step_hz: float | None = None) -> float
 
 
 def clock_tolerance(clock_hz: float, step_hz: float | None) -> float:
-    """How far off ``clock_hz`` a sample may have run, as a share of it."""
+    """The tolerance of a sample's clock around ``clock_hz``, as a share of it."""
     if step_hz is None or step_hz > _FINE_STEP * clock_hz:
         return CLOCK_TOLERANCE
     # A tenth of a step beyond them: what a kernel counts is not exact.

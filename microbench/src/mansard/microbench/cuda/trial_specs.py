@@ -61,14 +61,14 @@ _GUESSED_HZ = 1e9
 
 @dataclass(frozen=True)
 class Sized:
-    """A working set and what sweeps it."""
+    """A working set and the scope that sweeps it."""
 
     scope: Scope
     n_bytes: int
 
 
 def chain_set(gpu: Gpu) -> Sized:
-    """What chains of FMA run on: one round of every thread, which L2 holds."""
+    """The working set of chains of FMA: one round of every thread, which fits into L2."""
     wanted = _ROUNDS["gpu"][0] * gpu.n_sms
     if gpu.l2_bytes is not None:
         wanted = min(wanted, int(UPPER_MARGIN * gpu.l2_bytes))
@@ -271,7 +271,7 @@ def _tensor(kernel: Kernel, gpu: Gpu) -> Iterator[TrialSpec]:
 
 
 def _twins(kernel: Kernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
-    """What Numba's compiler makes of a kernel, beside the trial of CUDA C++ at that size."""
+    """The trials of a kernel's Numba version, at the size of its CUDA C++ trial."""
     large = memory_set(gpu)
     if kernel.family == "fma" and "fp32" in kernel.precisions:
         yield _spec(kernel, gpu, "fp32", chain_set(gpu), chain=PEAK_CHAIN)
@@ -320,7 +320,7 @@ def _swept_bytes(kernel: Kernel, case: Case, gpu: Gpu) -> int:
 
 
 def _left_out(gpu: Gpu, versions: Mapping[str, str] | None) -> tuple[str, ...]:
-    """What this GPU or this installation lacks, in words for a person."""
+    """What this GPU or this installation lacks, in words."""
     lines = []
     for kernel in cuda_kernels():
         lacking = [name for name in kernel.precisions if not kernel.runs_in(name, gpu.sm)]
