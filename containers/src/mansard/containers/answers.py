@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60  # of silence; to start a container on a board takes some seconds
 _UNPACKING_S = 1800.0  # of silence: pip downloads, or gigabytes are unpacked onto an eMMC
 _GIGABYTES_S = 12 * 3600.0  # on a slow line
-_MOST_LINE_BYTES = 1 << 20  # of a log, a header, or the length of a chunk
+_MOST_LINE_BYTES = 1 << 20  # limit of a line of a log or header, or of a chunk's length
 _LINE_PIECE = 1 << 14  # engines send logs in chunks, which are handed on as they come
 
 
@@ -48,7 +48,7 @@ ANSWER = AnswerLimits(
     4 << 20, 2 * TIMEOUT_S
 )  # of one question; headers and errors have no more bytes
 EVENTS = AnswerLimits(4 << 20, TIMEOUT_S)
-LOG = AnswerLimits(16 << 20, _GIGABYTES_S, _UNPACKING_S)  # of a build, a pull, a load
+LOG = AnswerLimits(16 << 20, _GIGABYTES_S, _UNPACKING_S)  # for builds, pulls and loads
 SENDING = AnswerLimits(
     4 << 20, _GIGABYTES_S, _UNPACKING_S
 )  # the engine's answer to files that are sent

@@ -288,7 +288,7 @@ class Container:
     def _ends_by_itself(self) -> bool:
         self._attached.close_input()
         try:
-            # Its output is read to the end: a program whose output is not read may not end.
+            # Read its output to the end: a program with unread output may not end.
             for _ in self._attached.receive(GRACE_S):
                 pass
         except (TimeoutError, ContainerError):

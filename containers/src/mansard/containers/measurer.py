@@ -108,7 +108,7 @@ def _places(launch: ContainerLaunch) -> tuple[str, ...]:
 
 # CUDA's start on a small board that was just switched on, and a first compilation.
 ANSWER_S = 180.0
-_MAX_LINES = 1000  # of what libraries print before the answer
+_MAX_LINES = 1000  # that libraries may print before the answer
 ProbeT = TypeVar("ProbeT", Probe, EngineProbe)
 
 

@@ -122,7 +122,7 @@ _EACH = (
     f"{_IIO}/in_power[0-2]_input",
     f"{_RAPL}/energy_uj",
 )
-# A path of a board, whose own colons stand in these names alone, and what a line of the file says.
+# A board's path, which has colons only in these names, and a line of that file.
 _LINE = re.compile(rb"((?:/(?:iio:device[0-9]+|intel-rapl(?::[0-9]+)+|[^:/\0]+))+):(.*)", re.DOTALL)
 _COMPLAINT = re.compile(rb"grep: (.*): Permission denied")
 
@@ -175,7 +175,7 @@ class BoardFiles:
             for name, places in (("once", _ONCE), ("each", _EACH))
         }
         cases = " ".join(f"{name}) set -- {places};;" for name, places in commands.items())
-        # An unmatched pattern stays as it is, and is a file that is not there.
+        # The shell leaves an unmatched pattern as it is: a file that does not exist.
         return (
             "export LC_ALL=C; exec 2>&1; while read -r what; do "
             f"case $what in {cases} esac; grep -aH '' \"$@\"; echo {_END.decode()}; done"

@@ -145,7 +145,7 @@ BOARD = PurePosixPath("/board")  # where a simulated board's files lie in the co
 FILES = PurePosixPath("/files")  # where the files lie that a job names, such as networks
 OUTPUTS = PurePosixPath("/outputs")  # where it may write engine files
 BUILT = "built"  # the folder in it that every user may write
-DEBUG_FILES = PurePosixPath("/sys/kernel/debug")  # the memory's clock of a Jetson, root's alone
+DEBUG_FILES = PurePosixPath("/sys/kernel/debug")  # a Jetson's memory clock, for root only
 OWNER_LABEL = "mansard.owner"
 RUN_LABEL = "mansard.run"
 _SCRATCH = "rw,nosuid,nodev,size=1g,mode=1777"  # compilers' caches; in memory, gone with it
@@ -179,10 +179,10 @@ class ContainerLaunch(msgspec.Struct, frozen=True, kw_only=True):
     board: Path | None = None  # a simulated board's root
     with_debug_files: bool = False
     mounts: tuple[Mount, ...] = ()
-    files: str | None = None  # name of the volume that has the files of a job
+    files: str | None = None  # the volume with the files of a job
     outputs: str | None = None  # of the one that it may write, to build engine files
     environment: dict[str, str] = {}
-    run: str = ""  # what it is for: an id of a run, or "probe"
+    run: str = ""  # its purpose: the id of a run, or "probe"
 
 
 def create_arguments(launch: ContainerLaunch, owner: str) -> dict[str, Any]:

@@ -140,7 +140,7 @@ def explain_forwarding(seen: str, said: str, host: Host) -> ContainerError:
 
 CONNECT_S = 15
 _POLL_S = 0.05
-_SAID_BYTES = 8192  # kept of what ssh writes, its end
+_SAID_BYTES = 8192  # the end of ssh's output that is kept
 
 
 class TunnelTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,7 +168,7 @@ _OPTIONS = {
     "ServerAliveInterval": "15",  # a board that is gone is found out within a minute
     "ServerAliveCountMax": "4",
     "StreamLocalBindMask": "0177",  # the socket is the caller's alone
-    "ControlMaster": "no",  # a connection of its own, which ends with this
+    "ControlMaster": "no",  # a separate connection, which ends with this process
     "ControlPath": "none",
     "ForwardAgent": "no",
     "ForwardX11": "no",
@@ -297,7 +297,7 @@ def open_tunnel(
     with _private_folder() as folder:
         path = folder / "docker.sock"
         command = ssh_command(host, options, "-N", "-L", f"{path}:{host.socket}")
-        # In a session of its own: Ctrl-C must not end it, for the board is put back through it.
+        # In a new session: Ctrl-C must not end it, as the board is restored through it.
         process = start_program(
             ["/bin/sh", "-c", _KEEPER, "keeper", *command],
             stdin=subprocess.PIPE,

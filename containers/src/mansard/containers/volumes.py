@@ -45,7 +45,7 @@ from mansard.inference.builds import CACHES
 from mansard.inference.engine_files import SupportsWrite
 
 OnSent = Callable[[int, int], object]  # gets the bytes that are sent, and those to be sent in all
-_RUN = "files"  # the label of what serves to fill it
+_RUN = "files"  # label of the containers that fill it
 _PIECE_BYTES = 1 << 20
 _BLOCK = 512  # of a tar
 _END = bytes(2 * _BLOCK)
@@ -232,7 +232,7 @@ def _pieces(file: _Local) -> Iterator[bytes]:
 
 
 _OPEN = 0o777  # folders and files that any user of a container may replace
-_SENT = 0  # time of a cache that was sent; one that a build wrote has the time of the build
+_SENT = 0  # mtime of a cache that was sent; a build's caches have the time of the build
 _MOST_CACHES = 1000  # that one job may write
 
 

@@ -21,8 +21,10 @@ import msgspec
 from mansard.core.errors import UsageError
 from mansard.core.text import first_of
 
-WIDEST = 7.0  # high over low, above which a spread tells nothing but to measure
-_HIDDEN = 1.0102  # by what share ± may misstate an end: of a log-normal interval up to × 1.1
+WIDEST = 7.0  # high over low; a wider interval only says that a measurement is needed
+_HIDDEN = (
+    1.0102  # the share by which ± may misstate an end; true of log-normal intervals up to × 1.1
+)
 
 
 class Interval(msgspec.Struct, frozen=True):

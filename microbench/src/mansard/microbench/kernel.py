@@ -43,7 +43,7 @@ class Case:
     working_set_bytes: int
     fma_per_element: int | None = None
     stores: Stores | None = None  # None: the kernel stores nothing, or has one variant only
-    # Of a CPU's loads and stores; None: the fastest; 1: x86's string move, of a copy.
+    # Variant of a CPU's loads and stores; None: the fastest; 1: x86's string move, for copies.
     vector_bytes: int | None = None
     operands: Operands = "chaotic"
     scope: Scope = "core"  # sm: every SM sweeps a slice of its own, which its L1 may hold
@@ -276,7 +276,7 @@ def repeat_pattern(pattern: Array, n_bytes: int) -> Array:
     return np.resize(pattern.ravel(), n_bytes // pattern.itemsize)
 
 
-# Plans name trials in this order before they shuffle them, so it is a part of a run's id.
+# Plans list trials in this order before the shuffle: it is part of a run's id.
 _BACKENDS: tuple[str, ...] = get_args(Backend)
 _FAMILIES: tuple[str, ...] = get_args(Family)
 _added: list[Kernel] = []

@@ -21,7 +21,7 @@ from mansard.simulator.kernel import ReadingFile, SimulatedKernel
 
 AMBIENT_C = 32.0
 _LOWEST_V = 0.6  # at no clock, of 1 at the highest
-_CLOCK_TREE = 0.06  # of a unit's dynamic power that it takes while it does nothing
+_CLOCK_TREE = 0.06  # share of a unit's dynamic power that it draws when idle
 _TIME_CONSTANT_S = 12.0
 _RISE_C = 55.0  # at full power
 _LEAK_PER_C = 0.002

@@ -23,7 +23,7 @@ from mansard.simulator.clocks import (
 from mansard.simulator.daemon import PERIOD_S, board_of
 from mansard.simulator.kernel import SimulatedKernel, number_in
 
-_WARM_C = AMBIENT_C + 15.0  # of a board in the middle of a sweep; heat takes longer than a trial
+_WARM_C = AMBIENT_C + 15.0  # a board in the middle of a sweep; it heats up over more than a trial
 _EMC_RATE = "sys/kernel/debug/bpmp/debug/clk/emc/rate"
 
 

@@ -93,7 +93,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     architectures: tuple[Architecture, ...]
     python: str
     recipe: Recipe  # the folder of its Dockerfile
-    libraries: Libraries  # the list of what is installed
+    libraries: Libraries  # the pinned libraries
     source: str  # where these facts come from
     l4t_from: str | None = None  # the first release that it is for
     l4t_before: str | None = None  # the first one that it is no longer for

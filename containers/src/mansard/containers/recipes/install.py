@@ -19,7 +19,7 @@ BUILD = Path("/build")
 HOME = Path("/opt/mansard")
 LIST = BUILD / "libraries.txt"
 WHEELS = BUILD / "wheels"
-STANDALONE = Path("/opt/python")  # Python itself, where the base image has none of its own
+STANDALONE = Path("/opt/python")  # for base images without Python
 # A sixth of what NumPy and Numba bring are their own tests; of ONNX Runtime, what makes and
 # changes networks.
 NEEDLESS = (

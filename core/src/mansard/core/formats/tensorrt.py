@@ -103,7 +103,7 @@ class ExportedEngine(msgspec.Struct, rename="pascal"):
         return [ExportedLayer(layer) if isinstance(layer, str) else layer for layer in self.layers]
 
 
-# What TensorRT calls the format of a tensor; the first that stands in it counts.
+# TensorRT's words for a tensor's format; the first that occurs in it counts.
 _FORMATS = (
     (re.compile(r"\bBF16|BFloat16", re.I), "bf16"),
     (re.compile(r"\bFP16|\bHalf", re.I), "fp16"),
@@ -154,7 +154,7 @@ SPIN_WAIT = Switch("Spin-wait", "--useSpinWait", is_switched_on=True)
 CUDA_GRAPH = Switch("CUDA Graph", "--useCudaGraph", is_switched_on=True)
 
 _ON = frozenset({"enabled", "true", "1", "yes", "on"})
-# "[05/13/2026-12:54:14] [E] text"; the time stands there from 7.2 on.
+# "[05/13/2026-12:54:14] [E] text"; the time is printed from 7.2 on.
 _LINE = re.compile(r"(?:\[\d\d/\d\d/\d{4}-[\d:]+\] )?\[(?P<level>[A-Z])\] ?(?P<text>.*)")
 _OPTION = re.compile(r"(?P<key>[A-Z][\w -]*): (?P<value>.*)")
 

@@ -16,7 +16,7 @@ _SAME_HZ = 1e6  # names and tables cut clocks to whole MHz
 CLOCKS = ("gpu_hz", "memory_hz", "cpu_hz")
 COUNTS = ("n_sms", "n_cpus", "power_limit_w")
 SETTINGS = (*CLOCKS, *COUNTS)  # of a power mode, as records and frames name them
-# What makes a mode of a GPU, and of a CPU: of another setting equal values tell nothing.
+# The settings that identify a mode of a GPU and of a CPU; equal values of others prove nothing.
 _TELLING = (("gpu_hz", "memory_hz"), ("cpu_hz", "n_cpus"))
 
 Settings = Mapping[str, float | None]

@@ -82,7 +82,7 @@ class LineSplitter:
         source: str = "the other side",
         error: type[MansardError] = SchemaError,
     ) -> None:
-        self._pieces: list[bytes] = []  # of a line whose end has not come yet
+        self._pieces: list[bytes] = []  # of the unfinished line
         self._n_bytes = 0
         self._max_bytes, self._source, self._error = max_bytes, source, error
 

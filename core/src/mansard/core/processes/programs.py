@@ -104,7 +104,7 @@ MAX_ANSWER_BYTES = 4096  # a pipe holds this much without a reader: pipe(7), PIP
 _READ_BYTES = 1 << 16
 _POLL_S = 0.05  # between two looks at whether a program has ended
 _SOON_S = 0.002  # the same where it must end at any moment
-_REST_S = 0.5  # for the last words of a program that has ended while a child of it goes on
+_REST_S = 0.5  # for the last output of a program that has ended while its child goes on
 _DEAD_S = 2.0  # after which a program that was killed is left to the kernel
 
 Command = Sequence[str | os.PathLike[str]]

@@ -90,7 +90,7 @@ def make_folder(path: Path, within: Path | None = None) -> Path:
     return path
 
 
-MOST_BYTES = 16 << 20  # of a document; the longest of ours have some hundred kilobytes
+MOST_BYTES = 16 << 20  # limit of a document; our longest have some hundred kilobytes
 
 
 def read_whole(path: Path, within: Path | None = None, *, most_bytes: int = MOST_BYTES) -> bytes:

@@ -219,7 +219,7 @@ def _too_long(where: str) -> SchemaError:
 
 BATCH_BYTES = 8 * 1024**2  # of text; the records made of it take five to twenty times as much
 LONGEST_LINE = 8 * 1024**2  # bytes: 200,000 repetitions of a trial
-_MOST_BYTES = 256 * 1024**2  # of a file that is read whole
+_MOST_BYTES = 256 * 1024**2  # limit of a file that is read whole
 _HEADER_BYTES = 4096
 # What other programs write for a number that is none.
 _NO_NUMBER = re.compile(rb"[:,\[]\s*-?(NaN|nan|Infinity|inf)\b")
@@ -262,7 +262,7 @@ class RowReader(Generic[Row]):
             yield from self._rows(stream)
 
     def _rows(self, stream: IO[bytes]) -> Iterator[list[Row]]:
-        number, pieces, n_bytes = 2, [b""], 0  # pieces: of a line that is not whole yet
+        number, pieces, n_bytes = 2, [b""], 0  # pieces of the unfinished line
         while piece := stream.read(self._batch_bytes):
             text, newline, after = piece.rpartition(b"\n")
             if newline:

@@ -191,7 +191,7 @@ def _usual_step(clocks_hz: Sequence[float]) -> float | None:
 
 
 KHZ = 1000
-UNCAPPED_HZ = 1e11  # nothing is clocked as fast: 9223372036854775807 stands for "no cap"
+UNCAPPED_HZ = 1e11  # above any clock: 9223372036854775807 means "no cap"
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):
@@ -280,7 +280,7 @@ def _cluster(root: Path, folder: str, cpus: tuple[int, ...]) -> Domain:
     )
 
 
-# The GPU's clock: its devfreq entry, whose place changes with every generation of board.
+# The GPU's clock: its devfreq entry, whose path changes with every generation of boards.
 #
 # Source: facts gathered from public sysfs listings of boards from TX1 to Thor: the entry's
 # name, or that of its device-tree node, is gpu, gp10b, gv11b, ga10b, gb10b or gpu-gpc-0.

@@ -292,7 +292,7 @@ def _hold_emc(root: Path, emc: Emc, hz: float, *, is_capped: bool) -> list[Write
     if emc.cap_path is not None and (is_low or not emc.can_be_held):
         writes.append(Write(emc.cap_path, value, f"emc up to {format_frequency(hz)}: cap"))
     if emc.lock is not None:
-        # The switch goes first: as long as it is as it was found, the rate was not touched.
+        # The switch is written first: while it is unchanged, the rate is untouched.
         first, *others = emc.lock.switches
         writes.append(Write(first, "1", f"{name}: lock"))
         writes += [

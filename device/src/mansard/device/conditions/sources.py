@@ -93,7 +93,7 @@ _ZONE = re.compile(
 )
 # Drivers of CPU sensors on machines without such a zone; their first sensor is the package.
 _CHIPS = frozenset({"coretemp", "k10temp", "zenpower", "cpu_thermal"})
-# L4T says -256 °C of a sensor that is switched off; above 200 °C no silicon runs.
+# L4T reports -256 °C for a sensor that is switched off; no silicon runs above 200 °C.
 COLDEST_C, HOTTEST_C = -200.0, 200.0
 
 

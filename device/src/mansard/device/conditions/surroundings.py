@@ -123,7 +123,7 @@ CLIENTS = "/sys/kernel/debug/nvmap/iovmm/clients"
 _SIZE = re.compile(r"[0-9]{1,20}[KMG]?")
 _PID = re.compile(r"[0-9]{1,10}")
 _LONGEST_NAME = 64
-_MOST_ANCESTORS = 64  # of a process; a chain that is longer goes in a circle
+_MOST_ANCESTORS = 64  # of a process; a longer chain is a circle
 _MOST_CHARACTERS = 1 << 20
 
 

@@ -110,7 +110,7 @@ def around(
     """
     if not end_s > start_s:
         raise MeasurementError(f"the energy window from {start_s} s to {end_s} s is empty")
-    n = len(samples)  # of a list that another thread may be adding to
+    n = len(samples)  # another thread may be appending to the list
     first = bisect_right(samples, start_s, hi=n, key=_time_s)
     last = bisect_left(samples, end_s, lo=first, hi=n, key=_time_s)
     inside = samples[first:last]
@@ -291,7 +291,7 @@ class RailReading(msgspec.Struct, frozen=True, kw_only=True):
     """One rail in one window."""
 
     energy_j: float
-    error_j: float | None  # at most, of a counter that moves in steps
+    error_j: float | None  # at most; of a counter that moves in steps
     why_no_error: str
     n_samples: int
     changed_s: tuple[float, ...]  # when a sample differed from the one before
@@ -299,7 +299,7 @@ class RailReading(msgspec.Struct, frozen=True, kw_only=True):
     is_counter: bool
     step_w: float | None
     why_no_step: str
-    span_w: float  # between the least and the greatest power; of a counter 0
+    span_w: float  # maximum minus minimum power; 0 for a counter
     fault: str | None
 
 

@@ -98,7 +98,7 @@ _BATCH = 512  # lines whose numbers are held before they are added up
 _MOST_FIELDS = 4096  # of one log; more come from junk alone, and are left out
 
 _Number = float | None
-Key = tuple[str, str, str]  # of what, which quantity, unit
+Key = tuple[str, str, str]  # name, quantity, unit
 
 
 class FieldSummary(Record, frozen=True, kw_only=True):

@@ -83,14 +83,14 @@ def _one_shared(token: str) -> tuple[tuple[Cpu, ...], int]:
     return tuple(map(CPUS.__getitem__, cores)), int(clock) * MHZ
 
 
-# The layout of a line: where its names and values stand; most lines have the one before's.
+# The layout of a line: the places of its names and values; most lines repeat the layout before.
 #
-# Lines whose names stand in the same places, and whose values have the forms of those places,
+# Lines with the same names in the same places, and with values of the forms of those places,
 # have the same fields. They are read column by column, many lines at a time: names are counted,
 # values are looked up in the table of their form, and no step of it is a loop in Python.
 
 _Column = tuple[str, ...]
-_Place = tuple[int, TokenTable[Any]]  # of a value, and the table of its form
+_Place = tuple[int, TokenTable[Any]]  # index of a value, and the table of its form
 
 # The order of these fields in TegrastatsSample.
 _SINGLE = ("RAM", "RAM(lfb", "SWAP", "SWAP(cached", "IRAM", "IRAM(lfb", "fg", "bg")

@@ -253,7 +253,7 @@ class BoardWatch:
         processes = self._processes.find()
         why = processes.why_not
         if processes.names is None:
-            # A machine that is no Jetson has none of a Jetson's files.
+            # The reason about a Jetson's files is dropped on other machines.
             why = f"{why}; {self._as_root}" if self._on_jetson else why.partition("; ")[2]
         return _known("gpu_processes", processes.names, why, unknown)
 
@@ -271,7 +271,7 @@ class BoardWatch:
             now = [by_number[cpu] for cpu in domain.cpus if cpu in by_number]
             if now:
                 parts.append(_cpu_part(domain, now, mode, on_jetson=self._on_jetson))
-        if not self._on_jetson:  # of cores that are alike one stands for all
+        if not self._on_jetson:  # one of several equal cores represents them
             alike = {(part.cap_hz, part.highest_hz): part for part in reversed(parts)}
             parts = [msgspec.structs.replace(part, name="CPU") for part in alike.values()]
         gpu = self._clocks.gpu
@@ -287,7 +287,7 @@ class BoardWatch:
         emc = self._clocks.emc
         if emc is not None:
             wanted_hz = mode.memory_hz if mode is not None else None
-            clock = (None, memory_hz, memory_cap_hz)  # how busy says nothing of its clock
+            clock = (None, memory_hz, memory_cap_hz)  # no load: it says nothing about the clock
             parts.append(_part("memory", emc.domain, clock, wanted_hz))
         return parts
 

@@ -27,7 +27,7 @@ from mansard.microbench.kernel import Case, find_kernel, gpu_case
 
 _KERNEL = "fma"
 _BOUND_CHAIN = 512  # so long that no processor waits for memory
-_TRIED_BYTES = 1 << 18  # of a thread: a slice to find with how many last as long as a sample
+_TRIED_BYTES = 1 << 18  # per thread: the slice with which the number per sample is found
 _N_TRIED = 8  # samples; disturbances only lengthen them, so the shortest counts
 _STEPS, _CLOSE = 7, 0.02  # of the search for a chain, and when it ends
 _MOST_SAMPLES = 100_000  # of an aggressor, which is stopped long before
@@ -43,7 +43,7 @@ class Load(Seam):
     """A processor whose demand on memory can be chosen; a context manager."""
 
     sample_bytes: int  # traffic of one sample
-    clock_step_hz: float | None  # between two clocks, of a GPU that has it known
+    clock_step_hz: float | None  # between two clocks, of a GPU if known
 
     def __enter__(self) -> Load:
         """Allocate its memory."""

@@ -18,11 +18,11 @@ from mansard.measuring.protocol import Profile, find_protocol
 from mansard.microbench.plan import SEED, Probe
 
 GPU = "gpu"
-# Of each profile: how many shares, blocks of a trial, and samples of each, alone and beside.
+# For each profile: numbers of shares, of blocks per trial, and of samples per block and side.
 _SIZES: MappingProxyType[Profile, tuple[int, int, int]] = MappingProxyType(
     {"brief": (3, 4, 5), "quick": (5, 6, 6), "full": (10, 10, 8)}
 )
-_TRIAL_CAP_S = 2.0  # of one block more than it takes, so that an estimate of a sweep holds
+_TRIAL_CAP_S = 2.0  # one block more than needed, so that the estimate of a sweep's time holds
 
 
 class ContentionTrial(PlannedTrial, frozen=True, kw_only=True):

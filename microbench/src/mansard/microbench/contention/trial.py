@@ -32,7 +32,7 @@ from mansard.microbench.contention.plan import (
 from mansard.microbench.cuda.sampling import OpenGpu, open_gpu
 from mansard.microbench.cuda.timing import judge_clocks
 
-_MOST_REJECTED = 0.5  # of a trial's samples: where more are, the trial is disturbed
+_MOST_REJECTED = 0.5  # share of a trial's samples above which it is disturbed
 
 
 @dataclass
@@ -129,7 +129,7 @@ def _take_blocks(protocol: Protocol, victim: Load, aggressor: Load | None) -> _R
 
 
 def _take_block(protocol: Protocol, victim: Load, aggressor: Load | None, taken: _Taken) -> None:
-    # The first sample of a block finds caches and clocks as the pause left them.
+    # The first sample of a block starts with caches and clocks from the pause.
     n_samples = protocol.n_per_block + 1
     taken.alone += victim.take(n_samples)[1:]
     if aggressor is None:

@@ -11,7 +11,7 @@ from mansard.microbench.cpu.emit import host_unit
 from mansard.microbench.cpu.launching import allocate
 from mansard.microbench.kernel import HOST, Case, Kernel, cpu_kernels
 
-_WORKING_SET_BYTES = 12_000  # no multiple of a vector: the remainders run too
+_WORKING_SET_BYTES = 12_000  # not a multiple of a vector, so that remainder loops run too
 _CHAIN = 5
 
 
@@ -45,7 +45,7 @@ def _check(kernel: Kernel, precision: str) -> None:
     # The reference rounds after each product and sum, a fused multiply-add once.
     tolerance = 2 ** (-16 if precision == "fp32" else -40)
     for index, wanted in enumerate(expected):
-        # What follows the arrays is the result of a kernel that stores no array.
+        # Kernels that store no array have their result after the arrays.
         computed = operands.arrays[index] if index < kernel.n_arrays else operands.result
         equal = np.allclose(
             computed.view(wanted.dtype)[: wanted.size], wanted, rtol=tolerance, atol=tolerance

@@ -111,7 +111,7 @@ def stream_working_sets(
 def _level_middles(machine: MachineIdentity, cpus: tuple[int, ...], sizes: list[int]) -> list[int]:
     """A size in the middle of each cache level that none of ``sizes`` falls into."""
     return [
-        # Of the first level, whose window begins at nothing: half of its capacity.
+        # For the first level, whose window starts at 0: half of its capacity.
         _round_to_pages(
             math.sqrt(window.low_bytes * window.high_bytes) or window.capacity_bytes / 2, len(cpus)
         )

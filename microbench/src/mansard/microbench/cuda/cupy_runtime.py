@@ -38,8 +38,8 @@ from mansard.microbench.kernel import Array, Case, Kernel, Launch
 
 _STATIC_SHARED_BYTES = 48 * 1024  # more must be asked for (CUDA C++ Programming Guide)
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
-_LONGEST_ERROR = 400  # of a message of CUDA
-_LONGEST_LOG = 1500  # of a compiler
+_LONGEST_ERROR = 400  # characters of a message of CUDA
+_LONGEST_LOG = 1500  # characters of a compiler's log
 
 
 @dataclass
@@ -294,7 +294,7 @@ def _load_raw(
     return start
 
 
-_MOST_NODES = 4096  # of a graph; more launches take more graphs, one after the other
+_MOST_NODES = 4096  # in a graph; more launches are several graphs in sequence
 
 
 def _load_launches(

@@ -162,7 +162,7 @@ class _ClockJudge:
         return judge_clocks(raw, self._step_hz)
 
 
-EXCESS = 1.02  # of a limit: what errors of time and clock may add up to
+EXCESS = 1.02  # over a limit: the most that errors of time and clock add up to
 
 # Where a product has no tensor cores of its precision, CUDA cores do it.
 _ON_CUDA_CORES = frozenset({"fp32", "fp64"})

@@ -165,7 +165,7 @@ def judge_clocks(raw: Sequence[RawSample], step_hz: float | None = None) -> list
     clocks_hz = [sample.clock_hz for sample in raw if sample.clock_hz is not None]
     if not clocks_hz:
         return [None] * len(raw)
-    middle_hz = median_low(clocks_hz)  # the clock of a sample: between two clocks lies none
+    middle_hz = median_low(clocks_hz)  # low: the clock of a sample, not a value between two
     tolerance = clock_tolerance(middle_hz, step_hz)
     return [_reason(sample.clock_hz, middle_hz, tolerance) for sample in raw]
 
@@ -184,7 +184,7 @@ def clock_tolerance(clock_hz: float, step_hz: float | None) -> float:
     """The tolerance of a sample's clock around ``clock_hz``, as a share of it."""
     if step_hz is None or step_hz > _FINE_STEP * clock_hz:
         return CLOCK_TOLERANCE
-    # A tenth of a step beyond them: what a kernel counts is not exact.
+    # A tenth of a step more: the kernels' counts are not exact.
     return max(CLOCK_TOLERANCE, (_MOST_STEPS + 0.1) * step_hz / clock_hz)
 
 

@@ -44,7 +44,7 @@ _KIB, _MIB = 1 << 10, 1 << 20
 _DRAM_SETS = 16
 _DRAM_LEAST_BYTES = 64 * _MIB
 _UNKNOWN_L2_BYTES = 64 * _MIB  # more than any card has but the largest
-_MEMORY_SHARE = 0.25  # of the card's: all arrays of a trial together
+_MEMORY_SHARE = 0.25  # share of the card's memory for all arrays of a trial
 # What one round of an SM's threads sweeps (shaping.py): scope gpu 1024, 512 or 256 threads with
 # four vectors of 16 bytes in each, scope sm 512. Sets are whole rounds, as large ones as fit.
 _ROUNDS = {"gpu": (64 * _KIB, 32 * _KIB, 16 * _KIB), "sm": (32 * _KIB,)}
