@@ -25,7 +25,7 @@ def find_meters(root: Path = SYSTEM_ROOT, machine: MachineIdentity | None = None
 
 def _find_on_board(root: Path) -> Meters:
     from mansard.device.meters.ina import open_hwmon, open_iio
-    from mansard.device.meters.nvml import open_nvml_meter
+    from mansard.device.meters.processors import open_nvml_meter
     from mansard.device.meters.tegrastats import open_tegrastats
 
     missing: dict[str, str] = {}
@@ -54,8 +54,7 @@ def _with_board_total(meter: Meter, missing: dict[str, str], root: Path) -> Mete
 
 
 def _find_elsewhere(root: Path) -> Meters:
-    from mansard.device.meters.nvml import open_nvml_meter
-    from mansard.device.meters.rapl import open_rapl
+    from mansard.device.meters.processors import open_nvml_meter, open_rapl
 
     meters: list[Meter] = []
     missing: dict[str, str] = {}

@@ -26,9 +26,16 @@ from mansard.device.conditions.telemetry import find_gpu_load, read_jiffies, rea
 from mansard.device.identity import is_jetson, is_simulated, read_model
 from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT, below, glob, read_int, read_text, why_unreadable
-from mansard.device.watching.cards import NO_CARDS, Cards, CardsNow
-from mansard.device.watching.energy import LONGEST_PAUSE_S, TWO_LOOKS, ModeReader, RunningEnergy
 from mansard.device.watching.limits import Limits, PartNow
+from mansard.device.watching.readers import (
+    LONGEST_PAUSE_S,
+    NO_CARDS,
+    TWO_LOOKS,
+    Cards,
+    CardsNow,
+    ModeReader,
+    RunningEnergy,
+)
 
 _Value = TypeVar("_Value")
 _SHARES_MEMORY = "the GPU shares the board's memory"
