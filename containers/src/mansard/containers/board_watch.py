@@ -109,7 +109,7 @@ def look_at_boards(
 ) -> Iterator[BoardSample]:
     """Looks at all ``hosts`` as they arrive, until ``duration_s`` or ``n_samples`` each.
 
-    A board that does not answer is told to ``on_lost`` and asked again every ``RETRY_S``. Raises
+    A board without an answer goes to ``on_lost`` and is asked again every ``RETRY_S``. Raises
     its error where it is the only one and has never answered, and DeviceError where with
     ``n_samples`` some have not.
     """

@@ -87,7 +87,7 @@ class BoardWorker:
     def claim(self, machine: MachineIdentity) -> None:
         """Say which machine it is; raises UsageError if another board of the fleet is the same.
 
-        What tells no serial number and no machine-id cannot be told apart, and is let through.
+        A machine without serial number and machine-id cannot be identified, and passes.
         """
         if machine.machine_hash is not None:
             self._claims.claim(machine.machine_hash, self.name)

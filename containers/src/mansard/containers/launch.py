@@ -1,6 +1,6 @@
 """One container from start to end: a message goes in, lines come out.
 
-A container has an owner: the process that started it, told apart from any other ever. It ends
+A container has an owner: the process that started it, by its id, start time and boot. It ends
 with its owner, because its standard input ends then. One that does not, say because its
 program hangs in a driver, is removed by the next start.
 """
@@ -129,7 +129,7 @@ _TAIL_CHARACTERS = 400
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How a container ended; None where the engine has not told."""
+    """How a container ended; None where the engine has not reported it."""
 
     exit_code: int | None
     was_out_of_memory: bool

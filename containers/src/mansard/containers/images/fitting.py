@@ -237,7 +237,7 @@ def confirming(say: Callable[[str], None], ask: Callable[[str], bool] | None) ->
     """Says what would be downloaded, and asks where a question can be answered."""
 
     def confirm(wanted: Downloads) -> bool:
-        say(f"to download: {wanted.told}")
+        say(f"to download: {wanted.in_words}")
         return ask is None or ask("Download it?")
 
     return confirm

@@ -163,8 +163,8 @@ class Downloads(msgspec.Struct, frozen=True, kw_only=True):
     libraries_bytes: int  # 0 with a folder of wheels
 
     @property
-    def told(self) -> str:
-        """The same in words."""
+    def in_words(self) -> str:
+        """The downloads in words."""
         parts = []
         if self.base is not None:
             size = "an unknown size" if self.base.n_bytes is None else shown(self.base.n_bytes)
