@@ -105,6 +105,14 @@ OTHERS = {
     ),
     "the same file twice": (image_tar(extra=entry("config.json", b"{}")), "twice"),
     "a deep manifest": (entry("manifest.json", b"[" * 100_000) + END, "cannot be read"),
+    "a manifest by another path": (
+        image_tar(extra=entry("./manifest.json", b"[]")),
+        "manifest.json",
+    ),
+    "a manifest that is a link": (
+        entry("m", b"[]") + entry("manifest.json", type=tarfile.LNKTYPE, linkname="m") + END,
+        "no manifest.json",
+    ),
     "a way out": (image_tar(extra=entry("../../etc/passwd", b"x")), "etc/passwd"),
     "an absolute name": (image_tar(extra=entry("/etc/passwd", b"x")), "etc/passwd"),
     "a device": (image_tar(extra=entry("sda", type=tarfile.BLKTYPE)), "neither a file"),
@@ -233,6 +241,11 @@ LAID_OUT = {
     "plain": image_tar(),
     "with podman's name": image_tar(tags=[f"docker.io/{TAG}"]),
     "with strange files": image_tar(extra=entry("x") + entry("y/json", b"{}") + pax({"a": "b"})),
+    "with the index of another image": image_tar(
+        extra=entry("index.json", b'{"manifests": [{}, {}]}')
+        + entry("oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
+        + entry("repositories", b'{"python": {"3.12": "0"}}')
+    ),
     "a header of many records": image_tar(
         extra=pax({f"k{number}": "v" for number in range(50_000)}) + entry("x")
     ),

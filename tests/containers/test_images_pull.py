@@ -100,8 +100,8 @@ def test_a_base_is_pulled_and_known_by_its_digest(
     wanted = downloads(engine, entry(name))
     assert wanted.base is not None
     assert wanted.base.n_bytes == served.layers_bytes()
-    assert wanted.told.startswith("0 MB of ")  # 49 kB, in MB
-    assert "about 104 MB of libraries" in wanted.told
+    assert wanted.in_words.startswith("0 MB of ")  # 49 kB, in MB
+    assert "about 104 MB of libraries" in wanted.in_words
     lines: list[str] = []
     pull(engine, name, lines.append)
     image = find(engine.client, name)

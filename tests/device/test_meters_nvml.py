@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.device.meters.nvml import open_nvml_meter
+from mansard.device.meters.processors import open_nvml_meter
 
 SOURCE = Path(__file__).parent / "meters_stand_in/nvml.c"
 CARD, ORIN, THOR, NO_CARD, NO_DRIVER, ZERO, LOST = range(1, 8)
@@ -19,18 +19,18 @@ CARD, ORIN, THOR, NO_CARD, NO_DRIVER, ZERO, LOST = range(1, 8)
 SHOW_CARD = """
 import msgspec
 from mansard.device.cards import load_nvml
-from mansard.device.meters.nvml import read_cards
+from mansard.device.meters.processors import read_cards
 print(msgspec.json.encode(read_cards(load_nvml())).decode())
 """
 SHOW_METER = """
-from mansard.device.meters.nvml import open_nvml_meter
+from mansard.device.meters.processors import open_nvml_meter
 meter, reason = open_nvml_meter()
 print(meter.rails if meter else reason)
 """
 MEASURE = """
 import time
 from mansard.device.meters.meter import Meters
-from mansard.device.meters.nvml import open_nvml_meter
+from mansard.device.meters.processors import open_nvml_meter
 from mansard.device.meters.sampler import Sampler
 meter, reason = open_nvml_meter()
 with Sampler(Meters((meter,), {}), period_s=0.005) as sampler:
@@ -42,7 +42,7 @@ print(window.rails[0].energy_j / window.window_s)
 """
 LOSE = """
 from mansard.device.meters.meter import Meters
-from mansard.device.meters.nvml import open_nvml_meter
+from mansard.device.meters.processors import open_nvml_meter
 from mansard.device.meters.sampler import Sampler
 meter, reason = open_nvml_meter()
 sampler = Sampler(Meters((meter,), {}))

@@ -9,7 +9,7 @@ import pytest
 
 from mansard.core.errors import DeviceError
 from mansard.device.meters.finding import find_meters
-from mansard.device.meters.rapl import open_rapl
+from mansard.device.meters.processors import open_rapl
 
 
 def write_zone(root: Path, zone: str, name: str, energy_uj: int | None) -> Path:

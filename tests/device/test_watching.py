@@ -11,7 +11,7 @@ from mansard.core.records import BoardSample, Limit, PowerSample
 from mansard.device.meters.meter import Meter, Meters, power_sample
 from mansard.device.totals import Total
 from mansard.device.watching import BoardWatch, samples
-from mansard.device.watching.energy import RunningEnergy
+from mansard.device.watching.readers import RunningEnergy
 from mansard.simulator import create_board
 from tests.device.conditions_machine import GPU, INA, OC, put
 from tests.device.conditions_machine import create_board as board_of_files

@@ -16,7 +16,7 @@ from mansard.core.hardware import Unit, sm_flop_per_cycle
 from mansard.core.precision import parse_precision
 from mansard.core.records import Gpu
 from mansard.device.meters.meter import Meters
-from mansard.device.meters.nvml import NvmlMeter
+from mansard.device.meters.processors import NvmlMeter
 from mansard.device.totals import Total
 from mansard.microbench.cuda.runtime import Start
 from mansard.microbench.cuda.sampling import OpenGpu

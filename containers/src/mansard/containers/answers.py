@@ -1,4 +1,4 @@
-"""What an engine answers, with limits to its bytes and its time.
+"""Answers of an engine, limited in bytes and time.
 
 The Docker SDK and the libraries below it read until an engine ends its answer. An engine that
 never does, or another program in its place, would fill the memory: by a body, a header, a line or
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60  # of silence; to start a container on a board takes some seconds
 _UNPACKING_S = 1800.0  # of silence: pip downloads, or gigabytes are unpacked onto an eMMC
 _GIGABYTES_S = 12 * 3600.0  # on a slow line
-_MOST_LINE_BYTES = 1 << 20  # of a log, a header, or the length of a chunk
+_MOST_LINE_BYTES = 1 << 20  # limit of a line of a log or header, or of a chunk's length
 _LINE_PIECE = 1 << 14  # engines send logs in chunks, which are handed on as they come
 
 
 class AnswerLimits(msgspec.Struct, frozen=True):
-    """The most that an answer may have, from its request to its end."""
+    """The limits of an answer, from its request to its end."""
 
     n_bytes: int
     seconds: float
@@ -48,7 +48,7 @@ ANSWER = AnswerLimits(
     4 << 20, 2 * TIMEOUT_S
 )  # of one question; headers and errors have no more bytes
 EVENTS = AnswerLimits(4 << 20, TIMEOUT_S)
-LOG = AnswerLimits(16 << 20, _GIGABYTES_S, _UNPACKING_S)  # of a build, a pull, a load
+LOG = AnswerLimits(16 << 20, _GIGABYTES_S, _UNPACKING_S)  # for builds, pulls and loads
 SENDING = AnswerLimits(
     4 << 20, _GIGABYTES_S, _UNPACKING_S
 )  # the engine's answer to files that are sent
@@ -57,7 +57,7 @@ TAKING = AnswerLimits(48 << 30, _GIGABYTES_S, _UNPACKING_S)  # files that are ta
 
 
 class _Budget:
-    """What is left of an answer's limits; raises ContainerError beyond them."""
+    """The rest of an answer's limits; raises ContainerError beyond them."""
 
     def __init__(self, limits: AnswerLimits, address: str) -> None:
         self._limits, self._address = limits, address

@@ -49,7 +49,7 @@ class ContainerChannel:
         self._is_closed = False
 
     def send(self, line: bytes) -> None:
-        """Have one line sent by the ``receive`` that follows."""
+        """Queue one line, which the next ``receive`` sends."""
         if self._attached.has_ended or self._is_closed:
             raise BrokenPipeError("the board controller has ended")
         self._attached.send(line)

@@ -1,4 +1,4 @@
-"""Boards elsewhere, looked at side by side: a thread and an ssh for each, at its own pace."""
+"""Watches several remote boards in parallel: a thread and an ssh for each, at its own pace."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class _WatchedBoard(threading.Thread):
-    """Looks at one board until it is told to stop; a board that is lost is asked again."""
+    """Looks at one board until stopped; a lost board is asked again."""
 
     def __init__(
         self,
@@ -107,9 +107,9 @@ def look_at_boards(
     on_lost: OnLost | None = None,
     options: Sequence[str] = (),
 ) -> Iterator[BoardSample]:
-    """Looks at all ``hosts`` as they come, until ``duration_s`` or ``n_samples`` of each.
+    """Looks at all ``hosts`` as they arrive, until ``duration_s`` or ``n_samples`` each.
 
-    A board that does not answer is told to ``on_lost`` and asked again every ``RETRY_S``. Raises
+    A board without an answer goes to ``on_lost`` and is asked again every ``RETRY_S``. Raises
     its error where it is the only one and has never answered, and DeviceError where with
     ``n_samples`` some have not.
     """
@@ -140,7 +140,7 @@ def look_at_boards(
 
 @contextlib.contextmanager
 def _running(boards: Sequence[_WatchedBoard]) -> Iterator[None]:
-    """The threads, until the end of the block; a mistake of ours in one of them is raised."""
+    """Run the threads for the block; raises an unexpected error of any of them."""
     try:
         for board in boards:
             board.start()

@@ -132,7 +132,7 @@ def _open(address: str) -> ContainerEngine:
 
 
 def _check_address(address: str) -> None:
-    """Say plainly what the SDK would wrap in five errors: no socket, or no right to use it."""
+    """Raise one clear error for a socket that is missing or not permitted."""
     if address.startswith(("tcp://", "http://")):
         _check_url(address)
         return
@@ -165,7 +165,7 @@ def _check_tls(address: str, environment: Mapping[str, str]) -> None:
 
 
 def _check_url(address: str) -> None:
-    """A port that is no number, or a bracket that is not closed, is the caller's mistake."""
+    """Raises UsageError for a port that is no number or a bracket that is not closed."""
     if "@" in address:
         raise UsageError(
             "an engine takes no user and no password in its address", where=address, fix=_GRAMMAR
@@ -179,7 +179,7 @@ def _check_url(address: str) -> None:
 
 
 class _Version(msgspec.Struct, rename="pascal"):
-    """What is read of ``/version``; an engine may leave out any of it, or send null."""
+    """The fields read from ``/version``; an engine may leave out any of them, or send null."""
 
     components: list[dict[str, Any]] | None = None
     version: str | None = None
@@ -188,7 +188,7 @@ class _Version(msgspec.Struct, rename="pascal"):
 
 
 class _Info(msgspec.Struct, rename="pascal"):
-    """What is read of ``/info``."""
+    """The fields read from ``/info``."""
 
     name: str | None = None
     kernel_version: str | None = None

@@ -34,7 +34,7 @@ _SHOWN_CHARACTERS = 300
 
 
 class Remedy(msgspec.Struct, frozen=True):
-    """Words of an engine's answer, what they mean, and what helps."""
+    """Words of an engine's answer, their meaning, and a remedy."""
 
     words: str  # a regular expression, looked for without regard to case
     what: str
@@ -171,7 +171,7 @@ def no_engine(where: str, why: str = "") -> ContainerError:
 
 
 def message_of(error: BaseException) -> str:
-    """What the engine said; the SDK's and the HTTP library's own words around it left out."""
+    """The engine's message, without what the SDK and the HTTP library put around it."""
     said = getattr(error, "explanation", None)  # of docker.errors.APIError
     if isinstance(said, bytes):
         said = said.decode("utf-8", "replace")
@@ -182,7 +182,7 @@ def message_of(error: BaseException) -> str:
 def explained(
     where: str, make_error: Callable[[Exception, str], MansardError] = explain
 ) -> Iterator[None]:
-    """Errors of the engine, and of reading its answers, are raised as what ``make_error`` returns.
+    """Turns errors of the engine, and of reading its answers, into those of ``make_error``.
 
     Any other error inside would be taken for one of these.
     """
@@ -265,7 +265,7 @@ _CULPRIT = re.compile(r"^\s*(?:ERROR|E|Err|OSError)\b|No space left|Retry\(total
 def explain_build(
     error: BaseException | str, where: str, said: Sequence[str] = (), *, done: str = "built"
 ) -> MansardError:
-    """``error`` of what was to be ``done`` with ``where``, after the lines it had ``said``."""
+    """The error for ``where``, which could not be ``done``, by what the engine ``said``."""
     message = masked(error) if isinstance(error, str) else message_of(error)
     # The lines that name a fault, the last one first. The remedies are in the order of causes:
     # without a network pip also says that it found no library.

@@ -39,7 +39,7 @@ class Ended:
 
 
 class Claims:
-    """Which board has which machine: two names of one would disturb each other's measurements."""
+    """Which board has which machine: two names of one machine would disturb each other."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,7 +59,7 @@ class Claims:
 
 
 class BoardWorker:
-    """What a bench gets of its fleet: its board, a way to report, and the signal to stop."""
+    """The fleet as one bench sees it: its board, a way to report, and the signal to stop."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class BoardWorker:
     def claim(self, machine: MachineIdentity) -> None:
         """Say which machine it is; raises UsageError if another board of the fleet is the same.
 
-        What tells no serial number and no machine-id cannot be told apart, and is let through.
+        A machine without serial number and machine-id cannot be identified, and passes.
         """
         if machine.machine_hash is not None:
             self._claims.claim(machine.machine_hash, self.name)
@@ -102,7 +102,7 @@ class BoardWorker:
         self.check()
 
     def stop(self) -> None:
-        """Do all that was given to ``on_stop``, one after the other."""
+        """Call every function given to ``on_stop``, the last one first."""
         while True:
             with self._lock:
                 if not self._stops:
@@ -112,7 +112,7 @@ class BoardWorker:
                 stop()
 
     def work(self, bench: Callable[[BoardWorker], object]) -> None:
-        """Do the bench and tell its end, whatever it is."""
+        """Run the bench and report its end, whatever it is."""
         try:
             result = bench(self)
         except BaseException as error:  # it is raised in the caller's thread
@@ -129,13 +129,13 @@ _STOP_S = 180.0  # for all boards to be put back: nvpmodel may take a minute
 
 
 class Fleet(msgspec.Struct, Generic[Result], frozen=True):
-    """What came of each board, by its name: a result or an error."""
+    """The outcome of each board by its name: a result or an error."""
 
     results: Mapping[str, Result]
     errors: Mapping[str, MansardError]
 
     def check(self, done: str = "measured") -> None:
-        """Raises DeviceError that names the boards which failed, and why; of one board its own.
+        """Raises DeviceError that names the failed boards and why; for one board its own error.
 
         ``done`` is what the others are.
         """
@@ -205,7 +205,7 @@ def _stop(
 
 
 class _Gathered(Generic[Result]):
-    """What has come of the boards so far."""
+    """The outcomes of the boards so far."""
 
     def __init__(self, workers: Sequence[BoardWorker], on_event: OnEvent) -> None:
         self.running = {worker.name for worker in workers}

@@ -55,7 +55,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_simulated(self) -> bool:
-        """Whether it is a folder over there rather than the machine itself."""
+        """Whether it is a folder on the host rather than the host itself."""
         return self.root != PurePosixPath("/")
 
     @property
@@ -101,7 +101,7 @@ def _over_ssh(command: str, host: Host) -> str:
 
 
 class _HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the file has of one board."""
+    """The entry of one board in the file."""
 
     docker: str
     root: str = "/"
@@ -145,7 +145,7 @@ def _without_password(address: str) -> str:
 
 
 def _check_distinct(hosts: Sequence[Host]) -> None:
-    """Two workers on one board would disturb each other; what has two names is found out later."""
+    """Refuse a board that is named twice; two names of one machine are found by ``Claims``."""
     seen: dict[tuple[object, ...], Host] = {}
     for host in hosts:
         place = (host.ssh, host.port, host.socket, host.root)

@@ -1,6 +1,6 @@
-"""One container from its start to its end: a message goes in, lines come out.
+"""One container from start to end: a message goes in, lines come out.
 
-A container has an owner: the process that started it, told apart from any other ever. It ends
+A container has an owner: the process that started it, by its id, start time and boot. It ends
 with its owner, because its standard input ends then. One that does not, say because its
 program hangs in a driver, is removed by the next start.
 """
@@ -44,7 +44,7 @@ def name_process(pid: int) -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Whether ``owner`` was a process of this machine since its start, and is no more.
+    """Whether ``owner`` was a process since this machine's boot and has ended.
 
     Of processes elsewhere, or of an earlier boot, nothing is known: then it is not gone.
     """
@@ -129,7 +129,7 @@ _TAIL_CHARACTERS = 400
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How a container ended; None where the engine has not told."""
+    """How a container ended; None where the engine has not reported it."""
 
     exit_code: int | None
     was_out_of_memory: bool
@@ -216,7 +216,7 @@ class Container:
 
     @property
     def last_words(self) -> str:
-        """The end of what it wrote to its standard error."""
+        """The end of its standard error."""
         return self._tail.decode("utf-8", "replace").strip()
 
     def lines(
@@ -224,7 +224,7 @@ class Container:
         silence_s: Callable[[], float] = lambda: SILENCE_S,
         check: Callable[[], object] = lambda: None,
     ) -> Iterator[bytes]:
-        """Every line of its standard output; raises ContainerError at any end but a good one.
+        """Every line of its standard output; raises ContainerError if it fails.
 
         ``silence_s`` is asked before each wait how long it may last.
         ``check`` is called every few seconds, and ends the waiting by what it raises. A container
@@ -288,7 +288,7 @@ class Container:
     def _ends_by_itself(self) -> bool:
         self._attached.close_input()
         try:
-            # Its output is read to the end: a program whose output is not read may not end.
+            # Read its output to the end: a program with unread output may not end.
             for _ in self._attached.receive(GRACE_S):
                 pass
         except (TimeoutError, ContainerError):
@@ -300,7 +300,7 @@ class Container:
 def launched(
     engine: ContainerEngine, launch: ContainerLaunch, message: bytes = b""
 ) -> Iterator[Container]:
-    """A container that runs until the end of this, or its own; raises ContainerError.
+    """A container that is removed at the end of the block; raises ContainerError.
 
     ``message`` is written to its standard input, which stays open.
     """
@@ -320,7 +320,7 @@ def launched(
 def start_attached(
     engine: ContainerEngine, image: str, arguments: dict[str, Any], message: bytes = b""
 ) -> tuple[str, Attached]:
-    """The id and streams of a container that is started, with nothing of its output missed.
+    """The id and streams of a started container; no output is missed.
 
     ``arguments``: of ``containers.create``. Where this fails, the container is removed and its
     connection closed. Raises ContainerError.
@@ -338,7 +338,7 @@ def start_attached(
 
 
 def shown_image(image: str) -> str:
-    """An image's name for a message; of an id as much as engines show."""
+    """An image's name for a message; an id is shortened as engines do."""
     return f"image {image.removeprefix('sha256:')[:12] if image.startswith('sha256:') else image}"
 
 
@@ -359,7 +359,7 @@ def remove(engine: ContainerEngine, ident: str) -> None:
 
 
 def _check_mounts(engine: ContainerEngine, launch: ContainerLaunch) -> None:
-    """A missing folder in one line; an engine elsewhere has folders that are not seen from here."""
+    """Raise one clear error for a missing folder; a remote engine's folders are not checked."""
     if not engine.facts.is_local:
         return
     for mount in all_mounts(launch):

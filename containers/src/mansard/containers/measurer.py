@@ -1,4 +1,4 @@
-"""Measures a job in a container, and asks a container what it can measure with.
+"""Measures a job in a container, and probes what a container can measure with.
 
 A job goes in as one line, events come out as lines. That a container was started says nothing:
 podman leaves GPUs out in silence, and NVML counts a GPU on a Jetson that then answers no question.
@@ -36,7 +36,7 @@ _LINES = 1000  # far more events than a measurement has beside those of its tria
 
 @dataclass(frozen=True)
 class ContainerMeasurer:
-    """A measurer whose work is done in a container of its own for each job.
+    """A measurer that runs each job in a new container.
 
     The command of ``launch`` is the Python of the image alone. ``check`` raises when the
     measurement is to end, say because the board's controller is gone.
@@ -99,7 +99,7 @@ def decode_event(line: bytes, decoder: msgspec.json.Decoder[Event]) -> Event:
 
 
 def _places(launch: ContainerLaunch) -> tuple[str, ...]:
-    """Where the measuring process finds what is mounted."""
+    """The paths of the mounts inside the container."""
     board = () if launch.board is None else ("--board", str(BOARD))
     files = () if launch.files is None else ("--files", str(FILES))
     outputs = () if launch.outputs is None else ("--outputs", str(OUTPUTS / BUILT))
@@ -108,7 +108,7 @@ def _places(launch: ContainerLaunch) -> tuple[str, ...]:
 
 # CUDA's start on a small board that was just switched on, and a first compilation.
 ANSWER_S = 180.0
-_MAX_LINES = 1000  # of what libraries print before the answer
+_MAX_LINES = 1000  # that libraries may print before the answer
 ProbeT = TypeVar("ProbeT", Probe, EngineProbe)
 
 
@@ -132,7 +132,7 @@ def probe_in_container(
 
 
 def ask(engine: ContainerEngine, launch: ContainerLaunch, processor: Processor) -> Probe:
-    """The answer itself, whatever it says; raises ContainerError where there is none."""
+    """The raw answer; raises ContainerError without one."""
     return _ask(engine, with_arguments(launch, "mansard.microbench", "--probe", processor), Probe)
 
 
@@ -175,7 +175,7 @@ def check_version(probe: Probe, image: str) -> None:
 
 
 def gpu_remedy(access: Access, facts: EngineFacts) -> str:
-    """What most likely helps where a container was started, but sees no GPU."""
+    """The likely remedy for a started container that sees no GPU."""
     if facts.is_podman:
         return (
             "podman's Docker API leaves GPUs out without a word (seen up to 4.9): "

@@ -1,4 +1,4 @@
-"""A board's own files over plain ssh: brought into a folder here, in which our readers read.
+"""A board's own files over plain ssh, mirrored into a local folder for our readers.
 
 Nothing is installed on the board and nothing is set. One ssh stays connected; for each look the
 board runs one ``grep`` over the files of /sys and /proc that a look needs, as the user who logs in.
@@ -122,13 +122,13 @@ _EACH = (
     f"{_IIO}/in_power[0-2]_input",
     f"{_RAPL}/energy_uj",
 )
-# A path of a board, whose own colons stand in these names alone, and what a line of the file says.
+# A board's path, which has colons only in these names, and a line of that file.
 _LINE = re.compile(rb"((?:/(?:iio:device[0-9]+|intel-rapl(?::[0-9]+)+|[^:/\0]+))+):(.*)", re.DOTALL)
 _COMPLAINT = re.compile(rb"grep: (.*): Permission denied")
 
 
 class BoardFiles:
-    """A folder with the files of a board, as they were at the last ``fetch``.
+    """A folder with the files of a board as of the last ``fetch``.
 
     ``denied``: what the user who logged in may not read.
     """
@@ -154,7 +154,7 @@ class BoardFiles:
         self._changing: frozenset[str] = frozenset()
 
     def fetch(self) -> None:
-        """Bring the files up to date; raises ContainerError and DeviceError."""
+        """Update the files; raises ContainerError and DeviceError."""
         if not self._has_answered:
             self._take(self._ask(b"once", CONNECT_S))
             self._has_answered = True
@@ -175,7 +175,7 @@ class BoardFiles:
             for name, places in (("once", _ONCE), ("each", _EACH))
         }
         cases = " ".join(f"{name}) set -- {places};;" for name, places in commands.items())
-        # An unmatched pattern stays as it is, and is a file that is not there.
+        # The shell leaves an unmatched pattern as it is: a file that does not exist.
         return (
             "export LC_ALL=C; exec 2>&1; while read -r what; do "
             f"case $what in {cases} esac; grep -aH '' \"$@\"; echo {_END.decode()}; done"
@@ -211,7 +211,7 @@ class BoardFiles:
                 lines.append(line)
 
     def _take(self, lines: list[bytes], before: frozenset[str] = frozenset()) -> frozenset[str]:
-        """Write what has changed, remove what of ``before`` is gone; the files that came."""
+        """Write changed files, remove those gone since ``before``; returns the files received."""
         texts: dict[str, list[bytes]] = {}
         denied = []
         last = None
@@ -253,7 +253,7 @@ class BoardFiles:
         self._texts[path] = text
 
     def _listen(self) -> None:
-        """Keep the end of what ssh says; unread, it would block."""
+        """Keep the end of ssh's messages; unread, they would block it."""
         if self._process.stderr is not None:
             with contextlib.suppress(OSError, ValueError):
                 while more := self._process.stderr.read(_SAID_BYTES):
@@ -288,7 +288,7 @@ def own_path(name: bytes, prefix: str) -> str | None:
 
 @contextlib.contextmanager
 def board_files(host: Host, options: Sequence[str] = ()) -> Iterator[BoardFiles]:
-    """The files of ``host``, fetched once, in a folder that ends with the block.
+    """The files of ``host``, fetched once, in a folder that is removed at the end of the block.
 
     ``options`` are handed to ssh. Raises UsageError for a host without ssh, ContainerError.
     """

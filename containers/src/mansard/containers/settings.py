@@ -1,4 +1,4 @@
-"""What a measuring container may do, as arguments for creating it: as little as will do.
+"""The rights of a measuring container, as arguments for creating it: as few as possible.
 
 No network, no capability, no new privileges, a root that cannot be written, no volume that
 can be written: results leave through the container's standard output alone. One that builds engine
@@ -45,7 +45,7 @@ _DEVICES = (
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of user and group, and why these."""
+    """The ids of user and group, and the reason for them."""
 
     uid: int
     gid: int
@@ -53,7 +53,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """As the engine wants it."""
+        """In the engine's format."""
         return f"{self.uid}:{self.gid}"
 
 
@@ -82,7 +82,7 @@ def choose_user(
 
 
 def _who_can_read(path: Path, caller: User) -> User:
-    """The caller; or the owner, of what not even root could read without a capability."""
+    """The caller, or the owner of files that even root cannot read without a capability."""
     why = f"{path} is not for others"
     if can_read(path, caller.uid, caller.gid):
         return msgspec.structs.replace(caller, why=why)
@@ -98,7 +98,7 @@ def _who_called(environment: Mapping[str, str]) -> User:
 
 
 def can_read(path: Path, uid: int, gid: int) -> bool:
-    """Whether the mode of ``path`` lets a user read it who has no capability.
+    """Whether the mode of ``path`` permits a user without capabilities to read it.
 
     Folders above it do not count: only what is mounted is seen inside. What is not there
     is not in the way.
@@ -118,7 +118,7 @@ def can_read(path: Path, uid: int, gid: int) -> bool:
 
 
 def device_groups(root: Path = Path("/")) -> tuple[int, ...]:
-    """Numbers of the groups that may use the GPU's devices where others may not.
+    """The ids of the groups that may use the GPU's devices where others may not.
 
     On Jetson these are mostly ``video`` and ``render``; their numbers differ between
     systems, so those of the files are taken.
@@ -145,7 +145,7 @@ BOARD = PurePosixPath("/board")  # where a simulated board's files lie in the co
 FILES = PurePosixPath("/files")  # where the files lie that a job names, such as networks
 OUTPUTS = PurePosixPath("/outputs")  # where it may write engine files
 BUILT = "built"  # the folder in it that every user may write
-DEBUG_FILES = PurePosixPath("/sys/kernel/debug")  # the memory's clock of a Jetson, root's alone
+DEBUG_FILES = PurePosixPath("/sys/kernel/debug")  # a Jetson's memory clock, for root only
 OWNER_LABEL = "mansard.owner"
 RUN_LABEL = "mansard.run"
 _SCRATCH = "rw,nosuid,nodev,size=1g,mode=1777"  # compilers' caches; in memory, gone with it
@@ -169,7 +169,7 @@ class Mount(msgspec.Struct, frozen=True):
 
 
 class ContainerLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to run, in what image, as whom, and with what in reach."""
+    """The program, the image, the user, and the mounts of a container."""
 
     image: str  # its name or its id
     command: tuple[str, ...]
@@ -179,10 +179,10 @@ class ContainerLaunch(msgspec.Struct, frozen=True, kw_only=True):
     board: Path | None = None  # a simulated board's root
     with_debug_files: bool = False
     mounts: tuple[Mount, ...] = ()
-    files: str | None = None  # name of the volume that has the files of a job
+    files: str | None = None  # the volume with the files of a job
     outputs: str | None = None  # of the one that it may write, to build engine files
     environment: dict[str, str] = {}
-    run: str = ""  # what it is for: an id of a run, or "probe"
+    run: str = ""  # its purpose: the id of a run, or "probe"
 
 
 def create_arguments(launch: ContainerLaunch, owner: str) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def launch_for(
 
 
 def _user(engine: ContainerEngine, board: Path, gpu: GpuKind) -> User:
-    """The caller, or nobody; on a Jetson root where the caller is, for the memory's clock."""
+    """The caller, or nobody; on a Jetson root if the caller is root, for the memory's clock."""
     if not engine.facts.is_local:
         if gpu == "none":
             return User(uid=NOBODY, gid=NOBODY, why="the caller has no account over there")

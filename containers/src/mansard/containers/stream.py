@@ -28,14 +28,14 @@ _READ_BYTES = 1 << 16
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """A piece of one output, as it came: frames and lines may be cut anywhere."""
+    """A piece of one output as received: frames and lines may be cut anywhere."""
 
     output: Output
     data: bytes
 
 
 class Frames:
-    """Takes the engine's bytes apart; keeps no more of them than a header."""
+    """Splits the engine's bytes into frames; buffers at most a header."""
 
     def __init__(self) -> None:
         self._header = b""
@@ -67,7 +67,7 @@ class Frames:
 
 
 def split_lines() -> LineSplitter:
-    """A splitter of what a container writes; raises ContainerError for an endless line."""
+    """A splitter of a container's output into lines; raises ContainerError for an endless line."""
     return LineSplitter(source="the container", error=ContainerError)
 
 
@@ -91,11 +91,11 @@ class Attached:
         self.has_ended = False
 
     def send(self, data: bytes) -> None:
-        """Have ``data`` sent as far as the container takes it, by the following ``receive``."""
+        """Queue ``data``; the next ``receive`` sends as much as the container reads."""
         self._unsent = memoryview(bytes(self._unsent) + data)
 
     def close_input(self) -> None:
-        """End the container's standard input; what is not sent yet is dropped."""
+        """Close the container's standard input; unsent data is dropped."""
         self._unsent = memoryview(b"")
         self._is_open = False
         try:
@@ -135,7 +135,7 @@ class Attached:
             self._pending.extend(self._frames.feed(data))
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
@@ -150,7 +150,7 @@ class Attached:
             self.send(HEARTBEAT)
 
     def _wait(self, timeout_s: float) -> bool:
-        """Send what can be sent, and say whether there is something to receive."""
+        """Send what can be sent; returns whether there is something to receive."""
         # Not select(): it takes no descriptor from 1024 on, which fifty boards come to.
         poll = select.poll()
         poll.register(self._connection, select.POLLIN | (select.POLLOUT if self._unsent else 0))
@@ -166,7 +166,7 @@ class Attached:
 
 
 def attach(client: Any, container: str) -> Attached:
-    """Attach to all streams of a container that is not started yet: nothing is missed."""
+    """Attach to all streams of a container before it starts, so that no output is missed."""
     wanted = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
     stream = client.api.attach_socket(container, params=wanted)
     # What the SDK returns is a file that cannot be written; the connection below it can.

@@ -85,7 +85,7 @@ _CONNECTING = (
 
 
 def explain_ssh(said: str, host: Host) -> ContainerError:
-    """Why ssh ended before it was connected."""
+    """Why ssh ended before it connected."""
     for words, what, fix in _CONNECTING:
         if re.search(words, said, re.IGNORECASE):
             return ContainerError(f"{what} ({said})", where=host.name, fix=_by_hand(fix, host))
@@ -140,7 +140,7 @@ def explain_forwarding(seen: str, said: str, host: Host) -> ContainerError:
 
 CONNECT_S = 15
 _POLL_S = 0.05
-_SAID_BYTES = 8192  # kept of what ssh writes, its end
+_SAID_BYTES = 8192  # the end of ssh's output that is kept
 
 
 class TunnelTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,7 +168,7 @@ _OPTIONS = {
     "ServerAliveInterval": "15",  # a board that is gone is found out within a minute
     "ServerAliveCountMax": "4",
     "StreamLocalBindMask": "0177",  # the socket is the caller's alone
-    "ControlMaster": "no",  # a connection of its own, which ends with this
+    "ControlMaster": "no",  # a separate connection, which ends with this process
     "ControlPath": "none",
     "ForwardAgent": "no",
     "ForwardX11": "no",
@@ -211,14 +211,14 @@ class Tunnel:
         return self._process.poll() is not None
 
     def last_words(self) -> str:
-        """The end of what ssh has said so far, on one line."""
+        """The end of ssh's messages so far, on one line."""
         if self.has_ended:
             self._reader.join(self._limits.stop_s)
         text = self._said.decode("utf-8", "replace")
         return printable(" | ".join(line.strip() for line in text.splitlines() if line.strip()))
 
     def wait_until_ready(self) -> None:
-        """Wait until the engine over there answers; raises ContainerError that says why not."""
+        """Wait until the remote engine answers; raises ContainerError with the reason if not."""
         limits = self._limits
         end_s = time.monotonic() + limits.ready_s
         while not self._path.exists():
@@ -239,7 +239,7 @@ class Tunnel:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def explain(self, error: MansardError) -> None:
-        """Raise ``error`` anew with what became of ssh, where ssh has ended."""
+        """Raise ``error`` again, with the reason for ssh's end if it has ended."""
         if not self._is_silent and not self.has_ended:
             return
         why = f"ssh to it has ended: {self.last_words() or 'it does not say why'}"
@@ -289,7 +289,7 @@ class Tunnel:
 def open_tunnel(
     host: Host, options: Sequence[str] = (), limits: TunnelTimes = LIMITS
 ) -> Iterator[Tunnel]:
-    """The engine of ``host``, reachable until the end of this; raises ContainerError.
+    """The engine of ``host``, reachable within the block; raises ContainerError.
 
     ``options`` are handed to ssh, such as ``-F file``. Where ssh has ended or hangs, an error that
     is raised inside says so.
@@ -297,7 +297,7 @@ def open_tunnel(
     with _private_folder() as folder:
         path = folder / "docker.sock"
         command = ssh_command(host, options, "-N", "-L", f"{path}:{host.socket}")
-        # In a session of its own: Ctrl-C must not end it, for the board is put back through it.
+        # In a new session: Ctrl-C must not end it, as the board is restored through it.
         process = start_program(
             ["/bin/sh", "-c", _KEEPER, "keeper", *command],
             stdin=subprocess.PIPE,

@@ -45,14 +45,14 @@ from mansard.inference.builds import CACHES
 from mansard.inference.engine_files import SupportsWrite
 
 OnSent = Callable[[int, int], object]  # gets the bytes that are sent, and those to be sent in all
-_RUN = "files"  # the label of what serves to fill it
+_RUN = "files"  # label of the containers that fill it
 _PIECE_BYTES = 1 << 20
 _BLOCK = 512  # of a tar
 _END = bytes(2 * _BLOCK)
 
 
 class _Local(msgspec.Struct, frozen=True, kw_only=True):
-    """A file to be sent: its path in the volume, and what it was when it was looked at."""
+    """A file to be sent: its path in the volume, and its state when it was listed."""
 
     name: str
     path: Path
@@ -62,7 +62,7 @@ class _Local(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilesVolume:
-    """A volume that has the files of a folder; made by ``files_volume``."""
+    """A volume with the files of a folder; made by ``files_volume``."""
 
     def __init__(self, engine: ContainerEngine) -> None:
         self._engine = engine
@@ -72,7 +72,7 @@ class FilesVolume:
         self._seen: dict[Path, tuple[int, int, str]] = {}
 
     def fill(self, image: str, folder: Path, on_sent: OnSent | None = None) -> str:
-        """Send what it lacks of the files below ``folder``; its name, for a launch.
+        """Send the files below ``folder`` that it lacks; returns its name, for a launch.
 
         A file that is in it already, by its path and content, is not sent again. ``image``: any
         that is on the engine. ``on_sent`` may end the sending by what it raises. Raises
@@ -102,7 +102,7 @@ class FilesVolume:
         return name
 
     def remove(self) -> None:
-        """Remove it; raises nothing but KeyboardInterrupt. What cannot be is a leftover then."""
+        """Remove it; raises only KeyboardInterrupt. If that fails, the volume is a leftover."""
         name, self._name = self._name, None
         self._there.clear()
         if name is not None:
@@ -183,7 +183,7 @@ def _files_below(folder: Path) -> Mapping[str, Path]:
 
 @contextmanager
 def filler(engine: ContainerEngine, image: str, volume: str) -> Iterator[str]:
-    """The id of a container that has the volume to be written, and is never started."""
+    """The id of a container with the volume mounted for writing, which is never started."""
     nobody = User(uid=NOBODY, gid=NOBODY, why="it is never started")
     launch = ContainerLaunch(image=image, command=(PYTHON,), user=nobody, run=_RUN)
     mount = volume_mount(volume, is_read_only=False)
@@ -198,7 +198,7 @@ def filler(engine: ContainerEngine, image: str, volume: str) -> Iterator[str]:
 
 
 def _tar_of(file: _Local, count: Callable[[int], None]) -> Iterator[bytes]:
-    """A tar of one file and the folders above it, piece by piece: of root's, for all to read.
+    """A tar of one file and its parent folders, piece by piece: owned by root, readable by all.
 
     Raises StorageError, InputError where the file is not what it was when it was looked at.
     """
@@ -216,7 +216,7 @@ def _tar_of(file: _Local, count: Callable[[int], None]) -> Iterator[bytes]:
 
 
 def _pieces(file: _Local) -> Iterator[bytes]:
-    """The content of a file, no byte more than it had; raises InputError where it has changed."""
+    """The content of a file up to its listed length; raises InputError if it has changed."""
     n_left = file.n_bytes
     with storage_errors(file.path), open_file(file.path) as stream:
         while piece := stream.read(min(n_left, _PIECE_BYTES)):
@@ -232,7 +232,7 @@ def _pieces(file: _Local) -> Iterator[bytes]:
 
 
 _OPEN = 0o777  # folders and files that any user of a container may replace
-_SENT = 0  # time of a cache that was sent; one that a build wrote has the time of the build
+_SENT = 0  # mtime of a cache that was sent; a build's caches have the time of the build
 _MOST_CACHES = 1000  # that one job may write
 
 
@@ -284,7 +284,7 @@ class OutputsVolume:
 
     @contextmanager
     def _archive(self, name: str) -> Iterator[tarfile.TarFile]:
-        """What lies below ``name`` in it, entry by entry."""
+        """The entries below ``name`` in it."""
         with filler(self._engine, self._image, self.name) as ident, ExitStack() as stack:
             with explained(self._engine.address):
                 response = stack.enter_context(

@@ -47,7 +47,7 @@ class LevelWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def instances_used(cache: Cache, cpus: Sequence[int]) -> int:
-    """How many instances of ``cache`` threads pinned to ``cpus`` use.
+    """The number of instances of ``cache`` that threads pinned to ``cpus`` use.
 
     The record names the CPUs of one instance; others are taken to hold as many of
     our CPUs as that one does.
@@ -111,7 +111,7 @@ NEAR, FAR = "near", "far"
 
 
 def latency_windows(gpu: Gpu) -> tuple[LevelWindow, ...]:
-    """The windows of what one thread's loads go through, as far as the sizes are known.
+    """The windows of the levels that one thread's loads pass, as far as the sizes are known.
 
     An L2 of two partitions is two levels. Each caches for the SMs beside it ("near"), so that a set
     that one partition holds comes from there. Of one that only both hold, a part comes from the
@@ -130,7 +130,7 @@ def latency_windows(gpu: Gpu) -> tuple[LevelWindow, ...]:
 
 
 def near_l2_bytes(gpu: Gpu) -> int | None:
-    """What one partition of the L2 holds; all of it where it is one, None where it is not known.
+    """Capacity of one L2 partition; the whole L2 where it has one partition, None if unknown.
 
     A MIG slice lies within a partition.
     """

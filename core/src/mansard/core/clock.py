@@ -1,4 +1,4 @@
-"""The clock that something is timed by: the machine's, or a virtual one that waits for nothing."""
+"""Clocks for timing: the machine's, and a virtual one whose waits return at once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Clock:
-    """The monotonic clock in seconds, and a way to let it pass.
+    """A monotonic clock in seconds, and a sleep on it.
 
-    ``every``: calls a function each so many seconds while time passes, until what it returned is
+    ``every``: calls a function at a fixed period while time passes, until what it returned is
     called; None: time passes by itself, and a thread has to do that.
     """
 
@@ -31,7 +31,7 @@ class _RepeatedCall:
 
 
 class VirtualClock:
-    """Time that passes at once whenever something waits; what falls due meanwhile happens.
+    """Time that advances at once when something waits; calls that fall due on the way are made.
 
     For simulations: an hour of a simulated board takes as long as what is computed in it.
     """
@@ -45,11 +45,11 @@ class VirtualClock:
         return self._now_s
 
     def sleep(self, duration_s: float) -> None:
-        """Let so many seconds pass."""
+        """Advance the clock by ``seconds``."""
         self.wait_until(self._now_s + duration_s)
 
     def wait_until(self, moment_s: float) -> None:
-        """Let time pass up to ``moment_s``; nothing happens where that is over."""
+        """Advance the clock to ``moment_s``; do nothing if that is past."""
         while self._repeated:
             first = min(self._repeated, key=lambda call: call.due_s)
             if first.due_s > moment_s:
@@ -60,7 +60,7 @@ class VirtualClock:
         self._now_s = max(self._now_s, moment_s)
 
     def every(self, period_s: float, act: Callable[[], None]) -> Callable[[], None]:
-        """Call ``act`` each ``period_s`` from now on, until what this returns is called."""
+        """Call ``act`` every ``period_s`` from now on, until the returned function is called."""
         repeated = _RepeatedCall(period_s, act, self._now_s + period_s)
         self._repeated.append(repeated)
 

@@ -26,7 +26,7 @@ def file_hash(data: bytes) -> str:
 
 
 def stream_hash(stream: IO[bytes], start: bytes = b"") -> str:
-    """The same of ``start`` and what is left of a stream, read piece by piece; raises OSError."""
+    """The SHA-256 of ``start`` and the rest of a stream, read piece by piece; raises OSError."""
     digest = hashlib.sha256(start)
     while piece := stream.read(1 << 20):
         digest.update(piece)

@@ -28,7 +28,7 @@ _LIBRARIES = {"CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "ten
 _BUFFER = re.compile(r"Failed to allocate memory for requested buffer of size (\d+)")
 _OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "out of memory", "failed to allocate memory")
 _IN_NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)' Status Message: (.*)")
-_SOURCE = re.compile(r"^/\S+:\d+ .*?\) (?=\S)")  # a file of its own, a line and a function
+_SOURCE = re.compile(r"^/\S+:\d+ .*?\) (?=\S)")  # its source file, line and function
 
 
 def forbid_telemetry() -> None:
@@ -54,7 +54,7 @@ def make_session(
     provider out. Nothing is printed.
     """
     onnxruntime = import_runtime()
-    onnxruntime.set_default_logger_severity(FATAL_ONLY)  # of what does not belong to a session
+    onnxruntime.set_default_logger_severity(FATAL_ONLY)  # for messages outside sessions
     first = providers[0] if isinstance(providers[0], str) else providers[0][0]
     try:
         session = onnxruntime.InferenceSession(

@@ -51,7 +51,7 @@ def parse_precision(name: str) -> Precision:
         ) from None
 
 
-# How names of formats begin whose operations are not of floating-point numbers. Layers of a network
+# Prefixes of the formats whose operations are not floating-point. Layers of a network
 # have ONNX's types as well: int64, uint16, bool.
 _NOT_FLOATING = ("int", "uint", "bool")
 

@@ -173,7 +173,7 @@ def _password_letter(words: Sequence[str]) -> str:
 
 
 def _masked_assignment(word: str) -> str:
-    """One word: all behind the first ``=`` of a secret name, blanks and quotes too."""
+    """One word, masked behind the first ``=`` of a secret name, blanks and quotes included."""
     name, equals, value = word.partition("=")
     if equals and value and is_secret_name(name):
         return f"{name}={MASK}"

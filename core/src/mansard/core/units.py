@@ -21,8 +21,10 @@ import msgspec
 from mansard.core.errors import UsageError
 from mansard.core.text import first_of
 
-WIDEST = 7.0  # high over low, above which a spread tells nothing but to measure
-_HIDDEN = 1.0102  # by what share ± may misstate an end: of a log-normal interval up to × 1.1
+WIDEST = 7.0  # high over low; a wider interval only says that a measurement is needed
+_HIDDEN = (
+    1.0102  # the share by which ± may misstate an end; true of log-normal intervals up to × 1.1
+)
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -66,12 +68,12 @@ class Interval(msgspec.Struct, frozen=True):
         return is_said and half < self.value / 2
 
     def over(self, number: float) -> Interval:
-        """The value and its ends divided by a number: of a batch those of an item."""
+        """The value and its ends divided by a number: from a batch to an item."""
         low, high = (None if end is None else end / number for end in (self.low, self.high))
         return Interval(self.value / number, low, high, self.kind)
 
     def inverse(self, number: float = 1.0) -> Interval:
-        """The number over the value, of a time the rate: the longest time is the lowest rate."""
+        """The number over the value: a time becomes a rate, the longest time the lowest rate."""
         low, high = (number / end if end else None for end in (self.high, self.low))
         return Interval(number / self.value if self.value else math.inf, low, high, self.kind)
 
@@ -91,7 +93,7 @@ class _Units(NamedTuple):
 
 
 def _prefixed(unit: str, prefixes: str) -> dict[str, Fraction]:
-    """The unit alone and behind each of some letters."""
+    """The unit alone and with each prefix."""
     return {f"{letter}{unit}": Fraction(10) ** _PREFIXES[letter] for letter in ("", *prefixes)}
 
 
@@ -237,7 +239,7 @@ _SLACK_HZ = 1e6
 
 
 class Frequency(msgspec.Struct, frozen=True):
-    """A frequency as it was written, and how far from it the one meant can be.
+    """A frequency as written, and its rounding error.
 
     Tools print whole MHz, rounded or cut: 1190 MHz stands for a table's 1190.4 MHz, and
     76 for 76.8. So one unit of the last digit written is left open, but never 1 MHz or more.
@@ -271,7 +273,7 @@ def parse_frequency(text: str) -> Frequency:
 
 
 def format_frequency(hz: float) -> str:
-    """``hz`` in MHz, cut to a whole number where it has 1 MHz or more: ``1190MHz``.
+    """``hz`` in MHz, truncated to a whole number from 1 MHz on: ``1190MHz``.
 
     Cut and not rounded, as tegrastats and nvpmodel print them.
     """

@@ -1,4 +1,4 @@
-"""The version of Mansard, which the packaging reads from here, and the commit it is of."""
+"""The version of Mansard, which the packaging reads from here, and its commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other processes as an executor of ``concurrent.futures``: what is done first comes first.
+"""Worker processes as an executor of ``concurrent.futures``; results arrive as they complete.
 
 ``api`` makes them on this machine and on others, and gives them to who has work in parts.
 """
@@ -30,7 +30,7 @@ class Shared(Generic[Value]):
 
 
 class Workers(Executor):
-    """An executor whose calls may be lost with the process that has them (``WorkLost``).
+    """An executor whose calls are lost when their process dies (``WorkLost``).
 
     ``n_workers``: calls that it does at once; their number may change.
     """
@@ -44,7 +44,7 @@ class Workers(Executor):
         *args: Any,
         n_open: int | None = None,
     ) -> Iterator[tuple[Item, Any, bool]]:
-        """Each item with ``function(item, *args)``, as they are done, and whether that is lost.
+        """Each item with ``function(item, *args)`` as it completes, and whether the call was lost.
 
         Items are taken when they are sent, ``n_open`` at a time, a few more than can be done at
         once: what is not sent yet takes no memory, and may depend on the answers so far. Raises

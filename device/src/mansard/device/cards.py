@@ -112,7 +112,7 @@ def _cuda_name(cuda: ctypes.CDLL, index: int) -> str:
 
 
 def _text(ask: Callable[[ctypes.Array[ctypes.c_char], int], int]) -> str:
-    """What a function writes into a buffer, safe to print; empty where it fails."""
+    """The text that a function writes into a buffer, safe to print; empty if it fails."""
     text = ctypes.create_string_buffer(_NAME_BYTES)
     return "" if ask(text, _NAME_BYTES) else printable(text.value.decode("utf-8", "replace"))
 
@@ -155,7 +155,7 @@ def as_text(name: str | bytes) -> str:
 
 
 class CardState(Record, frozen=True, kw_only=True):
-    """What of a card is put back, for the journal."""
+    """The settings of a card to restore, for the journal."""
 
     index: int
     uuid: str | None
@@ -232,7 +232,7 @@ def card_handle(nvml: Any, index: int, uuid: str | None) -> Any:
 def _ask(
     nvml: Any, function: str, arguments: tuple[Any, ...], field: str, unknown: dict[str, str]
 ) -> Any:
-    """What NVML answers; None where it does not, with its words in ``unknown``."""
+    """NVML's answer; None with NVML's reason in ``unknown`` if it has none."""
     try:
         return getattr(nvml, function)(*arguments)
     except nvml_errors(nvml) as error:
@@ -265,7 +265,7 @@ _CAPABILITIES = re.compile(r"^CapEff:\s*([0-9a-f]{1,16})$", re.MULTILINE)
 
 
 def setting_right() -> str:
-    """What setting a card still needs; empty where this process has the right to.
+    """The missing right to set a card; empty if this process has it.
 
     The kernel tells it; nothing is tried, because looking at a card must not write to it. In a
     container of another user the driver may refuse all the same.
@@ -308,7 +308,7 @@ def card_writes(mode: PowerMode, before: CardState) -> tuple[CardWrite, ...]:
 
 
 def restoring_writes(before: CardState) -> tuple[CardWrite, ...]:
-    """What puts the card back to how it was found."""
+    """The writes that restore the card's state."""
     limit = before.power_limit_mw
     power = () if limit is None else (CardWrite("power limit", limit, "as it was found"),)
     unlocked: tuple[Setting, ...] = ("memory clock", "GPU clock")
@@ -357,7 +357,7 @@ def read_back(mode: PowerMode, before: CardState) -> PowerMode:
 
 
 def differences(before: CardState) -> tuple[str, ...]:
-    """In what the card is not as it was found, as far as NVML tells."""
+    """Differences to the card's state ``before``, as far as NVML reports."""
     try:
         now = read_card(before.index)
     except DeviceError as error:

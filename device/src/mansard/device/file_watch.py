@@ -40,7 +40,7 @@ class FileWatcher:
                 self._paths[number] = path
 
     def wait(self, timeout_s: float) -> list[Path]:
-        """What was written, in order, each once in a row; empty after ``timeout_s``, or woken."""
+        """The files written, in order, without direct repeats; empty on timeout or ``wake``."""
         handles = [handle for handle in (self._woken, self._handle) if handle >= 0]
         ready, _, _ = select.select(handles, [], [], max(0.0, timeout_s))
         if self._handle not in ready:

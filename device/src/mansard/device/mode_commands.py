@@ -36,7 +36,7 @@ def commands_for(
     root: Path | None,
     clocks: Mapping[str, float | None] | None = None,
 ) -> tuple[ModeCommands | None, str]:
-    """What sets ``mode`` on ``machine``, and what undoes it; else None and the reason.
+    """Commands that set ``mode`` on ``machine`` and undo it; else None and the reason.
 
     ``clocks``: gpu_hz, memory_hz, cpu_hz and n_cpus of the mode, as far as they are known; a mode
     that is called unlike NVIDIA's is set by them.
@@ -119,7 +119,7 @@ def root_of(machine: MachineIdentity, board: Path | None) -> Path | None:
     except MansardError:
         return None
     if here.machine_hash is None and board is None:
-        return None  # nothing tells it from another board of its kind
+        return None  # it cannot be distinguished from another board of this kind
     same = (here.name, here.machine_hash, here.is_simulated)
     return root if same == (machine.name, machine.machine_hash, machine.is_simulated) else None
 
@@ -173,7 +173,7 @@ def _elsewhere(mode: str, notes: tuple[str, ...]) -> tuple[ModeCommands | None, 
     """A Jetson that is not at hand: its numbers of modes are looked up when the lines are run."""
     if parse_custom_name(mode) is not None or not _PLAIN_NAME.fullmatch(mode):
         return None, _ON_THE_BOARD
-    # Of the characters of a plain name only these two mean something else to sed.
+    # The only characters of a plain name that are special to sed.
     name = re.sub(r"[.+]", r"\\\g<0>", mode.removeprefix("MODE_"))
     find = rf"s/^< *POWER_MODEL +ID=([0-9]+) +NAME=(MODE_)?{name} *>.*/\1/p"
     return ModeCommands(

@@ -94,7 +94,7 @@ _REMEMBERED_S = 60.0
 
 
 def patience_s(tool: str, wanted_s: float, hung_s: Mapping[str, float]) -> float:
-    """How long to wait for ``tool``, which should have ``wanted_s``, after others have hung.
+    """The timeout for ``tool``: ``wanted_s``, or less after other tools have hung.
 
     A call takes two thirds of what is left of 30 s, but at least 4 s; 1 s if the same tool hung
     before. So two tools that hang at every call cost 34 s and 1 s a call: they end, and the machine
@@ -139,7 +139,7 @@ def read_text(path: Path) -> str | None:
 
 
 def read_head(path: Path, n_characters: int) -> str:
-    """The first characters of a file of which a line is wanted; empty where it cannot be read."""
+    """The first characters of a file; empty if it cannot be read."""
     return (read_text(path) or "")[:n_characters]
 
 
@@ -156,7 +156,7 @@ def read_start(path: Path, n_bytes: int) -> bytes:
 
 
 def is_there(path: Path) -> bool:
-    """Whether ``path`` leads to something; False too where we are not let to look."""
+    """Whether ``path`` exists; False also without permission to look."""
     try:
         path.stat()
     except (OSError, ValueError):  # ValueError: a path that is none
@@ -165,7 +165,7 @@ def is_there(path: Path) -> bool:
 
 
 def glob(folder: Path, pattern: str) -> list[Path]:
-    """What ``folder`` has of ``pattern``, sorted; empty too where we are not let to look."""
+    """The paths in ``folder`` that match ``pattern``, sorted; empty without permission to look."""
     try:
         paths = sorted(folder.glob(pattern))
     except (OSError, RuntimeError) as error:  # RuntimeError: links that lead to themselves
@@ -196,7 +196,7 @@ def exists(root: Path, path: str) -> bool:
 
 
 def follow_links(path: Path) -> Path:
-    """Where ``path`` leads; a link that leads to itself is left as it is, not an error."""
+    """The target of ``path``; a link to itself is returned as it is, not an error."""
     return Path(os.path.realpath(path))  # Path.resolve raises RuntimeError for such a link
 
 
@@ -210,7 +210,7 @@ def read_int(path: Path) -> int | None:
 
 
 def why_unreadable(path: Path) -> str:
-    """The system's reason for not letting us read ``path``, in words."""
+    """The system's reason why ``path`` cannot be read, in words."""
     try:
         read_start(path, 1)
     except OSError as error:

@@ -22,14 +22,14 @@ _CPU_MAX = re.compile(r"([0-9]{1,15}) ([0-9]{1,15})")
 
 
 def cpu_quota(root: Path) -> float | None:
-    """CPUs' worth of time that our groups allow; None where there is no limit."""
+    """The CPU time that our control groups allow, in CPUs; None without a limit."""
     quotas = [_parse_cpu_max(read_text(group / "cpu.max")) for group in _groups(root)]
     quotas.append(_version_1_quota(root / "sys/fs/cgroup/cpu"))
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def memory_limit_bytes(root: Path) -> int | None:
-    """Bytes of memory that our groups allow; None where there is no limit."""
+    """The memory that our control groups allow, in bytes; None without a limit."""
     limits = [read_int(group / "memory.max") for group in _groups(root)]
     return min((limit for limit in limits if limit and limit > 0), default=None)
 

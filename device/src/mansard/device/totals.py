@@ -48,7 +48,7 @@ def find_total(rails: tuple[str, ...], module: Module | None) -> Total | str:
     fitting = [board for board in boards.values() if set(board.total_rails) <= set(rails)]
     if not fitting:
         return f"no board in the table makes a total of the rails {', '.join(rails)}"
-    # The description that knows the most of these rails, and the fewest others.
+    # The board with the most of these rails and the fewest others.
     likest = max(fitting, key=lambda board: (len(set(board.rails) & set(rails)), -len(board.rails)))
     total = _from_metering(likest, rails)
     if set(likest.rails) == set(rails):

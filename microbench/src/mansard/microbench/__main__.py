@@ -27,7 +27,7 @@ from mansard.microbench.plan import KernelPlan, make_plan, probe
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what one of the options asks for; returns the exit code."""
+    """Run the action of the options; returns the exit code."""
     options = _parser().parse_args(arguments)
     turn_signals_into_interrupts()
     try:

@@ -1,4 +1,4 @@
-"""What a kernel is, one case of it, and all kernels that there are.
+"""Kernels as data, cases and trials of them, and the registry of all kernels.
 
 A kernel says its work, traffic, reference and roof. It is added in one file of ``cpu/kernels`` or
 ``cuda/kernels``, in its tuple ``KERNELS``. Its ``family`` says which roof it can raise, and stands
@@ -43,7 +43,7 @@ class Case:
     working_set_bytes: int
     fma_per_element: int | None = None
     stores: Stores | None = None  # None: the kernel stores nothing, or has one variant only
-    # Of a CPU's loads and stores; None: the fastest; 1: x86's string move, of a copy.
+    # Variant of a CPU's loads and stores; None: the fastest; 1: x86's string move, for copies.
     vector_bytes: int | None = None
     operands: Operands = "chaotic"
     scope: Scope = "core"  # sm: every SM sweeps a slice of its own, which its L1 may hold
@@ -118,7 +118,7 @@ def gpu_case(  # noqa: PLR0917 - the fields of a case that a GPU has
 
 @dataclass(frozen=True)
 class Shape:
-    """What a launch depends on: the SMs that are on, and what one of them has."""
+    """What a launch depends on: the number of SMs that are on, and the resources of one."""
 
     sm: int  # compute capability: 87 is 8.7; 0: a CPU
     n_sms: int
@@ -272,11 +272,11 @@ class Kernel:
 
 
 def repeat_pattern(pattern: Array, n_bytes: int) -> Array:
-    """The pattern over and over, until so many bytes are full."""
+    """The pattern, repeated to fill ``n_bytes``."""
     return np.resize(pattern.ravel(), n_bytes // pattern.itemsize)
 
 
-# Plans name trials in this order before they shuffle them, so it is a part of a run's id.
+# Plans list trials in this order before the shuffle: it is part of a run's id.
 _BACKENDS: tuple[str, ...] = get_args(Backend)
 _FAMILIES: tuple[str, ...] = get_args(Family)
 _added: list[Kernel] = []
@@ -306,7 +306,7 @@ def find_kernel(name: str, backend: str = "numba-cpu") -> Kernel:
 
 @contextmanager
 def with_kernels(kernels: Iterable[Kernel]) -> Iterator[None]:
-    """``kernels`` of a CPU are among those that there are, in this process, until the block ends.
+    """Add ``kernels`` to those of CPUs, in this process, for the block.
 
     Raises UsageError for a second kernel of one name, and for one that a CPU does not run.
     """

@@ -1,4 +1,4 @@
-"""The plan of a run of kernels in one mode of a machine, by what there is to measure with."""
+"""The plan of a run of kernels in one mode, from a probe of what can be measured."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class KernelPlan(RunPlan, frozen=True, kw_only=True):
 
 
 class Probe(Record, frozen=True, kw_only=True):
-    """What a measuring process has to work with, asked before anything is planned."""
+    """What a measuring process can use, probed before anything is planned."""
 
     schema: ClassVar[Schema] = Schema("probe", 1)
 
@@ -74,7 +74,7 @@ def cpu_versions() -> dict[str, str]:
 
 
 def library_versions(*names: str) -> dict[str, str]:
-    """Versions of those of the libraries that are installed."""
+    """Versions of the libraries that are installed."""
     versions = {}
     for name in names:
         try:

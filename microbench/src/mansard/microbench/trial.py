@@ -65,7 +65,7 @@ def _open(plan: KernelPlan, sampling: Sampling | None, gpu: Gpu | None) -> Itera
 
 
 def sampling_of(processor: Processor) -> Sampling:
-    """What samples the kernels of ``processor``; the GPU is opened now, and stays open."""
+    """The sampling of ``processor``; a GPU is opened now and stays open."""
     if processor == "cpu":
         return sample_on_cpu
     open_gpu()

@@ -1,4 +1,4 @@
-"""Load, clocks, power and heat of a simulated board: how they follow from one another.
+"""The model of a simulated board: clocks from load, power from clocks, heat from power.
 
 The physics are made up but for their shape. Dynamic power of a clocked circuit is proportional to
 f·V²·utilisation, and its voltage rises with the clock; heat follows power through one resistance
@@ -21,7 +21,7 @@ from mansard.simulator.kernel import ReadingFile, SimulatedKernel
 
 AMBIENT_C = 32.0
 _LOWEST_V = 0.6  # at no clock, of 1 at the highest
-_CLOCK_TREE = 0.06  # of a unit's dynamic power that it takes while it does nothing
+_CLOCK_TREE = 0.06  # share of a unit's dynamic power that it draws when idle
 _TIME_CONSTANT_S = 12.0
 _RISE_C = 55.0  # at full power
 _LEAK_PER_C = 0.002
@@ -33,7 +33,7 @@ _INA238_STEP_W = 0.0005  # made up: the chip's own is finer than anything seen
 
 
 class Shares(msgspec.Struct, frozen=True):
-    """Dynamic power of each unit, of 1 with everything on at the highest clock."""
+    """The dynamic power of each unit, relative to full load at the highest clock."""
 
     cpu: float
     gpu: float
@@ -41,18 +41,18 @@ class Shares(msgspec.Struct, frozen=True):
 
 
 def voltage(share_of_clock: float) -> float:
-    """Of 1 at the highest clock."""
+    """The voltage, relative to that at the highest clock."""
     return _LOWEST_V + (1 - _LOWEST_V) * share_of_clock
 
 
 def dynamic(share_of_clock: float, utilisation: float) -> float:
-    """f·V²·utilisation, with what the clock tree takes, of 1."""
+    """f·V²·utilisation with the clock tree's share, relative to full load at the highest clock."""
     busy = _CLOCK_TREE + (1 - _CLOCK_TREE) * utilisation
     return float(share_of_clock * voltage(share_of_clock) ** 2 * busy)
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean; of nothing 0."""
+    """The mean; 0 of no values."""
     numbers = list(values)
     return math.fsum(numbers) / len(numbers) if numbers else 0.0
 
@@ -78,7 +78,7 @@ def rail_powers(
 def with_noise(
     rails: tuple[RailSpec, ...], powers: Mapping[str, float], noise: Random
 ) -> dict[str, float]:
-    """The same, as one reading sees them."""
+    """The powers with the noise of one reading."""
     return {
         rail.label: powers[rail.label] * (1 + noise.gauss(0, NOISE))
         + (noise.gauss(0, rail.noise_w) if rail.noise_w else 0.0)
@@ -87,7 +87,7 @@ def with_noise(
 
 
 def most_power_w(board: BoardSpec) -> float:
-    """Of all rails together, each counted once, with everything on at the highest clock."""
+    """The power of all rails, each counted once, at full load and the highest clocks."""
     return sum(r.idle_w + r.cpu_w + r.gpu_w + r.memory_w for r in board.rails)
 
 
@@ -98,7 +98,7 @@ def warmer_c(temperature_c: float, power_w: float, most_w: float, elapsed_s: flo
 
 
 def ina3221_reading(rail: RailSpec, power_w: float) -> tuple[int, int, int]:
-    """What the chip shows of a rail: bus in mV, current in mA, shunt in µV."""
+    """The chip's readings of a rail: bus in mV, current in mA, shunt in µV."""
     bus_mv = round(rail.volt * 1000) // BUS_STEP_MV * BUS_STEP_MV
     n_steps = round(power_w / (bus_mv / 1000) * rail.shunt_ohm / SHUNT_STEP_V)
     shunt_v = n_steps * SHUNT_STEP_V
@@ -106,7 +106,7 @@ def ina3221_reading(rail: RailSpec, power_w: float) -> tuple[int, int, int]:
 
 
 def ina238_uw(power_w: float) -> int:
-    """What an INA238 shows: µW."""
+    """The reading of an INA238, µW."""
     return round(round(power_w / _INA238_STEP_W) * _INA238_STEP_W * 1e6)
 
 
@@ -128,7 +128,7 @@ class LoadSource:
         self._shares: dict[int, float] = {}
 
     def reread(self) -> None:
-        """The load file was replaced."""
+        """Note that the load file was replaced."""
         self._fixed = self._read_file()
 
     def _read_file(self) -> dict[str, float] | None:
@@ -150,7 +150,7 @@ class LoadSource:
         self._before = now
 
     def load(self, on: set[int]) -> BoardLoad:
-        """How busy the board's cores that are on are, and the rest of it."""
+        """The load of the cores that are on, the GPU and the memory."""
         if self._fixed is None:
             cpus = {cpu: self._shares.get(cpu, 0.0) for cpu in on}
             busiest = max(cpus.values(), default=0.0)
@@ -180,7 +180,7 @@ _CPU = "sys/devices/system/cpu"
 
 
 class RunningClocks:
-    """What cur_freq and its like show."""
+    """The clocks that cur_freq and similar files show."""
 
     def __init__(self, board: BoardSpec, root: Path) -> None:
         self._board = board

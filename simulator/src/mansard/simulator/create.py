@@ -68,7 +68,7 @@ _POLICIES = "sys/devices/system/cpu/cpufreq"
 
 
 def snapshot(root: Path) -> dict[str, bytes]:
-    """Path below ``root`` -> what it holds, of all that is not a reading; raises OSError.
+    """Path below ``root`` -> content, for all files except readings; raises OSError.
 
     A link holds its target. The last newline is left out: the kernel puts one behind
     whatever was written, and a file in a folder keeps what it was given. The cpufreq folder
@@ -221,7 +221,7 @@ exec python3 -ISB "$0" "$@"
 
 
 def _info(board: BoardSpec) -> dict[str, Any]:
-    """What the tools need to know of their board."""
+    """The facts of the board that its tools use."""
     return {
         "name": board.name,
         "family": board.family,

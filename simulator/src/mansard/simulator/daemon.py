@@ -42,7 +42,7 @@ _TORN_S = 0.02  # a writer that has not written by then is dead
 
 
 class Daemon:
-    """One simulated board that is switched on."""
+    """A simulated board that is switched on."""
 
     def __init__(self, root: Path, seed: int = 0) -> None:
         self.root, self.board = root, board_of(root)
@@ -90,7 +90,7 @@ class Daemon:
                     return
 
     def step_once(self) -> None:
-        """Everything once, so that the tree holds readings from the start."""
+        """Run every step once, so that the tree holds readings from the start."""
         self._step(time.monotonic())
         self._slow_step(0.0)
 
@@ -124,7 +124,7 @@ class Daemon:
         self._monitors.show(seen, faults, alarm=alarm)
 
     def _undo(self, now_s: float) -> None:
-        """Clocks that a fault does not let stick, and files that a dead writer left empty.
+        """Undo clocks that a fault rejects, and files that a killed writer left empty.
 
         Opening a file of /sys to truncate it changes nothing there; in a folder it does.
         """
@@ -157,7 +157,7 @@ class Daemon:
 
 
 def board_of(root: Path) -> BoardSpec:
-    """Which board a tree is; raises InputError where it is no simulated board."""
+    """The board of a tree; raises InputError if it is not a simulated board."""
     try:
         return BY_NAME[json.loads((root / INFO).read_text())["name"]]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Bad days of a simulated board: a file of faults that its tools and its daemon read."""
+"""Faults of a simulated board: a file that its tools and its daemon read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TOOLS = ("nvpmodel", "jetson_clocks", "tegrastats")
 
 
 def read_faults(root: Path) -> dict[str, Value]:
-    """The faults that are set; none where the file says nothing."""
+    """The faults that are set; empty without a file."""
     try:
         faults = json.loads((root / FAULTS).read_text())
     except (OSError, ValueError):

@@ -38,7 +38,7 @@ class ReadingFile:
             os.pwrite(self._handle, f"{value!s:<{self._width - 1}}\n".encode(), 0)
 
     def forget(self) -> None:
-        """Another may have written the file: write it next time whatever the value."""
+        """Write the file next time whatever its value: another program may have written it."""
         self._last = None
 
     def was_touched(self, text: str | None) -> bool:
@@ -58,7 +58,7 @@ class ReadingFile:
 
 
 def set_text(path: Path, text: str) -> None:
-    """Put a setting's value there; nothing happens where the file is gone."""
+    """Write a setting's value; nothing happens if the file is gone."""
     try:
         handle = os.open(path, os.O_WRONLY)
     except OSError:
@@ -208,7 +208,7 @@ class SimulatedKernel:
 
     @property
     def watched(self) -> list[Path]:
-        """Every file that a write to has consequences."""
+        """Every file whose writes have consequences."""
         limits = [path for group in self._groups().values() for x in group for path in x.paths]
         return [*limits, *self.switches, self.lock, self.rate, *self._texts]
 
@@ -251,7 +251,7 @@ class SimulatedKernel:
         return not any(read_text(path) == "1" for path in mine)
 
     def kept(self, path: Path) -> str | None:
-        """What a setting was when it was last accepted; None for what is no setting."""
+        """The last accepted value of a setting; None for other files."""
         if path in self.switches:
             return str(int(self.switches[path] in self.on))
         if path == self.lock:
@@ -262,7 +262,7 @@ class SimulatedKernel:
         return self._texts.get(path)
 
     def put_back(self, domain: str) -> None:
-        """Another program wants the old limits of a domain back."""
+        """Restore the old limits of a domain, as another program would."""
         for limits in self._groups().get(domain, []):
             limits.put_back()
         if domain == "memory" and self.locked_hz is not None:

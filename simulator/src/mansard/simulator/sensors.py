@@ -26,7 +26,7 @@ _IIO_NUMBERS = {"0040": 0, "0041": 1, "0042": 2}
 
 
 def add_sensors(tree: Tree, board: BoardSpec) -> None:
-    """Everything that is read and not set, but for the limits of the currents."""
+    """Add the files of all sensors, which are read only, except for current limits."""
     # As a board reads that does nothing, until the daemon comes.
     powers_w = rail_powers(board.rails, Shares(0, 0, 0), AMBIENT_C)
     for monitor in board.monitors:
@@ -54,7 +54,7 @@ def add_sensors(tree: Tree, board: BoardSpec) -> None:
 
 
 def fan_files(board: BoardSpec) -> tuple[str, str]:
-    """How much of 255 the fan is driven with, and its revolutions a minute, as L4T shows them."""
+    """The files of the fan's drive (0 to 255) and its revolutions per minute, as in L4T."""
     if board.l4t[0] < 34:
         return "/sys/devices/pwm-fan/cur_pwm", "/sys/devices/pwm-fan/rpm_measured"
     drive, tachometer = "pwm-fan/hwmon/hwmon0/pwm1", "39c0000.tachometer/hwmon/hwmon2/rpm"
@@ -268,7 +268,7 @@ class Surroundings:
         self._throttled = False
 
     def is_throttled(self, temperature_c: float, faults: dict[str, Any]) -> bool:
-        """Too hot, or said to be."""
+        """Whether it is too hot, or a fault says so."""
         self._throttled = bool(faults.get("throttle")) or temperature_c > TRIP_C
         return self._throttled
 

@@ -1,4 +1,4 @@
-"""A simulated board as files: what lies where before anything has run."""
+"""A simulated board as files, in their state before anything has run."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _add_proc(tree: Tree, board: BoardSpec) -> None:
 
 
 def stat_text(ticks: dict[int, tuple[int, int]]) -> str:
-    """/proc/stat of CPUs that were busy and idle for so many ticks of 10 ms."""
+    """/proc/stat of CPUs that were busy and idle for these numbers of ticks of 10 ms."""
     busy, idle = (sum(pair[i] for pair in ticks.values()) for i in (0, 1))
     lines = [f"cpu  {busy} 0 0 {idle} 0 0 0 0 0 0"]
     lines.extend(f"cpu{cpu} {b} 0 0 {i} 0 0 0 0 0 0" for cpu, (b, i) in sorted(ticks.items()))
@@ -265,7 +265,7 @@ def add_engines(tree: Tree, board: BoardSpec) -> None:
 
 
 def devfreq_files(hz: tuple[int, ...]) -> dict[str, object]:
-    """What a devfreq folder holds that is not the GPU's own."""
+    """The files of every devfreq folder, without the GPU's own."""
     return {
         "available_frequencies": " ".join(map(str, hz)),
         "min_freq": hz[0],

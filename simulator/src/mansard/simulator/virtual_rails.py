@@ -1,4 +1,4 @@
-"""The rails of a simulated board in virtual time: what its sensors show while something runs."""
+"""The rails of a simulated board in virtual time: the readings of its sensors under load."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from mansard.simulator.clocks import (
 from mansard.simulator.daemon import PERIOD_S, board_of
 from mansard.simulator.kernel import SimulatedKernel, number_in
 
-_WARM_C = AMBIENT_C + 15.0  # of a board in the middle of a sweep; heat takes longer than a trial
+_WARM_C = AMBIENT_C + 15.0  # a board in the middle of a sweep; it heats up over more than a trial
 _EMC_RATE = "sys/kernel/debug/bpmp/debug/clk/emc/rate"
 
 
 class VirtualClocks:
-    """The clocks and switches of a simulated board, as its files show them at first."""
+    """The clocks and switches of a simulated board, read once from its files."""
 
     def __init__(self, root: Path) -> None:
         self.board = board_of(root)
@@ -38,7 +38,7 @@ class VirtualClocks:
         self.memory_hz = float(number_in(root / _EMC_RATE) or self._kernel.memory_cap_hz())
 
     def shares(self, gpu: float, memory: float) -> Shares:
-        """The dynamic power of each unit while GPU and memory are so busy; CPUs wait."""
+        """The dynamic power of each unit at these loads of GPU and memory, with idle CPUs."""
         board, kernel = self.board, self._kernel
         idle = [
             dynamic(kernel.cpu[cluster.param].high / cluster.khz[-1], 0.0)

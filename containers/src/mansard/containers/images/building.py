@@ -239,7 +239,7 @@ def run_step(
 
 
 def remove_build_stage(engine: ContainerEngine) -> None:
-    """Remove what only served a build: wheels, pip, and what they were unpacked to."""
+    """Remove what only the build needed: wheels, pip, and unpacked files."""
     with explained(engine.address):
         engine.client.images.prune(filters={"dangling": True, "label": _BUILD_STAGE})
 
@@ -272,7 +272,7 @@ UNKNOWN_COMMIT = "unknown"  # of an installed Mansard, for the label
 
 
 class BuiltImage(msgspec.Struct, frozen=True, kw_only=True):
-    """An image that is there to be run."""
+    """An image that is ready to run."""
 
     tag: str
     digest: str
@@ -282,7 +282,7 @@ class BuiltImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """How an image may be come by."""
+    """How an image may be obtained."""
 
     wheels: Path | None = None  # a folder to install from instead of the package index
     offline: bool = False  # neither pull nor build with a network
@@ -331,7 +331,7 @@ def _steps(image: Image) -> tuple[BuildStep, BuildStep]:
 
 
 def check_architecture(engine: ContainerEngine, image: Image) -> None:
-    """Raises ContainerError where the engine's processor is none that the image is for."""
+    """Raises ContainerError if the image is not for the engine's processor."""
     architecture = engine.facts.architecture
     if architecture and architecture not in image.architectures:
         raise ContainerError(

@@ -72,7 +72,7 @@ def choose_image(
 
 
 def _with_engine(fitting: list[Image], engines: Sequence[str]) -> list[Image]:
-    """Those with the first of ``engines`` that there is; else those that have none of them."""
+    """The images with the first of ``engines`` that any has; else those with none of them."""
     for name in engines:
         with_engine = [image for image in fitting if name in image.engines]
         if with_engine:
@@ -99,7 +99,7 @@ def why_not(
 
 
 def _kind(machine: MachineIdentity) -> str:
-    """Which of the table's images serve it."""
+    """The kind of the table's images that serve this machine."""
     gpu = gpu_kind(machine)
     return "cpu" if gpu == "none" else gpu
 
@@ -237,14 +237,14 @@ def confirming(say: Callable[[str], None], ask: Callable[[str], bool] | None) ->
     """Says what would be downloaded, and asks where a question can be answered."""
 
     def confirm(wanted: Downloads) -> bool:
-        say(f"to download: {wanted.told}")
+        say(f"to download: {wanted.in_words}")
         return ask is None or ask("Download it?")
 
     return confirm
 
 
 def quietly(say: Callable[[str], None]) -> Callable[[str], None]:
-    """``say`` without the lines of a build that tell a reader nothing."""
+    """``say`` without the uninformative lines of a build."""
 
     def tell(line: str) -> None:
         if not _NOISE.match(line):
@@ -295,7 +295,7 @@ def _fits(image: Entry, facts: EngineFacts) -> bool:
 
 
 def _likely(facts: EngineFacts, fitting: list[Entry]) -> Entry | None:
-    """Of a Jetson the newest image of its release's major number, which its kernel tells."""
+    """For a Jetson the newest image of the major L4T release, by its kernel."""
     if "tegra" not in facts.kernel:
         return None
     major = _KERNELS.get(".".join(facts.kernel.split(".")[:2]))

@@ -1,4 +1,4 @@
-"""Loading a saved image of this Mansard, looked through before an engine gets a byte of it.
+"""Loads a saved image of this Mansard; the archive is checked before an engine gets a byte of it.
 
 An engine takes every image and tag of an archive, and writes every byte that it expands to. So
 the archive has to name exactly one image, whose layers are those of its configuration, within
@@ -52,12 +52,12 @@ from mansard.measuring.manifest import ContainerImage
 
 # CUDA's largest base image with libraries is 16 GB unpacked, and gzip makes a third of it.
 _MOST_BYTES = 40 << 30
-_MOST_RATIO = 20  # of what it expands to and the file itself; zeros alone reach 1000
+_MOST_RATIO = 20  # of unpacked to packed bytes; zeros alone reach 1000
 _FREE_OF_RATIO_BYTES = 64 << 20
 _MOST_ENTRIES = 2000  # an image has 127 layers at most, each with some files
 _MOST_SMALL_BYTES = 256 << 10  # of one file that is kept in memory; configurations have 20 KB
 _MOST_KEPT_BYTES = 32 << 20
-_MOST_HEADER_BYTES = 1 << 20  # of a header with a long name; Go's limit
+_MOST_HEADER_BYTES = 1 << 20  # of the headers of one entry; Go's limit
 _PIECE = 1 << 20
 _BLOCK = tarfile.BLOCKSIZE
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
@@ -103,7 +103,7 @@ class ArchiveContents(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str]
     config: bytes
     layers: tuple[Layer, ...]  # the base's first
-    places: dict[str, Layer]  # by the name of a file of the archive
+    places: dict[str, Layer]  # by name in the archive
 
 
 def read_archive(path: Path) -> ArchiveContents:
@@ -304,7 +304,7 @@ def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tarfile.TarFile]:
-    """The archive; errors are raised with its name."""
+    """The opened archive; errors name the file."""
     try:
         with (
             open_file(path) as file,
@@ -324,7 +324,7 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
 
 _DIGEST_LINE = re.compile(rb"([0-9a-f]{64})  \S.*\n?")
 _MOST_DIGEST_BYTES = 4096
-# Docker leaves it out of a name. Where it is left out, podman 4.3 takes "localhost/".
+# Docker omits it in names. podman 4.3 reads a name without it as "localhost/".
 _HUB = "docker.io/"
 _SAVE = "save one of this version with 'mansard image save FILE'"
 _COPIES = 2  # an engine writes the archive to its disk, and then its layers beside it

@@ -55,7 +55,7 @@ _API_HOSTS = MappingProxyType({DEFAULT_HOST: "registry-1.docker.io"})
 
 
 class Download(msgspec.Struct, frozen=True):
-    """What a pull would fetch, at most."""
+    """The most that a pull would download."""
 
     reference: str
     n_bytes: int | None
@@ -63,7 +63,7 @@ class Download(msgspec.Struct, frozen=True):
 
 
 def ask_registry(reference: str, architecture: str) -> Download:
-    """The compressed size of an image's layers; unknown with the reason where it cannot be had.
+    """The compressed size of an image's layers; unknown with the reason if the registry refuses it.
 
     Never raises for what a registry or a network does: a size is worth knowing, not worth failing.
     """
@@ -163,8 +163,8 @@ class Downloads(msgspec.Struct, frozen=True, kw_only=True):
     libraries_bytes: int  # 0 with a folder of wheels
 
     @property
-    def told(self) -> str:
-        """The same in words."""
+    def in_words(self) -> str:
+        """The downloads in words."""
         parts = []
         if self.base is not None:
             size = "an unknown size" if self.base.n_bytes is None else shown(self.base.n_bytes)

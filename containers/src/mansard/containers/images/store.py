@@ -55,7 +55,7 @@ def identity_of(image: Any) -> ContainerImage:
 
 
 def registry_digest(image: Any) -> str:
-    """The digest that a pulled image has in its registry; empty for one that came otherwise."""
+    """The digest of a pulled image in its registry; empty for images from elsewhere."""
     with explained("an image of the engine's"):
         known: Sequence[str] = image.attrs.get("RepoDigests") or ()
         return str(known[0]).partition("@")[2] if known else ""
@@ -87,7 +87,7 @@ def find_base(client: Any, reference: str) -> tuple[str, Any] | None:
 
 
 def check_disk(engine: ContainerEngine, needed_bytes: int, what: str) -> None:
-    """Refuse what the engine's disk cannot hold, where its free space is seen from here."""
+    """Raise if the engine's disk lacks the space, where its free space is known here."""
     free = engine.facts.free_bytes()
     if free is not None and free < needed_bytes:
         raise StorageError(
@@ -98,7 +98,7 @@ def check_disk(engine: ContainerEngine, needed_bytes: int, what: str) -> None:
 
 
 def shown(n_bytes: int) -> str:
-    """Bytes for people, in powers of ten as Docker counts them."""
+    """Bytes in words, in powers of ten as Docker counts them."""
     return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
 
 
@@ -140,7 +140,7 @@ class Archive(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def digest_path(path: Path) -> Path:
-    """Beside the archive, in the form that ``sha256sum --check`` reads."""
+    """The path of the digest beside the archive, for ``sha256sum --check``."""
     return path.with_name(f"{path.name}.sha256")
 
 
@@ -191,6 +191,6 @@ class _Hashing:
 
 
 def _engine_pieces(response: Any, tag: str) -> Iterator[bytes]:
-    """The image piece by piece; a line to the engine that breaks is not a full disk."""
+    """The image piece by piece; a broken connection is not reported as a full disk."""
     with explained(tag):
         yield from response.iter_content(_PIECE)

@@ -45,7 +45,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def parse_reference(text: str) -> Reference | None:
-    """``nvcr.io/nvidia/cuda:12.8`` in its parts; None where it is no name of an image."""
+    """The parts of ``nvcr.io/nvidia/cuda:12.8``; None if it is not the name of an image."""
     if len(text) > _LONGEST:
         return None
     first, _, rest = text.partition("/")
@@ -62,7 +62,7 @@ def parse_reference(text: str) -> Reference | None:
 
 
 def check_reference(text: str, where: str) -> Reference:
-    """The parts of an image's name; raises InputError where it is none."""
+    """The parts of an image's name; raises InputError for other text."""
     reference = parse_reference(text)
     if reference is None:
         raise InputError(
@@ -85,7 +85,7 @@ Architecture = Literal["x86_64", "aarch64"]
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One image: what it is made of, and the machines that it is for."""
+    """One image: its base and libraries, and the machines that it serves."""
 
     name: str
     base: str  # reference of the image that it is built on
@@ -93,7 +93,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     architectures: tuple[Architecture, ...]
     python: str
     recipe: Recipe  # the folder of its Dockerfile
-    libraries: Libraries  # the list of what is installed
+    libraries: Libraries  # the pinned libraries
     source: str  # where these facts come from
     l4t_from: str | None = None  # the first release that it is for
     l4t_before: str | None = None  # the first one that it is no longer for
@@ -165,7 +165,7 @@ def own_tables(named: Path | None = None, home: Path | None = None) -> tuple[Pat
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """``36.4.0`` so that it compares: without its last zeros, and 36.10 after 36.4."""
+    """``36.4.0`` as a key to compare: without trailing zeros, and 36.10 after 36.4."""
     numbers = [int(part) for part in version.split(".")]
     while numbers and numbers[-1] == 0:
         numbers.pop()

@@ -1,4 +1,4 @@
-"""A folder of wheels, for building without a registry; and Python itself where a base has none.
+"""A folder of wheels for building without a registry, and Python itself for bases without it.
 
 The standalone Python is that of the project python-build-standalone (astral-sh), which runs on
 every Linux with glibc 2.17 or newer. Its hash is the one that bazelbuild/rules_python carries
@@ -38,7 +38,7 @@ class StandalonePython(msgspec.Struct, frozen=True):
 
     @property
     def file_name(self) -> str:
-        """The archive's own name, under which a folder of wheels may hold it."""
+        """The archive's file name, also in a folder of wheels."""
         return self.url.rpartition("/")[2]
 
 

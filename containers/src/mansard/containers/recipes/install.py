@@ -19,7 +19,7 @@ BUILD = Path("/build")
 HOME = Path("/opt/mansard")
 LIST = BUILD / "libraries.txt"
 WHEELS = BUILD / "wheels"
-STANDALONE = Path("/opt/python")  # Python itself, where the base image has none of its own
+STANDALONE = Path("/opt/python")  # for base images without Python
 # A sixth of what NumPy and Numba bring are their own tests; of ONNX Runtime, what makes and
 # changes networks.
 NEEDLESS = (
@@ -37,7 +37,7 @@ NEEDLESS_OF_PYTHON = (
 
 
 def main() -> int:
-    """Install the list, take out what measuring never uses, compile the rest."""
+    """Install the list, remove what measuring never uses, compile the rest."""
     packages = make_environment()
     done = install(packages)
     if done:
@@ -58,7 +58,7 @@ def make_environment() -> Path:
 
 
 def link_tensorrt(packages: Path) -> None:
-    """Have TensorRT's bindings found that the base image has for this version of Python.
+    """Make the base image's TensorRT bindings importable, if they are for this version of Python.
 
     Their folder comes after ours: what it has besides never stands before what was installed.
     """
@@ -70,7 +70,7 @@ def link_tensorrt(packages: Path) -> None:
 
 
 def has(place: Path) -> bool:
-    """Whether TensorRT's bindings lie there, for this version of Python."""
+    """Whether ``place`` has TensorRT's bindings for this version of Python."""
     built = f"cpython-3{sys.version_info.minor}-"
     libraries = list(place.glob("tensorrt/**/*.so"))
     return (place / "tensorrt").is_dir() and (
@@ -79,7 +79,7 @@ def has(place: Path) -> bool:
 
 
 def install(packages: Path) -> int:
-    """Run pip on the list; its exit code. Wheels beside it are all there is, if there are any.
+    """Run pip on the list; its exit code. If there are wheels beside it, only they are used.
 
     What comes from an index has the hash that the list gives. Wheels beside it are their owner's,
     who may have built them.

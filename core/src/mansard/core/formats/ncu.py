@@ -30,7 +30,7 @@ def call_range(number: int) -> str:
 
 
 def call_of(ranges: Iterable[str]) -> int | None:
-    """Which call some NVTX ranges around a kernel name; None: none."""
+    """The number of the call that the NVTX ranges around a kernel name; None if none does."""
     ranges_of_calls = (re.fullmatch(rf"{_CALL_RANGE}([0-9]{{1,9}})", name) for name in ranges)
     return next((int(match[1]) for match in ranges_of_calls if match), None)
 
@@ -59,7 +59,7 @@ TEGRA_CHIPS = frozenset({"gv11b", "ga10b", "gb10b"})
 
 
 class WorkMetric(NamedTuple):
-    """What one count of a metric is: so many FLOP of a precision."""
+    """The work of one count of a metric, in FLOP of a precision."""
 
     precision: str
     flop: int
@@ -177,7 +177,7 @@ def base_name(metric: str) -> str:
 
 
 def choose_metrics(chip: str, listed: Collection[str]) -> MetricChoice:
-    """The least set of metrics for ``chip``, of the base names that its list has."""
+    """The smallest set of metrics for ``chip``, out of the base names that it lists."""
 
     def has(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(name for name in names if base_name(name) in listed)

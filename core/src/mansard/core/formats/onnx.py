@@ -1,4 +1,4 @@
-"""ONNX files without the package ``onnx``: which ones a name stands for, nodes, labels, profiles.
+"""Reads ONNX files without the package ``onnx``: names to files, nodes, labels, profiles.
 
 https://github.com/onnx/onnx/blob/main/onnx/onnx.proto has the numbers of the fields.
 
@@ -45,7 +45,7 @@ def find_onnx_files(sources: Sequence[Path]) -> list[Path]:
 
 
 def onnx_files(name: str) -> Sequence[Path] | None:
-    """The ONNX files that a name stands for; None where it is no path."""
+    """The ONNX files that a name means; None if it is not a path."""
     path = Path(name)
     return find_onnx_files([path]) if is_path(path) else None
 
@@ -134,12 +134,12 @@ def label(index: int) -> str:
 
 
 def labels_of(name: str) -> tuple[int, ...]:
-    """The indexes in a name that holds labels, whatever was written around them; each once."""
+    """The indices of all labels in a name, without repeats."""
     return tuple(dict.fromkeys(int(digits) for digits in _LABEL.findall(name)))
 
 
 def label_of(name: str) -> int | None:
-    """The last index in a name; None where it holds no label."""
+    """The index of the last label in a name; None without a label."""
     labels = labels_of(name)
     return labels[-1] if labels else None
 
@@ -152,7 +152,7 @@ _BODIES = (6 * 8 + BYTES, 11 * 8 + BYTES)  # of an attribute: one graph, or seve
 
 
 class GraphNode(NamedTuple):
-    """One node; of an input that is left out the name is empty."""
+    """One node. An omitted input has an empty name."""
 
     name: str
     op_type: str

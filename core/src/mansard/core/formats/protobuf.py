@@ -199,7 +199,7 @@ def _packed(data: bytes) -> Iterator[int]:
 
 
 def count_packed(data: bytes) -> int:
-    """How many varints there are in a packed list: each ends in a byte below 128."""
+    """The number of varints in a packed list: each ends in a byte below 128."""
     return len(data.translate(None, _HIGH))
 
 

@@ -37,12 +37,12 @@ class ExportedQuery(msgspec.Struct, rename="camel"):
 
     @property
     def copy_in_ms(self) -> float | None:
-        """How long its inputs are copied to the GPU."""
+        """The time to copy its inputs to the GPU."""
         return self.in_ms if self.h2d_ms is None else self.h2d_ms
 
     @property
     def copy_out_ms(self) -> float | None:
-        """How long its outputs are copied back."""
+        """The time to copy its outputs back."""
         return self.out_ms if self.d2h_ms is None else self.d2h_ms
 
 
@@ -99,11 +99,11 @@ class ExportedEngine(msgspec.Struct, rename="pascal"):
 
     @property
     def described(self) -> list[ExportedLayer]:
-        """All layers; of those without a description the name."""
+        """All layers; those without a description have only a name."""
         return [ExportedLayer(layer) if isinstance(layer, str) else layer for layer in self.layers]
 
 
-# What TensorRT calls the format of a tensor; the first that stands in it counts.
+# TensorRT's words for a tensor's format; the first that occurs in it counts.
 _FORMATS = (
     (re.compile(r"\bBF16|BFloat16", re.I), "bf16"),
     (re.compile(r"\bFP16|\bHalf", re.I), "fp16"),
@@ -154,7 +154,7 @@ SPIN_WAIT = Switch("Spin-wait", "--useSpinWait", is_switched_on=True)
 CUDA_GRAPH = Switch("CUDA Graph", "--useCudaGraph", is_switched_on=True)
 
 _ON = frozenset({"enabled", "true", "1", "yes", "on"})
-# "[05/13/2026-12:54:14] [E] text"; the time stands there from 7.2 on.
+# "[05/13/2026-12:54:14] [E] text"; the time is printed from 7.2 on.
 _LINE = re.compile(r"(?:\[\d\d/\d\d/\d{4}-[\d:]+\] )?\[(?P<level>[A-Z])\] ?(?P<text>.*)")
 _OPTION = re.compile(r"(?P<key>[A-Z][\w -]*): (?P<value>.*)")
 
@@ -236,9 +236,9 @@ def take_apart(name: str, metadata: str = "", *, is_copy: bool = False) -> Fused
 
 
 def trace(names: Sequence[FusedName]) -> tuple[tuple[int, ...] | None, ...]:
-    """The labels of the network's nodes in each of the layers that an engine has.
+    """The labels of the network's nodes in each layer of an engine.
 
-    Of a region TensorRT may name the first and the last node alone: it has all between them that
+    TensorRT may name only the first and the last node of a region: it has all between them that
     no other layer has. None where two regions would have the same nodes, or a name has no label.
     """
     nodes = [set(labels_of(" ".join(name.parts))) for name in names]
@@ -259,7 +259,7 @@ def trace(names: Sequence[FusedName]) -> tuple[tuple[int, ...] | None, ...]:
 
 
 def _unwrapped(piece: str) -> tuple[str, str]:
-    """What stands in the braces of ``piece``, and what kind of braces they are."""
+    """The text inside the braces of ``piece``, and the kind of braces."""
     piece = piece.strip()
     if piece.startswith("{") and piece.endswith("}"):
         inner = piece[1:-1].strip()
@@ -272,7 +272,7 @@ def _unwrapped(piece: str) -> tuple[str, str]:
 
 
 def _node(member: str) -> str | None:
-    """The node that a name is of; None for a layer that the parser added."""
+    """The node that a name refers to; None for a layer that the parser added."""
     name = member.strip()
     while name.endswith(")") and name.count(")") > name.count("("):
         name = name[:-1].rstrip()
@@ -282,7 +282,7 @@ def _node(member: str) -> str | None:
 
 
 def _split(text: str, *separators: str) -> list[str]:
-    """``text`` at separators that stand in no brackets; at all of them where these do not match."""
+    """``text`` split at separators outside brackets; at all of them if brackets do not match."""
     pieces, start, depth, at = [], 0, 0, 0
     while at < len(text):
         letter = text[at]

@@ -16,7 +16,7 @@ _SAME_HZ = 1e6  # names and tables cut clocks to whole MHz
 CLOCKS = ("gpu_hz", "memory_hz", "cpu_hz")
 COUNTS = ("n_sms", "n_cpus", "power_limit_w")
 SETTINGS = (*CLOCKS, *COUNTS)  # of a power mode, as records and frames name them
-# What makes a mode of a GPU, and of a CPU: of another setting equal values tell nothing.
+# The settings that identify a mode of a GPU and of a CPU; equal values of others prove nothing.
 _TELLING = (("gpu_hz", "memory_hz"), ("cpu_hz", "n_cpus"))
 
 Settings = Mapping[str, float | None]
@@ -31,7 +31,7 @@ class KnownMode(msgspec.Struct, frozen=True):
 
 
 class ModeMatch(msgspec.Struct, frozen=True):
-    """The ``name`` by which a mode is known, and ``why`` it is that one; empty: by its letters."""
+    """The ``name`` of the matching mode and ``why`` it matches; empty if the names are equal."""
 
     name: str
     why: str
@@ -46,8 +46,8 @@ def find_mode(
 ) -> ModeMatch | None:
     """The mode of ``known`` that ``asked`` names; None where none or several match.
 
-    Compared are the letters, the spelling, NVIDIA's tables of the ``boards`` that the device may
-    be, and last the settings. Modes whose settings contradict each other never match.
+    Modes match by name, by spelling, by NVIDIA's tables of the ``boards`` that the device may be,
+    or by settings, in this order. Modes whose settings contradict each other never match.
     """
     usable = [mode for mode in known if not contradict(asked.settings, mode.settings)]
     for mode in usable:

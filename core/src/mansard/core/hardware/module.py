@@ -196,14 +196,14 @@ class Module(msgspec.Struct, frozen=True, kw_only=True):
     sm: int  # CUDA's compute capability: 87 is 8.7
     n_sms: int
     n_tpcs: int | None  # groups of SMs that a power mode can switch off
-    chip_tpcs: int | None  # of the whole chip: what the bits of a gating mask stand for
+    chip_tpcs: int | None  # of the whole chip: the bits of a gating mask
     gpu_hz: float
     super_gpu_hz: float | None = None
     l2_bytes: int | None
     memory_bus_bits: int
     memory_hz: float  # of the memory controller (EMC); two transfers a cycle
     super_memory_hz: float | None = None
-    memory_port_bytes: float | None = None  # that the GPU can move in one cycle of its own
+    memory_port_bytes: float | None = None  # that the GPU can move per cycle of its clock
     cpu_clusters: tuple[CoreCluster, ...]
     metering: Metering
     sources: Mapping[str, str]

@@ -79,10 +79,10 @@ def boards_called(name: str) -> tuple[NamedModes, ...]:
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
     text = " ".join(re.findall(r"[a-z0-9]+", spaced.casefold()))
     part = re.search(r"\bp\d{4} \d{4}\b", text)
-    modules = next((found for words, found in _MODULES if re.search(words, text)), ())
+    modules = next((known for words, known in _MODULES if re.search(words, text)), ())
     size = re.search(r"\b(\d+) ?gb\b|\b(?:orin|nano|nx|xavier) (\d+)\b", text)
     is_super = re.search(r"\bsuper\b", text) is not None
-    found = tuple(
+    boards = tuple(
         board
         for board in NAMED_MODES
         if (
@@ -95,7 +95,7 @@ def boards_called(name: str) -> tuple[NamedModes, ...]:
     )
     # "Orin Nano Super" is what NVIDIA calls its developer kit; the 4GB module has none.
     is_kit = re.search(r"\b(dev|developer|devkit|kit)\b", text) or (is_super and size is None)
-    return tuple(board for board in found if board.has_kit or not is_kit) or found
+    return tuple(board for board in boards if board.has_kit or not is_kit) or boards
 
 
 # In this order: "orin nano" is no "nano".

@@ -57,7 +57,7 @@ def to_wire(error: MansardError) -> WireError:
 
 
 def from_wire(error: WireError, source: str | None = None) -> MansardError:
-    """The error again, of its own class; ``source`` is put before where it happened."""
+    """The error of ``error``'s own class, with ``source`` before its place."""
     kind = _ERROR_KINDS.get(error.kind, MansardError)
     where = ": ".join(part for part in (source, error.where) if part)
     return kind(error.what, where=where or None, fix=error.fix)
@@ -82,7 +82,7 @@ class LineSplitter:
         source: str = "the other side",
         error: type[MansardError] = SchemaError,
     ) -> None:
-        self._pieces: list[bytes] = []  # of a line whose end has not come yet
+        self._pieces: list[bytes] = []  # of the unfinished line
         self._n_bytes = 0
         self._max_bytes, self._source, self._error = max_bytes, source, error
 
@@ -134,7 +134,7 @@ class LineReader:
         return self._lines.popleft() if self._lines else None
 
     def is_ready_within(self, seconds: float) -> bool:
-        """Whether a line, or the end, is there within so many seconds; signals end the wait."""
+        """Whether a line or the end arrives within the timeout; signals end the wait."""
         end_s = time.monotonic() + seconds
         while not self._lines and not self._has_ended:
             if not is_readable_within(self._handle, max(0.0, end_s - time.monotonic())):

@@ -42,7 +42,7 @@ def turn_signals_into_interrupts() -> None:
 
 
 def let_interrupts_end_waits() -> None:
-    """Make the signals that end a command end its system calls that wait, whoever handles them.
+    """Make the signals that end a command interrupt its waiting system calls, whoever handles them.
 
     To be called before such a wait: a library that handles SIGINT itself, as polars does once it is
     imported, has the kernel begin the call again (SA_RESTART, signal(7)), and Python does not react
@@ -54,7 +54,7 @@ def let_interrupts_end_waits() -> None:
 
 
 def is_readable_within(handle: int, seconds: float = math.inf) -> bool:
-    """Whether a descriptor has something to read, or its end, within so many seconds.
+    """Whether a descriptor has data to read, or its end, within the timeout.
 
     A signal that comes just before a wait begins does not end it, so no wait is long.
     """
@@ -100,11 +100,11 @@ def names_outer_signal(text: str) -> bool:
 
 
 MAX_OUTPUT_BYTES = 1 << 20  # the longest dump of nvpmodel has 0.1 MB
-MAX_ANSWER_BYTES = 4096  # a pipe takes so many without anybody reading: pipe(7), PIPE_BUF
+MAX_ANSWER_BYTES = 4096  # a pipe holds this much without a reader: pipe(7), PIPE_BUF
 _READ_BYTES = 1 << 16
 _POLL_S = 0.05  # between two looks at whether a program has ended
 _SOON_S = 0.002  # the same where it must end at any moment
-_REST_S = 0.5  # for the last words of a program that has ended while a child of it goes on
+_REST_S = 0.5  # for the last output of a program that has ended while its child goes on
 _DEAD_S = 2.0  # after which a program that was killed is left to the kernel
 
 Command = Sequence[str | os.PathLike[str]]
@@ -236,7 +236,7 @@ def _read_all(
     max_bytes: int,
     error: type[MansardError],
 ) -> bool:
-    """Fill ``streams`` until the program has ended; whether all of them have ended with it."""
+    """Fill ``streams`` until the program ends; returns whether all streams ended with it."""
     name = process.args[0] if isinstance(process.args, list) else str(process.args)
     deadline_s, is_late = time.monotonic() + timeout_s, False
     with selectors.DefaultSelector() as selector:

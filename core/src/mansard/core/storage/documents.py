@@ -90,7 +90,7 @@ def read_json(
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The second of two equal keys would silently take the place of the first."""
+    """Refuse equal keys: the second would silently replace the first."""
     for name, count in Counter(name for name, _ in pairs).items():
         if count > 1:
             raise ValueError(f"{name!r} is there twice")

@@ -46,7 +46,7 @@ def storage_error(error: OSError, path: Path) -> StorageError:
 
 
 def check_descriptors(error: BaseException, where: object) -> None:
-    """Raise DeviceError where ``error`` is the want of file descriptors.
+    """Raise DeviceError if ``error`` says that no file descriptor is free.
 
     That is a fact about this process: what cannot be opened is not absent. Errors of the dynamic
     linker have no number, only its text.
@@ -61,7 +61,7 @@ def check_descriptors(error: BaseException, where: object) -> None:
 
 
 def check_spare_descriptor(where: object) -> None:
-    """Likewise where nothing was seen and no error came: from Python 3.13 on ``glob`` drops it."""
+    """Raise DeviceError if no descriptor is free: from Python 3.13 on ``glob`` hides that error."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:
@@ -90,7 +90,7 @@ def make_folder(path: Path, within: Path | None = None) -> Path:
     return path
 
 
-MOST_BYTES = 16 << 20  # of a document; the longest of ours have some hundred kilobytes
+MOST_BYTES = 16 << 20  # limit of a document; our longest have some hundred kilobytes
 
 
 def read_whole(path: Path, within: Path | None = None, *, most_bytes: int = MOST_BYTES) -> bytes:
@@ -393,6 +393,6 @@ def told_files(tell: Callable[[str], None]) -> Iterator[None]:
 
 
 def tell_file(what: Literal["reads", "writes"], path: Path) -> None:
-    """Tell that ``path`` is used."""
+    """Report that ``path`` is used."""
     for tell in _listeners:
         tell(f"{what} {path}")

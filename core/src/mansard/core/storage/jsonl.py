@@ -154,7 +154,7 @@ class RowWriter(Generic[Row]):
             self._write(self._encoder.encode(Header(schema.name, schema.version)) + b"\n")
 
     def _ends(self) -> tuple[int, bytes]:
-        """How many bytes the whole lines have, and what stands behind them."""
+        """The length of the whole lines in bytes, and what follows them."""
         start = max(os.fstat(self._handle).st_size - LONGEST_LINE - 1, 0)
         tail = os.pread(self._handle, LONGEST_LINE + 1, start)
         n_complete = tail.rfind(b"\n") + 1
@@ -201,7 +201,7 @@ Decoded = TypeVar("Decoded")
 
 
 def decode_row(decoder: msgspec.json.Decoder[Decoded], line: bytes, where: str) -> Decoded:
-    """One row; raises SchemaError that says ``where`` it stands."""
+    """One row; raises SchemaError that names ``where`` it is."""
     try:
         return decoder.decode(line)
     except DECODE_ERRORS as error:
@@ -219,7 +219,7 @@ def _too_long(where: str) -> SchemaError:
 
 BATCH_BYTES = 8 * 1024**2  # of text; the records made of it take five to twenty times as much
 LONGEST_LINE = 8 * 1024**2  # bytes: 200,000 repetitions of a trial
-_MOST_BYTES = 256 * 1024**2  # of a file that is read whole
+_MOST_BYTES = 256 * 1024**2  # limit of a file that is read whole
 _HEADER_BYTES = 4096
 # What other programs write for a number that is none.
 _NO_NUMBER = re.compile(rb"[:,\[]\s*-?(NaN|nan|Infinity|inf)\b")
@@ -262,7 +262,7 @@ class RowReader(Generic[Row]):
             yield from self._rows(stream)
 
     def _rows(self, stream: IO[bytes]) -> Iterator[list[Row]]:
-        number, pieces, n_bytes = 2, [b""], 0  # pieces: of a line that is not whole yet
+        number, pieces, n_bytes = 2, [b""], 0  # pieces of the unfinished line
         while piece := stream.read(self._batch_bytes):
             text, newline, after = piece.rpartition(b"\n")
             if newline:

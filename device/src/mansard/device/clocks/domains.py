@@ -101,7 +101,7 @@ class Emc(msgspec.Struct, frozen=True, kw_only=True):
         return float(value) if value is not None and 0 < value < UNCAPPED_HZ else None
 
     def locked_hz(self, root: Path) -> float | None:
-        """The rate that the clock is held at; None where it is left to the system."""
+        """The rate at which the clock is locked; None if the system governs it."""
         if self.lock is None:
             low, high = (
                 self.domain.read_hz(root, path)
@@ -191,7 +191,7 @@ def _usual_step(clocks_hz: Sequence[float]) -> float | None:
 
 
 KHZ = 1000
-UNCAPPED_HZ = 1e11  # nothing is clocked as fast: 9223372036854775807 stands for "no cap"
+UNCAPPED_HZ = 1e11  # above any clock: 9223372036854775807 means "no cap"
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,7 +213,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
 
     def read_hz(self, root: Path, path: str | None) -> float | None:
-        """What the file ``path`` of this clock says, in Hz; None where it says nothing."""
+        """The rate in the file ``path`` of this clock, in Hz; None without one."""
         value = read_int(below(root, path)) if path else None
         return value * float(self.unit_hz) if value is not None else None
 
@@ -280,7 +280,7 @@ def _cluster(root: Path, folder: str, cpus: tuple[int, ...]) -> Domain:
     )
 
 
-# The GPU's clock: its devfreq entry, whose place changes with every generation of board.
+# The GPU's clock: its devfreq entry, whose path changes with every generation of boards.
 #
 # Source: facts gathered from public sysfs listings of boards from TX1 to Thor: the entry's
 # name, or that of its device-tree node, is gpu, gp10b, gv11b, ga10b, gb10b or gpu-gpc-0.

@@ -79,7 +79,7 @@ def read_mode(
 
 def _n_cpus(wanted: PowerMode | None, clocks: Clocks) -> int:
     if wanted is not None and wanted.kind == "cores":
-        return wanted.n_cpus  # so many are used; all of them stay on
+        return wanted.n_cpus  # the number in use; all of them stay on
     return max(sum(clocks.online.values()), 1)
 
 
@@ -118,7 +118,7 @@ def _why(name: str, clocks: Clocks) -> str:
 
 
 def differences(wanted: PowerMode, actual: PowerMode) -> tuple[str, ...]:
-    """In what the machine is not in the mode that was wanted; unknown figures are not compared."""
+    """Differences to the wanted mode; unknown values are not compared."""
     pairs = (
         ("CPU", wanted.cpu_hz, actual.cpu_hz),
         ("GPU", wanted.gpu_hz, actual.gpu_hz),

@@ -37,7 +37,7 @@ _DLA_PLACES = (
 
 
 class Clocks(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be clocked here. ``online``: every CPU, and whether it is on."""
+    """The clock domains of a machine. ``online``: every CPU, and whether it is on."""
 
     cpu: tuple[Domain, ...]  # clusters of which at least one CPU is on
     gpu: Domain | None
@@ -124,7 +124,7 @@ def _candidates(root: Path, clocks: Clocks) -> Iterator[str]:
 
 
 def _configured(root: Path) -> Iterator[str]:
-    """What the modes of nvpmodel set; nothing where there are none or they cannot be read."""
+    """The settings of nvpmodel's modes; none if there are no modes or they cannot be read."""
     try:
         params = read_modes(root).config.params
     except MansardError:

@@ -131,12 +131,12 @@ def _cluster_taken(cluster: CpuCluster, clocks: Clocks) -> CpuCluster:
 
 
 def floored(domain: Domain | None, hz: float | None) -> float | None:
-    """``hz`` as its domain takes it; as it is where one of them is not known."""
+    """``hz`` rounded down to a step of its domain; unchanged if either is unknown."""
     return floor(domain, hz) if domain is not None and hz is not None else hz
 
 
 def match(root: Path, domain: Domain, wanted_hz: float) -> float:
-    """The available frequency that ``wanted_hz`` stands for; raises UsageError.
+    """The available frequency that ``wanted_hz`` means; raises UsageError.
 
     A whole number of MHz stands for the entry that prints as it: 1190 MHz for 1190.4 MHz. Where
     the kernel does not say what is available it is tried, and found out by reading back.
@@ -292,7 +292,7 @@ def _hold_emc(root: Path, emc: Emc, hz: float, *, is_capped: bool) -> list[Write
     if emc.cap_path is not None and (is_low or not emc.can_be_held):
         writes.append(Write(emc.cap_path, value, f"emc up to {format_frequency(hz)}: cap"))
     if emc.lock is not None:
-        # The switch goes first: as long as it is as it was found, the rate was not touched.
+        # The switch is written first: while it is unchanged, the rate is untouched.
         first, *others = emc.lock.switches
         writes.append(Write(first, "1", f"{name}: lock"))
         writes += [

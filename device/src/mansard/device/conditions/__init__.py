@@ -26,7 +26,8 @@ MOST_SWAPPED_BYTES = 1 << 20
 MOST_OTHER_CPU_SHARE = 0.05
 # Modes in which Mansard holds every clock that they name at its cap.
 _LOCKING = frozenset({"nvpmodel", "clocks", "card"})
-# And in which the temperature that is read is that of what runs: beside a card it is the CPU's.
+# And those in which the sensor's temperature is that of the processor at work: beside a card it is
+# the CPU's.
 _STEADY = _LOCKING - {"card"}
 # They hold buffers as long as a screen or camera is there; that alone disturbs nothing.
 _RESIDENTS = (
@@ -131,7 +132,7 @@ def _temperature(conditions: Conditions, mode: PowerMode) -> Iterator[str]:
 
 def _processes(conditions: Conditions, mode: PowerMode, uses_gpu: bool) -> Iterator[str]:
     if mode.kind == "cores" and not uses_gpu:
-        return  # a card of its own shares neither memory nor power with the CPU's kernels
+        return  # a discrete card shares neither memory nor power with the CPU's kernels
     for name in conditions.gpu_processes or ():
         if not name.startswith(_RESIDENTS):
             yield f"another process on the GPU: {name}"

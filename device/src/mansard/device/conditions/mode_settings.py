@@ -19,7 +19,7 @@ from mansard.device.clocks.settings import Clocks, find_clocks, find_settings, r
 from mansard.device.nvpmodel.tool import STATUS_PATH
 from mansard.device.system import read_text
 
-_SHOWN_CHARACTERS = 40  # of a value
+_SHOWN_CHARACTERS = 40  # of a shown value
 _CORE = re.compile(r".*/cpu([0-9]{1,4})/online")
 _OF_CORE = re.compile(r".*/cpu([0-9]{1,4})/.*")
 _CAP = re.compile(r".*max_freq")

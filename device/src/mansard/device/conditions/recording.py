@@ -1,4 +1,4 @@
-"""Watches a machine's conditions beside trials, and sums them up for each."""
+"""Records a machine's conditions during trials, and summarises them for each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEAST_S = 1.5
 
 
 class TrialReadings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read before and after a trial alone."""
+    """Readings taken only before and after a trial."""
 
     throttles: tuple[int | None, ...]
     overcurrents: tuple[int | None, ...]
@@ -159,7 +159,7 @@ def _processes(neighbours: Sequence[GpuProcessesFound]) -> tuple[str, ...] | Non
 def _settings_changed(
     sources: Sources, readings: Sequence[ConditionsReading], written: Collection[str]
 ) -> tuple[str, ...] | None:
-    """What differed from the mode at any reading: of each setting the first difference."""
+    """The first difference of each setting from the mode, over all readings."""
     if not sources.settings.values:
         return None
     seen = dict.fromkeys(change for reading in readings for change in reading.changes)
@@ -240,7 +240,7 @@ class Watch:
 
     @property
     def conditions(self) -> Conditions:
-        """What was seen, from the first reading to the last so far."""
+        """The conditions from the first reading to the latest."""
         readings, looks = tuple(self._readings), tuple(self._looks)
         neighbours, written = tuple(self._neighbours), frozenset(self._written)
         return summarise(self._sources, readings, looks, neighbours, written, self._memory_shares())
@@ -258,7 +258,7 @@ class Watch:
         self._readings.append(self._sources.read(self._clock()))
 
     def _look(self) -> None:
-        """What costs more, and is counted by the machine itself in between."""
+        """Take the costlier readings, which the machine itself counts in between."""
         sources = self._sources
         self._looks.append(
             TrialReadings(

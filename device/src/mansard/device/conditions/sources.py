@@ -44,7 +44,7 @@ _SLOWDOWNS = HARDWARE | DRIVER_HEAT | HARDWARE_HEAT | POWER_BRAKE
 
 
 class CardSlowdowns(msgspec.Struct, frozen=True):
-    """The first card, as it is asked; ``why_not``: why a trial on it cannot ask."""
+    """Slowdowns of the first card; ``why_not``: why they cannot be read during a trial."""
 
     nvml: Any = None
     card: Any = None
@@ -93,7 +93,7 @@ _ZONE = re.compile(
 )
 # Drivers of CPU sensors on machines without such a zone; their first sensor is the package.
 _CHIPS = frozenset({"coretemp", "k10temp", "zenpower", "cpu_thermal"})
-# L4T says -256 °C of a sensor that is switched off; above 200 °C no silicon runs.
+# L4T reports -256 °C for a sensor that is switched off; no silicon runs above 200 °C.
 COLDEST_C, HOTTEST_C = -200.0, 200.0
 
 
@@ -312,12 +312,12 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
         return "; ".join(filter(None, (self.throttling.why_not, self.card_slowdowns.why_not)))
 
     def losses(self) -> tuple[str, ...]:
-        """How the machine has left the mode since the sources were found; never raises."""
+        """How the machine has left the mode since ``find_sources``; never raises."""
         return self.settings.losses(is_throttled=any(self.throttling.read_alarms()))
 
 
 def find_sources(root: Path, cpus: Sequence[int], *, uses_gpu: bool = False) -> Sources:
-    """What tells how ``cpus`` and the rest of the machine run; costs some milliseconds.
+    """The sources for ``cpus`` and the rest of the machine; finding them takes some milliseconds.
 
     ``uses_gpu``: whether the trials run on the GPU. A card's own memory counts only then.
     """

@@ -123,7 +123,7 @@ CLIENTS = "/sys/kernel/debug/nvmap/iovmm/clients"
 _SIZE = re.compile(r"[0-9]{1,20}[KMG]?")
 _PID = re.compile(r"[0-9]{1,10}")
 _LONGEST_NAME = 64
-_MOST_ANCESTORS = 64  # of a process; a chain that is longer goes in a circle
+_MOST_ANCESTORS = 64  # of a process; a longer chain is a circle
 _MOST_CHARACTERS = 1 << 20
 
 
@@ -145,7 +145,7 @@ class GpuProcesses:
 
     @contextmanager
     def learn_own(self) -> Iterator[None]:
-        """Take what comes onto the GPU meanwhile for this process, which opens it now.
+        """Count processes that appear on the GPU meanwhile as this one, which opens it now.
 
         The driver lists processes by the host's numbers; in a container a process does not know
         its own.
@@ -269,13 +269,13 @@ def find_engines(root: Path) -> Engines:
 
 
 def read_swapped_bytes(root: Path) -> int | None:
-    """What was swapped in and out since the machine was started; None where it is not counted."""
+    """Bytes swapped in and out since boot; None if they are not counted."""
     pages = _SWAPPED.findall(read_text(root / "proc/vmstat") or "")
     return sum(map(int, pages)) * os.sysconf("SC_PAGE_SIZE") if len(pages) == 2 else None
 
 
 class Fans(msgspec.Struct, frozen=True):
-    """Files of fans: revolutions a minute, and how much of 255 they are driven with."""
+    """Files of fans: revolutions per minute, and the drive from 0 to 255."""
 
     speeds: tuple[Path, ...]
     drives: tuple[Path, ...]

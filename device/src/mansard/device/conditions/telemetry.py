@@ -69,7 +69,7 @@ class OtherWork:
                 most, self.busiest = used, printable(name, _LONGEST_NAME)
 
     def _of_others(self, processes: dict[int, _Process]) -> int | None:
-        """Jiffies in which the CPUs were at work for others, since the machine was started."""
+        """Jiffies since boot in which the CPUs worked for other processes."""
         jiffies = read_jiffies(read_text(self._root / "proc/stat") or "")
         if not self._cpus <= jiffies.keys() or not processes.keys() >= set(self._pids):
             return None
@@ -151,7 +151,7 @@ class Telemetry:
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """Least, greatest and mean of everything that could be read."""
+        """Minimum, maximum and mean of everything that could be read."""
         return tuple(
             Reading(name=name, low=min(values), high=max(values), mean=sum(values) / len(values))
             for name, values in self._values.items()

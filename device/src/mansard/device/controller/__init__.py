@@ -1,4 +1,4 @@
-"""The controller of one board: everything that a bench wants of a board but measuring on it.
+"""The controller of one board: everything that a bench needs from a board except measuring.
 
 A bench does the same with every board. ``LocalController`` works in this process,
 ``RemoteController`` talks to a process on the board, which puts it back when its caller is gone.
@@ -49,7 +49,7 @@ class Holding(Protocol):
         ...
 
     def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
-        """Of the board's own ``modes`` those that need a reboot: name -> the tool's words.
+        """Those of the board's own ``modes`` that need a reboot: name -> the tool's message.
 
         They are tried, a reboot declined; the present mode is set again. Raises DeviceError.
         """

@@ -66,7 +66,7 @@ _LATE = ("numpy", "tomllib", "tomli", "pynvml", "random", "traceback")
 
 
 def load_everything() -> None:
-    """Import all that a controller may need, and nothing any more after that."""
+    """Import all that a controller may need, and forbid later imports."""
     for name in (*_modules(), *_LATE):
         try:
             importlib.import_module(name)

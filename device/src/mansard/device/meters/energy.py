@@ -22,7 +22,7 @@ NOT_SETTLED = "only a kernel or network that is repeated without pause is let se
 NOT_JUDGED = "only repetitions of a kernel or network are watched for it"
 N_CHANGED_MIN = 20  # changed readings of the sensor that an energy needs
 _STUCK_STEPS = 4  # that a part moves while the whole stays: more than rounding explains
-_PAUSE_SHARE = 0.1  # of a window may lie in gaps; beyond, a trapezoid would be invention
+_PAUSE_SHARE = 0.1  # share of a window that may be gaps; beyond it a trapezoid would be a guess
 
 
 def window_energy(

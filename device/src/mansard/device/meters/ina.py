@@ -200,7 +200,7 @@ PERIOD_S = 0.01
 def open_hwmon(
     root: Path, clock: Callable[[], float] = time.monotonic
 ) -> tuple[RailMeter | None, dict[str, str]]:
-    """The meter of all chips that hwmon shows, and what of them cannot be read and why."""
+    """The meter of all chips that hwmon shows, and why other rails cannot be read."""
     channels: list[RailChannel] = []
     problems: dict[str, str] = {}
     kinds = set()
@@ -285,7 +285,7 @@ _STEP = "this driver does not show the shunt: the smallest change seen stands fo
 def open_iio(
     root: Path, clock: Callable[[], float] = time.monotonic
 ) -> tuple[RailMeter | None, dict[str, str]]:
-    """The meter of all chips of the older driver, and what of them cannot be read and why."""
+    """The meter of all chips of the older driver, and why other rails cannot be read."""
     channels: list[RailChannel] = []
     problems: dict[str, str] = {}
     for chip in glob(below(root, _DRIVER), "*-*"):

@@ -1,4 +1,4 @@
-"""What every meter is, and what a machine's meters are together."""
+"""The protocol of meters, and the meters of a machine together."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Meter(Protocol):
 
     @property
     def pace_s(self) -> float | None:
-        """How often its counters are renewed at least; None: its readings show it."""
+        """The longest period of its counters' updates; None: its readings show it."""
 
     def read(self) -> tuple[PowerSample, ...]:
         """One sample per rail, stamped on the monotonic clock; raises DeviceError.
@@ -57,7 +57,7 @@ class Meter(Protocol):
 
 
 class RailFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the rails beside their samples: all that their energy needs."""
+    """What the energy of a window needs to know of the rails beside their samples."""
 
     period_s: float  # of the sampling
     total: Total | None = None

@@ -1,4 +1,4 @@
-"""What the samples of one rail say about a window of time, and whether they can be true.
+"""The power and energy of one rail in a window from its samples, and checks of the samples.
 
 Some meters count energy in steps. A counter holds the energy up to the moment it was last renewed,
 which no reading tells: the first reading of a new value shows that it was renewed since the reading
@@ -50,7 +50,7 @@ def find_steps(points: Sequence[tuple[float, float]], pace_s: float | None = Non
 
 
 def highest_power_w(steps: Sequence[Step]) -> float | None:
-    """The highest power over any span of steps that is long enough to tell; None without one."""
+    """The highest power over any span of steps long enough to measure it; None without one."""
     bounded = [step for step in steps if step.after_s > -inf]
     powers_w = []
     first = 0
@@ -90,7 +90,7 @@ def count_energy(steps: Sequence[Step], start_s: float, end_s: float) -> tuple[f
 
 
 def _counted(steps: Sequence[Step], power_w: float, time_s: float) -> tuple[float, float]:
-    """What a counter without steps would show at a moment: at least, at most."""
+    """The lowest and highest value that a counter without steps could show at a moment."""
     low_j = max(step.energy_j - power_w * max(0.0, step.by_s - time_s) for step in steps)
     high_j = min(step.energy_j + power_w * max(0.0, time_s - step.after_s) for step in steps)
     return min(low_j, high_j), max(low_j, high_j)
@@ -110,7 +110,7 @@ def around(
     """
     if not end_s > start_s:
         raise MeasurementError(f"the energy window from {start_s} s to {end_s} s is empty")
-    n = len(samples)  # of a list that another thread may be adding to
+    n = len(samples)  # another thread may be appending to the list
     first = bisect_right(samples, start_s, hi=n, key=_time_s)
     last = bisect_left(samples, end_s, lo=first, hi=n, key=_time_s)
     inside = samples[first:last]
@@ -165,7 +165,7 @@ def _first_round(samples: Sequence[PowerSample]) -> dict[str, None]:
 
 
 def _nearest(samples: Iterable[PowerSample], rails: Collection[str]) -> dict[str, PowerSample]:
-    """The first sample of each rail, until all of them are found."""
+    """The first sample of each rail."""
     nearest: dict[str, PowerSample] = {}
     for sample in samples:
         if sample.rail in rails:
@@ -196,7 +196,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def difference(points: Points, start_s: float, end_s: float) -> float:
-    """What a counter went up by."""
+    """The increase of a counter."""
     return _between(points[-2], points[-1], end_s) - _between(points[0], points[1], start_s)
 
 
@@ -232,7 +232,7 @@ _FLOOR_W = 0.5
 def find_fault(
     samples: Sequence[PowerSample], step_w: float | None, *, is_total: bool = False
 ) -> str | None:
-    """What is wrong with a rail's samples, in words; None where nothing is.
+    """The fault in a rail's samples, in words; None without one.
 
     ``is_total``: the rail is the whole board, which cannot read below zero at all; others
     may by one step of their sensor, as AGX Thor's VDD_GPU does when idle.
@@ -291,7 +291,7 @@ class RailReading(msgspec.Struct, frozen=True, kw_only=True):
     """One rail in one window."""
 
     energy_j: float
-    error_j: float | None  # at most, of a counter that moves in steps
+    error_j: float | None  # at most; of a counter that moves in steps
     why_no_error: str
     n_samples: int
     changed_s: tuple[float, ...]  # when a sample differed from the one before
@@ -299,7 +299,7 @@ class RailReading(msgspec.Struct, frozen=True, kw_only=True):
     is_counter: bool
     step_w: float | None
     why_no_step: str
-    span_w: float  # between the least and the greatest power; of a counter 0
+    span_w: float  # maximum minus minimum power; 0 for a counter
     fault: str | None
 
 
@@ -310,7 +310,7 @@ def read_rail(
     window: tuple[float, float],
     facts: RailFacts,
 ) -> RailReading:
-    """What ``samples`` of one rail say, of which only the first and last are outside the window.
+    """The reading of one rail; only the first and last of ``samples`` lie outside the window.
 
     ``near``: what its counter showed within the window and near it; empty of one that reads power.
     """

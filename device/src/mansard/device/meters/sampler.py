@@ -18,8 +18,8 @@ from mansard.device.meters.readings import GAP_PERIODS, NEAR_S, counter_points, 
 CPU_SHARE = 0.02  # of one core: what sampling may cost
 _WALL_SHARE = 0.5  # of the period: how long a reading may take, waiting included
 _N_TRIED = 3  # readings whose cost decides the period
-_LONGEST_SLEEP_S = 0.05  # so that it ends soon when it is told to
-N_STEPS_MIN = 5  # of a counter, in a stretch that is long against its pace
+_LONGEST_SLEEP_S = 0.05  # so that the thread ends soon when asked
+N_STEPS_MIN = 5  # of a counter, in a stretch much longer than its pace
 LONGEST_PACE_S = 0.5  # for which a counter's next step is waited for
 _IDLE_FACTOR = 3.0  # that an idle window may be longer than asked for, until a counter has moved
 MOST_SAMPLES = 200_000  # about 50 MB; of four rails read forty times a second, twenty minutes
@@ -209,12 +209,12 @@ def _time_s(sample: PowerSample) -> float:
 
 
 def next_tick(elapsed_s: float, period_s: float, tick: int) -> int:
-    """The tick after ``tick`` that is still ahead; those missed are left out, not made up for."""
+    """The next tick after ``tick`` that is still ahead; missed ticks are skipped."""
     return max(tick + 1, ceil(elapsed_s / period_s))
 
 
 def affordable_period_s(wanted_s: float, reading_cpu_s: float, reading_wall_s: float) -> float:
-    """The shortest period from ``wanted_s`` up at which readings cost no more than they may."""
+    """The shortest period from ``wanted_s`` up whose readings cost at most their limit."""
     return max(wanted_s, reading_cpu_s / CPU_SHARE, reading_wall_s / _WALL_SHARE)
 
 

@@ -1,4 +1,4 @@
-"""The board's own tegrastats, running: its lines as they come, and power as it prints it.
+"""A running tegrastats of the board: its lines as they arrive, and the power that it prints.
 
 ``TegrastatsMeter`` is for boards whose chips cannot be read directly. Its program is started by the
 first reading, at the shortest interval that boards keep (about 100 ms, recorded by others), and
@@ -178,7 +178,7 @@ class TegrastatsMeter:
         return "line"
 
     def take(self, line: _PrintedLine) -> bool:
-        """Take in a line that was printed; False when no more of them are wanted."""
+        """Read a printed line; False when no more lines are wanted."""
         with self._arrival:
             self._line = line
             self._arrival.notify_all()
@@ -191,7 +191,7 @@ class TegrastatsMeter:
             self._arrival.notify_all()
 
     def _last_line(self) -> _PrintedLine:
-        """The line that holds now; raises DeviceError where none came for too long."""
+        """The latest line; raises DeviceError if none arrived for too long."""
         with self._arrival:
             self._read_s = self._clock()
             # A tool that ends at once is not started for every reading.

@@ -34,7 +34,7 @@ _MAX_CHARACTERS = 1 << 18  # twelve times the longest file that NVIDIA ships
 MAX_LINE = 1000  # characters; a path on a board has a hundred
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _LINE_ENDS = ("\n", "\r")
-_PIECE = re.compile(r"<[^<>]*>?|[^<>]+|>")  # headers, and what stands between them
+_PIECE = re.compile(r"<[^<>]*>?|[^<>]+|>")  # headers, and the text between them
 _HEADER = re.compile(r"<\s*(\w*)([^<>]*)>?")
 
 
@@ -88,7 +88,7 @@ _NAMES = re.compile(r"\b[A-Z0-9]+_[A-Z0-9_]+\b")  # of settings; not in a prompt
 _BEGINNING = re.compile(r"(?=NVPM [A-Z]+:)")
 _START = re.compile(r"^\s*NVPM VERB:", re.MULTILINE)
 _DUMP_HEADER = re.compile(r"(PARAM|POWER_MODEL|PM_CONFIG|FAN_[A-Z]+)\b:?(.*)")
-# What the tool says about its own work, before and after the dump.
+# The tool's messages before and after the dump.
 _CHATTER = re.compile(r"Config file:|parsing done for|succeed to parse|\W*$|#")
 
 

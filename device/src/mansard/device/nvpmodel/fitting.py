@@ -29,7 +29,7 @@ from mansard.device.system import below, read_text
 
 _REACHED = 1.05  # a cap that far above the kernel's highest clock belongs to another kernel
 _SUPER = "maxnsuper"
-_FEWEST_EQUAL = 2  # modes that tell whose file it is: a MAXN without caps is many a module's
+_FEWEST_EQUAL = 2  # modes that identify the file's module: many modules have a MAXN without caps
 
 
 class WrittenMode(msgspec.Struct, frozen=True):

@@ -200,7 +200,7 @@ class BoardModes(msgspec.Struct, frozen=True):
     soc: str | None  # tegra234
     module: Module | None
     where: str  # the configuration's file
-    fit: Fit = Fit()  # modes that the module cannot have, and what else is not its own
+    fit: Fit = Fit()  # modes that the module cannot have, and other differences
 
     def find(self, name: str) -> BoardMode | None:
         """The mode that ``name`` means here, in any spelling."""

@@ -120,11 +120,11 @@ class _Builder:
         self.doubts: dict[tuple[type, str], str] = {}  # kind and name of a section -> the first
         self.default_ids: set[int] = set()
         self.used: set[str] = set()  # parameters that modes set
-        self.cores: dict[str, str] = {}  # what modes switch -> one of these modes
+        self.cores: dict[str, str] = {}  # core that modes switch -> one of these modes
         self.ignored: list[str] = []
         self._open: Param | _ModeSection | None = None
         self._is_fan = False
-        self._is_lost = False  # the lines are those of a section whose header cannot be used
+        self._is_lost = False  # in the lines of a section with an unusable header
 
     def ignore(self, line: ConfigLine, why: str) -> None:
         self.ignored.append(_words(line, why))

@@ -159,7 +159,7 @@ def custom_mode(point: Point, choices: ModeChoices) -> PowerMode:
     others = {name: why for name, why in present.unknown.items() if name not in clocks}
     return msgspec.structs.replace(
         present,
-        # The DLA's clock stands in the name only where it was asked for: few modes differ in it.
+        # The name has the DLA's clock only if it was set: few modes differ in it.
         name=custom_name(n_cpus, gpu_hz=gpu_hz, emc_hz=emc_hz, cpu_hz=cpu_hz, dla_hz=point.dla_hz),
         # On a plain machine cores are used or not, never switched off, and clocks only capped.
         kind="cores" if present.kind == "cores" else "clocks",

@@ -155,7 +155,7 @@ def _table(domain: Domain) -> ValueTable:
     return ValueTable(domain.available_hz, domain.is_continuous)
 
 
-SEED = 20_130_520  # of the order of a grid; fixed, so that a sweep can be resumed
+SEED = 20_130_520  # for the order of a grid; fixed, so that a sweep can be resumed
 
 _CPU_TEXT = re.compile(r"\s*([0-9]+c|cpu|cores)", re.IGNORECASE)
 

@@ -143,7 +143,7 @@ class CoreGroup(msgspec.Struct, frozen=True):
 class ModeChoices(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a custom mode of a board or a plain machine is made of."""
 
-    present: PowerMode  # what is not set stays as it is here
+    present: PowerMode  # settings that are not given keep these values
     cpus: tuple[int, ...]  # one logical CPU for each core, in the order they are switched on
     clusters: tuple[CoreGroup, ...]
     cpu: ValueTable  # the frequencies of all clusters together

@@ -98,7 +98,7 @@ _BATCH = 512  # lines whose numbers are held before they are added up
 _MOST_FIELDS = 4096  # of one log; more come from junk alone, and are left out
 
 _Number = float | None
-Key = tuple[str, str, str]  # of what, which quantity, unit
+Key = tuple[str, str, str]  # name, quantity, unit
 
 
 class FieldSummary(Record, frozen=True, kw_only=True):
@@ -131,7 +131,7 @@ class Columns:
         self._rows: list[list[_Number]] = []
 
     def add(self, sample: TegrastatsSample) -> None:
-        """Take in one sample."""
+        """Add one sample."""
         form = (len(sample.cpus), *[len(engine.clocks_hz) for engine in sample.engines])
         # A stream's samples share their shape: to compare it by identity is enough, and fast.
         if sample.shape is not self._shape or form != self._form:
@@ -193,7 +193,7 @@ def numbers_of(sample: TegrastatsSample) -> list[_Number]:
 
 
 def keys_of(sample: TegrastatsSample) -> list[Key]:
-    """The keys of ``numbers_of``; a name that comes twice (NC) gets its number behind it."""
+    """The keys of ``numbers_of``; a repeated name (NC) gets a number appended."""
     keys: list[Key] = [(name, "used", "B") for name in ("RAM", "SWAP", "IRAM")]
     for number in range(len(sample.cpus)):
         keys += ((f"CPU{number}", "load", "%"), (f"CPU{number}", "clock", "Hz"))
@@ -224,7 +224,7 @@ Kind = Literal["cpu", "gpu", "emc", "dla", "other"]
 
 
 class Utilisation(Record, frozen=True, kw_only=True):
-    """Share of its time that a core or engine works, of the lines in which it is on.
+    """The share of time that a core or engine works, over the lines in which it is on.
 
     ``CPU`` is all cores that are on together. An engine that only some lines have (NVENC
     of r32) was off in the others: ``n_lines`` are those that have it.

@@ -32,7 +32,7 @@ TOO_FEW = "the rail has fewer than two lines"
 
 
 class LogWindow(msgspec.Struct, frozen=True):
-    """How long the recording is, and how that is known.
+    """The length of the recording, and its source.
 
     ``span_s``: the length with the least and the most that it can be; None for the ``reason``.
     ``conflict`` is what speaks against --interval.
@@ -45,7 +45,7 @@ class LogWindow(msgspec.Struct, frozen=True):
 
 
 class RailSummary(Record, frozen=True, kw_only=True):
-    """Energy of one rail from its first line to its last, and what it lies between."""
+    """Energy of one rail from its first line to its last, with bounds."""
 
     rail: str
     n_lines: int
@@ -88,7 +88,7 @@ class EnergyTally:
         self._first_s = self._last_s = self._longest_s = self._resolution_s = 0.0
 
     def add(self, sample: TegrastatsSample, moment: Moment | None) -> None:
-        """Take in one line; ``moment`` is None where it has no time."""
+        """Add one line; ``moment`` is None if it has no time."""
         number = self._n_lines
         self._n_lines += 1
         if moment is None and self._n_timed:
@@ -200,7 +200,7 @@ class EnergyTally:
 
 
 def numbered(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Labels told apart: the second NC becomes "NC (2)"."""
+    """Labels made unique: the second NC becomes "NC (2)"."""
     seen: Counter[str] = Counter()
     labels: list[str] = []
     for name in names:

@@ -36,7 +36,7 @@ _ENTRIES = msgspec.json.Decoder(_LogEntry)
 
 
 def unwrap(line: str) -> str:
-    """The line itself, with the time that its wrapping has in front; others stay as they are."""
+    """The line without its wrapping, whose time is put in front; other lines are unchanged."""
     if "\x1b" in line:
         line = _ESCAPES.sub("", line)
     if not line.startswith(_WRAPS):

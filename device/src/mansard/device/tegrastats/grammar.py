@@ -40,7 +40,7 @@ from mansard.device.tegrastats.tokens import (
 )
 
 _LOST_SLASH = "one number where the line's other rails have more: a slash is lost"
-_LONGEST_SHOWN = 60  # characters of what cannot be true
+_LONGEST_SHOWN = 60  # characters of an implausible value
 _ONCE = {"memory", "cpus", "mts"}  # fields that a sample has one of
 MEMORIES = ("RAM", "SWAP", "IRAM")
 _EXTRAS: dict[str, TokenTable[Any]] = {"(lfb": FREES, "(cached": AMOUNTS}
@@ -205,5 +205,5 @@ def _is_engine(value: str) -> bool:
 
 
 def is_inert(token: str) -> bool:
-    """Whether ``token`` can begin or continue no field, whatever stands beside it."""
+    """Whether ``token`` can neither begin nor continue a field, whatever its neighbours."""
     return not _MEANINGFUL.match(token)

@@ -83,14 +83,14 @@ def _one_shared(token: str) -> tuple[tuple[Cpu, ...], int]:
     return tuple(map(CPUS.__getitem__, cores)), int(clock) * MHZ
 
 
-# The layout of a line: where its names and values stand; most lines have the one before's.
+# The layout of a line: the places of its names and values; most lines repeat the layout before.
 #
-# Lines whose names stand in the same places, and whose values have the forms of those places,
+# Lines with the same names in the same places, and with values of the forms of those places,
 # have the same fields. They are read column by column, many lines at a time: names are counted,
 # values are looked up in the table of their form, and no step of it is a loop in Python.
 
 _Column = tuple[str, ...]
-_Place = tuple[int, TokenTable[Any]]  # of a value, and the table of its form
+_Place = tuple[int, TokenTable[Any]]  # index of a value, and the table of its form
 
 # The order of these fields in TegrastatsSample.
 _SINGLE = ("RAM", "RAM(lfb", "SWAP", "SWAP(cached", "IRAM", "IRAM(lfb", "fg", "bg")
@@ -121,7 +121,7 @@ class LineLayout:
     def read(
         self, prefixes: Sequence[str], lines: Sequence[Sequence[str]]
     ) -> list[TegrastatsSample]:
-        """The samples of lines of so many tokens; raises TokenError if one has another layout."""
+        """The samples of lines of this many tokens; raises TokenError if one has another layout."""
         columns = list(zip(*lines, strict=True))
         n_lines = len(lines)
         for at, text in self._fixed:
@@ -172,7 +172,7 @@ def _rows(columns: Sequence[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 def _single_places(pieces: Sequence[Piece]) -> dict[str, _Place]:
-    """Where the fields stand that a line has once."""
+    """The positions of the fields that a line has once."""
     places: dict[str, _Place] = {}
     for piece in pieces:
         if piece.kind == "mts":
@@ -225,7 +225,7 @@ def parse_line(text: str) -> TegrastatsSample:
 
 
 def stream(lines: Iterable[str]) -> Iterator[TegrastatsSample]:
-    """The samples of many lines; lines that are none (comments, a script's words) are left out.
+    """The samples of many lines; other lines (comments, output of scripts) are left out.
 
     It reads some lines ahead: for a log. Memory is constant, however many lines there are.
     """
@@ -247,7 +247,7 @@ class Parser:
     def read_all(
         self, lines: Iterable[str], n_ahead: int = BATCH
     ) -> Iterator[TegrastatsSample | None]:
-        """The same of many lines, in their order; up to ``n_ahead`` are read at once."""
+        """The samples of many lines, in order; up to ``n_ahead`` are read at once."""
         remaining = iter(lines)
         while batch := list(islice(remaining, n_ahead)):
             yield from self._read_batch(batch)
@@ -278,7 +278,7 @@ class Parser:
         rows: Sequence[list[str]],
         into: list[TegrastatsSample | None],
     ) -> None:
-        """Read lines of as many tokens: all at once, else the halves, else one by one."""
+        """Read lines with equal numbers of tokens: all at once, else in halves, else one by one."""
         some_prefixes = [prefixes[number] for number in numbers]
         some_rows = [rows[number] for number in numbers]
         for layout in self._layouts.get(len(some_rows[0]), ()):
@@ -311,12 +311,12 @@ class Parser:
 
 
 def _is_comment(prefix: str, tokens: Sequence[str]) -> bool:
-    """Whether the line is commented out: a mark begins it, or stands before its first field."""
+    """Whether the line is commented out, by a mark at its start or before its first field."""
     return _COMMENT.search(prefix.strip() or (tokens[0] if tokens else "")) is not None
 
 
 def _prefix(line: str, start: int) -> str:
-    """What stands before the first field: up to RAM, or a time where RAM does not come first."""
+    """The text before the first field: up to RAM, or a time if RAM is not the first field."""
     if 0 < start <= _LONGEST_PREFIX and not line[start - 1].isalnum():
         prefix = line[:start]
         if "%" not in prefix and "@" not in prefix:

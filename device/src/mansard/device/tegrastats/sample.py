@@ -24,7 +24,7 @@ Shape = tuple[tuple[str, str, str], ...]  # kind, name as written, detail of the
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """Memory in use, of all there is; ``unit`` is the spelling, MB or kB."""
+    """Memory in use and in total; ``unit`` is the spelling, MB or kB."""
 
     used_bytes: int
     total_bytes: int
@@ -32,7 +32,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 
 
 class FreeBlocks(msgspec.Struct, frozen=True, gc=False):
-    """The largest free block (lfb) and how many of it there are; IRAM prints no count."""
+    """The largest free block (lfb) and the number of such blocks; IRAM prints no count."""
 
     n_blocks: int | None
     block_bytes: int
@@ -40,7 +40,7 @@ class FreeBlocks(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemoryAmount(msgspec.Struct, frozen=True, gc=False):
-    """Memory of one kind: what of SWAP is cached."""
+    """Memory of one kind: the cached part of SWAP."""
 
     size_bytes: int
     unit: str
@@ -96,7 +96,7 @@ class Rail(msgspec.Struct, frozen=True, gc=False):
 class TegrastatsSample(msgspec.Struct, frozen=True, gc=False):
     """All of one line. A field that the line does not have is None or empty.
 
-    ``prefix`` is what stands before the first field, as written: a date, a script's
+    ``prefix`` is the text before the first field, as written: a date, a script's
     ``epoch---``, or nothing; ``times.time_of`` reads it. ``unparsed`` has every token that
     is no field this version knows. ``shape`` is the order and spelling of the line.
     """
@@ -151,7 +151,7 @@ _NO_MAXIMUM = "a look has no maximum"
 
 
 def as_line(sample: BoardSample) -> TegrastatsSample:
-    """What a line of tegrastats has of a look; rails without power are left out, as it does."""
+    """A look as a line of tegrastats; rails without power are left out, as there."""
     rails = [(rail.rail, rail.power_w) for rail in sample.rails if rail.power_w is not None]
     n_rails = len(rails)
     return TegrastatsSample(

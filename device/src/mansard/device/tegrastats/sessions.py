@@ -57,7 +57,7 @@ def time_of(prefix: str) -> Moment | None:
     if match:
         return _moment(*match.groups())
     match = _CLOCK_ALONE.search(prefix)
-    if match:  # of a day that is not known: the first that there is
+    if match:  # the day is not known: 1970-01-01 stands for it
         return _moment("1970", "1", "1", *match.groups())
     match = _EPOCH.search(prefix)
     if match is None:
@@ -104,7 +104,7 @@ class Times:
 GAP_PERIODS = 10.0
 _SHORTEST_GAP_S = 2.0
 _LONGEST_PERIOD_S = 360.0
-PAUSE_PERIODS = 3.0  # a step longer than so many mean steps is a pause
+PAUSE_PERIODS = 3.0  # in mean steps: a longer step is a pause
 _MOST_HEADERS = 16
 _LONGEST_HEADER = 200
 _DIGITS = re.compile(r"\d+")
@@ -151,7 +151,7 @@ def place(lines: Iterable[Line | str]) -> Iterator[PlacedLine]:
 
 
 def _settle(recording: _Recording, held: Line, following: Line | None) -> PlacedLine:
-    """What ``held`` is, judged with the line that follows it; None at the end of the log."""
+    """Place the line ``held``, judged by the next line, which is None at the end of the log."""
     period_s = recording.period_s(held, following)
     why = recording.breaks(held, period_s)
     if why and following is not None and not recording.breaks(following, period_s):
@@ -168,7 +168,7 @@ class _Headers:
         self._is_equal = False
 
     def take(self, text: str, n_lines: int) -> None:
-        """Take in another line, which stands after ``n_lines`` of tegrastats."""
+        """Add another line, after ``n_lines`` of tegrastats."""
         text = " ".join(text.split())[:_LONGEST_HEADER]
         form = _DIGITS.sub("0", text)
         if not n_lines and text and len(self._known) < _MOST_HEADERS:

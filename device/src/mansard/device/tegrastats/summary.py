@@ -1,4 +1,4 @@
-"""What a log tells: ranges of every field, energy of the rails, utilisation of the engines."""
+"""Summaries of logs: ranges of every field, energy of the rails, utilisation of the engines."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LogSummary(Record, frozen=True, kw_only=True):
 
 
 class Summariser:
-    """Takes in the samples of one recording one by one; constant memory."""
+    """Sums up the samples of one recording in constant memory."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Summariser:
     def summary(
         self, log: str, n_other_lines: int = 0, *, session: int = 1, begins: str = ""
     ) -> LogSummary:
-        """All that was taken in so far."""
+        """The summary of all samples so far."""
         fields = self._columns.summaries()
         rails = self._energy.energies()
         window = self._energy.window()
@@ -236,7 +236,7 @@ def _read(
 def _total(
     rails: tuple[RailSummary, ...], module: Module | None
 ) -> tuple[Total | None, float | None, Bounds | None, str]:
-    """The rule, mean power and energy of the total, and what speaks against it."""
+    """The rule, mean power and energy of the total, and doubts about it."""
     if not rails:
         return None, None, None, "the lines have no power rails"
     total = find_total(tuple(rail.rail for rail in rails), module)

@@ -45,7 +45,7 @@ class ImplausibleError(ValueError):
 
 
 class PlausibleRange(msgspec.Struct, frozen=True):
-    """The least and the most that a quantity can be, in ``unit``."""
+    """The lowest and highest plausible value of a quantity, in ``unit``."""
 
     quantity: str
     least: float
@@ -97,7 +97,7 @@ _PLAIN_PERCENT = re.compile(rf"({_PERCENT})%", re.ASCII)
 
 
 class TokenError(ValueError):
-    """A token that does not have the form it is asked to have; it never leaves this package."""
+    """A token that does not have the expected form; not raised outside this package."""
 
 
 class TokenTable(dict[str, Value]):

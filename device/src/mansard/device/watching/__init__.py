@@ -1,4 +1,4 @@
-"""A live view of one machine: what it does now, what limits it, and how that goes on.
+"""A live view of one machine: its activity now, what limits it, and how that develops.
 
 ``samples`` looks at it on a fixed schedule, by a clock that tests can replace.
 """
@@ -17,11 +17,11 @@ FIRST_S = 0.5  # shares and counters need two looks: the first record comes afte
 _SLACK_S = 1e-6
 Found = TypeVar("Found")
 Wait = Callable[[float], bool]
-"""Waits for so many seconds; True: the watching is to end, as when a key was pressed."""
+"""Waits for a number of seconds; True ends the watch, as when a key was pressed."""
 
 
 def sleep(seconds: float) -> bool:
-    """Waits without an end of its own."""
+    """A wait that never ends the watch."""
     time.sleep(seconds)
     return False
 
@@ -35,7 +35,7 @@ def samples(
     clock: Callable[[], float] = time.monotonic,
     wait: Wait = sleep,
 ) -> Iterator[Found]:
-    """What ``look`` returns, once in each interval, until the end that comes first.
+    """The results of ``look``, one per interval, until the first of the given ends.
 
     A first look is taken at once and not returned: it is what changes are counted from. Looks
     that are late do not move those after them; those that were missed are left out.

@@ -26,9 +26,16 @@ from mansard.device.conditions.telemetry import find_gpu_load, read_jiffies, rea
 from mansard.device.identity import is_jetson, is_simulated, read_model
 from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT, below, glob, read_int, read_text, why_unreadable
-from mansard.device.watching.cards import NO_CARDS, Cards, CardsNow
-from mansard.device.watching.energy import LONGEST_PAUSE_S, TWO_LOOKS, ModeReader, RunningEnergy
 from mansard.device.watching.limits import Limits, PartNow
+from mansard.device.watching.readers import (
+    LONGEST_PAUSE_S,
+    NO_CARDS,
+    TWO_LOOKS,
+    Cards,
+    CardsNow,
+    ModeReader,
+    RunningEnergy,
+)
 
 _Value = TypeVar("_Value")
 _SHARES_MEMORY = "the GPU shares the board's memory"
@@ -76,7 +83,7 @@ class BoardWatch:
         self._start_s: float | None = None
 
     def read(self) -> BoardSample:
-        """One look; the first one has no shares, which are of the time since the last look."""
+        """One look. The first has no shares: they cover the time since the last look."""
         now_s = self._clock()
         self._start_s = now_s if self._start_s is None else self._start_s
         unknown: dict[str, str] = {}
@@ -253,7 +260,7 @@ class BoardWatch:
         processes = self._processes.find()
         why = processes.why_not
         if processes.names is None:
-            # A machine that is no Jetson has none of a Jetson's files.
+            # The reason about a Jetson's files is dropped on other machines.
             why = f"{why}; {self._as_root}" if self._on_jetson else why.partition("; ")[2]
         return _known("gpu_processes", processes.names, why, unknown)
 
@@ -271,7 +278,7 @@ class BoardWatch:
             now = [by_number[cpu] for cpu in domain.cpus if cpu in by_number]
             if now:
                 parts.append(_cpu_part(domain, now, mode, on_jetson=self._on_jetson))
-        if not self._on_jetson:  # of cores that are alike one stands for all
+        if not self._on_jetson:  # one of several equal cores represents them
             alike = {(part.cap_hz, part.highest_hz): part for part in reversed(parts)}
             parts = [msgspec.structs.replace(part, name="CPU") for part in alike.values()]
         gpu = self._clocks.gpu
@@ -287,7 +294,7 @@ class BoardWatch:
         emc = self._clocks.emc
         if emc is not None:
             wanted_hz = mode.memory_hz if mode is not None else None
-            clock = (None, memory_hz, memory_cap_hz)  # how busy says nothing of its clock
+            clock = (None, memory_hz, memory_cap_hz)  # no load: it says nothing about the clock
             parts.append(_part("memory", emc.domain, clock, wanted_hz))
         return parts
 
@@ -312,7 +319,7 @@ def _find_zones(root: Path) -> tuple[tuple[str, Path, float | None], ...]:
 
 
 def _passive_c(zone: Path) -> float | None:
-    """From where the kernel slows something down because of this zone."""
+    """The temperature at which the kernel starts to slow something down for this zone."""
     trips = [
         celsius / 1e3
         for kind in glob(zone, "trip_point_*_type")

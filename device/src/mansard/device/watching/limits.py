@@ -81,7 +81,7 @@ class Limits:
     def read(
         self, parts: Sequence[PartNow], zones: Sequence[ZoneNow], mode: str | None
     ) -> tuple[Limit, ...]:
-        """What limits the board now, what throttles it first; never raises."""
+        """What limits the board now, throttling first; never raises."""
         limits = [*self._heat(parts, zones), *self._current()]
         limits += _cap_below_mode(parts, mode, is_hot=bool(limits))
         if not limits:
@@ -174,7 +174,7 @@ def _is_slow(part: PartNow) -> bool:
 
 
 def _at_clocks(parts: Iterable[PartNow]) -> str:
-    """Parts with their clocks, those of one clock together: CPU 0-3 and GPU at 600 of 1300 MHz."""
+    """Parts grouped by clock, in words: CPU 0-3 and GPU at 600 of 1300 MHz."""
     names: dict[str, list[str]] = {}
     for part in parts:
         clock = f"{_mhz(part.clock_hz)} of {_mhz(part.cap_hz)} MHz"

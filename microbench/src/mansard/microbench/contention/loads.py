@@ -1,4 +1,4 @@
-"""Demands on memory: chains of FMA over main memory, longer for less traffic a second.
+"""Demands on memory: chains of FMA over main memory; longer chains make less traffic per second.
 
 A chain of one FMA asks for all the bandwidth that its processor reaches. A longer one computes
 more for each byte, so that it asks for less, steadily, as a network's layer does (the calibrators
@@ -27,7 +27,7 @@ from mansard.microbench.kernel import Case, find_kernel, gpu_case
 
 _KERNEL = "fma"
 _BOUND_CHAIN = 512  # so long that no processor waits for memory
-_TRIED_BYTES = 1 << 18  # of a thread: a slice to find with how many last as long as a sample
+_TRIED_BYTES = 1 << 18  # per thread: the slice with which the number per sample is found
 _N_TRIED = 8  # samples; disturbances only lengthen them, so the shortest counts
 _STEPS, _CLOSE = 7, 0.02  # of the search for a chain, and when it ends
 _MOST_SAMPLES = 100_000  # of an aggressor, which is stopped long before
@@ -43,22 +43,22 @@ class Load(Seam):
     """A processor whose demand on memory can be chosen; a context manager."""
 
     sample_bytes: int  # traffic of one sample
-    clock_step_hz: float | None  # between two clocks, of a GPU that has it known
+    clock_step_hz: float | None  # between two clocks, of a GPU if known
 
     def __enter__(self) -> Load:
-        """Take its memory."""
+        """Allocate its memory."""
 
     def __exit__(self, *_: object) -> None:
-        """Give it back."""
+        """Free its memory."""
 
     def ask(self, fma_per_element: int) -> None:
-        """From now on, run chains of that length."""
+        """Run chains of this length from now on."""
 
     def take(self, n_samples: int, should_stop: Callable[[], bool] = _never) -> list[RawSample]:
         """Samples without pause; fewer only when told to stop."""
 
     def stop(self) -> None:
-        """Let ``take``, which runs in another thread and is told to stop, do so at once."""
+        """Make ``take`` in another thread, which has been asked to stop, return at once."""
 
     def check_answers(self, failure: str) -> None:
         """Raise DeviceError where after ``failure`` no later point could be measured either."""
@@ -88,7 +88,7 @@ class CpuLoad:
         self._source.__exit__()
 
     def ask(self, fma_per_element: int) -> None:
-        """Choose slices that last as long as a sample, or how many sweeps of all do."""
+        """Choose slices, or a number of whole sweeps, that last as long as a sample."""
         tried_bytes = self._source.slice(_TRIED_BYTES, fma_per_element)
         n_tried = self._sample_s / min(
             sample.duration_s for sample in self._source.take(_N_TRIED, 1)
@@ -98,7 +98,7 @@ class CpuLoad:
         self.sample_bytes = slice_bytes * self._repetitions
 
     def take(self, n_samples: int, should_stop: Callable[[], bool] = _never) -> list[RawSample]:
-        """One slice a sample."""
+        """Samples of one slice each."""
         return self._source.take(n_samples, self._repetitions, should_stop, poll_s=_POLL_S)
 
     def stop(self) -> None:
@@ -146,7 +146,7 @@ class GpuLoad:
         self.sample_bytes = n_bytes * self._repetitions
 
     def take(self, n_samples: int, should_stop: Callable[[], bool] = _never) -> list[RawSample]:
-        """So many sweeps a sample."""
+        """Samples of the chosen number of sweeps."""
         assert self._source is not None  # noqa: S101 - a chain is asked for first
         return self._source.take(n_samples, self._repetitions, should_stop)
 
@@ -159,7 +159,7 @@ class GpuLoad:
 
 
 def find_chains(load: Load, shares: Sequence[float]) -> dict[float, int]:
-    """FMA per element with which ``load`` asks for each of ``shares`` of its most, when alone.
+    """FMA per element at which ``load`` alone demands each of ``shares`` of its highest rate.
 
     A chain that is bound by compute takes a time proportional to its length, and none is faster: so
     the one that is sought is no longer than that. Near the ridge the others are tried.
@@ -196,7 +196,7 @@ def _rate(load: Load, fma_per_element: int) -> float:
 
 @contextmanager
 def running(load: Load) -> Iterator[list[RawSample]]:
-    """``load`` runs on until the end of this; then its samples are in the list."""
+    """Run ``load`` during the block; its samples are in the list afterwards."""
     is_over = threading.Event()
     samples: list[RawSample] = []
     errors: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""The plan of a run of contention, as a record: who asks for how much beside whom."""
+"""The plan of a run of contention: pairs of victim and aggressor with their demands."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from mansard.measuring.protocol import Profile, find_protocol
 from mansard.microbench.plan import SEED, Probe
 
 GPU = "gpu"
-# Of each profile: how many shares, blocks of a trial, and samples of each, alone and beside.
+# For each profile: numbers of shares, of blocks per trial, and of samples per block and side.
 _SIZES: MappingProxyType[Profile, tuple[int, int, int]] = MappingProxyType(
     {"brief": (3, 4, 5), "quick": (5, 6, 6), "full": (10, 10, 8)}
 )
-_TRIAL_CAP_S = 2.0  # of one block more than it takes, so that an estimate of a sweep holds
+_TRIAL_CAP_S = 2.0  # one block more than needed, so that the estimate of a sweep's time holds
 
 
 class ContentionTrial(PlannedTrial, frozen=True, kw_only=True):
-    """A demand of one accelerator beside that of another; the fields are ContentionPoint's."""
+    """Demands of a victim and an aggressor at the same time; the fields are ContentionPoint's."""
 
     victim: str
     aggressor: str
@@ -54,7 +54,7 @@ class ContentionPlan(RunPlan, frozen=True, kw_only=True):
 
 
 def accelerators_of(cpus: tuple[int, ...], *, has_gpu: bool) -> tuple[str, str]:
-    """The two that share the memory: the GPU and the CPUs, or two halves of the CPUs.
+    """The two accelerators: the GPU and the CPUs, or two halves of the CPUs.
 
     ``cpus``: one of each physical core, so halves share no core. Beside a GPU the first is left to
     the thread that launches its kernels, where there is another. Raises UsageError for one core.

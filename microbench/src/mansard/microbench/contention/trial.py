@@ -1,4 +1,4 @@
-"""The kind of measurement "contention": a demand on memory, alone and beside another, in turns."""
+"""The kind of measurement "contention": a demand on memory alone, and beside another."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mansard.microbench.contention.plan import (
 from mansard.microbench.cuda.sampling import OpenGpu, open_gpu
 from mansard.microbench.cuda.timing import judge_clocks
 
-_MOST_REJECTED = 0.5  # of a trial's samples: where more are, the trial is disturbed
+_MOST_REJECTED = 0.5  # share of a trial's samples above which it is disturbed
 
 
 @dataclass
@@ -65,7 +65,7 @@ def measure_point(
     loads: Mapping[str, Load],
     chains: Mapping[str, Mapping[float, int]],
 ) -> ContentionPoint:
-    """Blocks of the victim alone and beside the aggressor, in turns: both see the same machine.
+    """Alternate blocks of the victim alone and beside the aggressor, so that both see one machine.
 
     ``chains``: FMA per element by accelerator and share. What cannot be run is a row with
     ``failure``. Raises DeviceError where the GPU is lost.
@@ -129,7 +129,7 @@ def _take_blocks(protocol: Protocol, victim: Load, aggressor: Load | None) -> _R
 
 
 def _take_block(protocol: Protocol, victim: Load, aggressor: Load | None, taken: _Taken) -> None:
-    # The first sample of a block finds caches and clocks as the pause left them.
+    # The first sample of a block starts with caches and clocks from the pause.
     n_samples = protocol.n_per_block + 1
     taken.alone += victim.take(n_samples)[1:]
     if aggressor is None:
@@ -145,7 +145,7 @@ def _take_block(protocol: Protocol, victim: Load, aggressor: Load | None, taken:
 
 
 def _rates(taken: _Taken, victim: Load, cpu_share_min: float) -> _Rates:
-    """Those of the samples that no other work interrupted."""
+    """The rates of the samples that no other work interrupted."""
     raw = [*taken.alone, *taken.beside]
     external = [*[0.0] * len(taken.alone), *taken.external_byte_per_s]
     accepted = [
@@ -187,7 +187,7 @@ def _open(plan: ContentionPlan) -> Iterator[Opened[ContentionPoint]]:
 
 @contextmanager
 def opened_loads(plan: ContentionPlan, gpu: OpenGpu | None) -> Iterator[dict[str, Load]]:
-    """What each accelerator of ``plan`` runs, with its memory, until the end of this."""
+    """The load of each accelerator of ``plan``, with its memory, for the block."""
     sample_s = plan.protocol.sample_s
     with ExitStack() as stack:
         loads: dict[str, Load] = {}

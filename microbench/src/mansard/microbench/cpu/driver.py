@@ -16,10 +16,10 @@ from mansard.microbench.cpu.compiling import intrinsic, jit_cached, types
 # Columns of a thread's table of samples.
 START_NS, END_NS, CPU_NS, N_SWITCHES = range(4)
 N_COLUMNS = 4
-# Words of the state that threads share; each on a pair of lines of its own.
+# Words of the state that threads share, each on its own pair of cache lines.
 STOP, ARRIVED = 0, 16
 N_SHARED_WORDS = 32
-# Words of a thread's own state: what the clock and the kernel's accounting are read into.
+# Words of a thread's state, for readings of the clock and of the kernel's accounting.
 N_SCRATCH_WORDS = 32
 N_ARGUMENTS = 5  # of a kernel, beside its repetitions
 

@@ -36,7 +36,7 @@ def _no_stop() -> None:
 
 
 class _ThreadedTask(Generic[Result]):
-    """One task on all threads, and what became of it on each."""
+    """One task on all threads, and its outcome on each."""
 
     def __init__(self, task: Callable[[int], Result], n_threads: int) -> None:
         self.task = task
@@ -173,11 +173,11 @@ class CpuSource:
 
     @property
     def operands(self) -> tuple[Operands, ...]:
-        """What each thread works on."""
+        """The operands of each thread."""
         return tuple(self._operands)
 
     def slice(self, slice_bytes: int, fma_per_element: int) -> int:
-        """Let each sample sweep the next slice of the arrays, with chains of that length.
+        """Make each sample sweep the next slice of the arrays, with chains of this length.
 
         So a sample is short and its traffic that of main memory all the same. ``slice_bytes``: of
         one thread, all its arrays at most. Returns the traffic of all threads in a slice, bytes.
@@ -196,11 +196,11 @@ class CpuSource:
         return self._kernel.traffic_bytes(case, launch) * self._n_threads
 
     def stop(self) -> None:
-        """Let ``take``, which runs in another thread, return after the present sample."""
+        """Make ``take`` in another thread return after the present sample."""
         self._shared[driver.STOP] = 1
 
     def choose_variant(self, repetitions: int, should_stop: Callable[[], bool]) -> Case:
-        """Race the variants of the case, in turns; from now on run the fastest.
+        """Race the variants of the case, alternating; run the fastest from now on.
 
         Disturbances only lengthen a sample, so the shortest of each decides.
         """

@@ -111,7 +111,7 @@ def stream_working_sets(
 def _level_middles(machine: MachineIdentity, cpus: tuple[int, ...], sizes: list[int]) -> list[int]:
     """A size in the middle of each cache level that none of ``sizes`` falls into."""
     return [
-        # Of the first level, whose window begins at nothing: half of its capacity.
+        # For the first level, whose window starts at 0: half of its capacity.
         _round_to_pages(
             math.sqrt(window.low_bytes * window.high_bytes) or window.capacity_bytes / 2, len(cpus)
         )
@@ -122,7 +122,7 @@ def _level_middles(machine: MachineIdentity, cpus: tuple[int, ...], sizes: list[
 
 
 def fma_working_set(machine: MachineIdentity, cpus: tuple[int, ...]) -> int:
-    """Half of L1 over all threads: the chains' operands must never wait for L2."""
+    """Half of L1 over all threads, so that the chains' operands never wait for L2."""
     first = cache_capacity_bytes(machine, cpus, 1)
     half = first / 2 if first else float(_UNKNOWN_FIRST_BYTES * len(cpus))
     return _round_to_pages(half, len(cpus))
@@ -134,7 +134,7 @@ def _round_to_pages(size: float, n_threads: int) -> int:
 
 
 def choose_stores(working_set_bytes: int, last_cache_bytes: int | None) -> Stores:
-    """Which stores reach the most bytes a second on a working set of that size.
+    """The stores with the highest rate on a working set of this size.
 
     Both sizes are over all threads that share the last cache. What is stored in a
     working set larger than the last cache is evicted before it is read again, so

@@ -77,7 +77,7 @@ def open_cublaslt(cuda_major: int) -> ctypes.CDLL:
 def plan_product(
     library: Any, precision: str, n: int, buffers: ProductBuffers
 ) -> Callable[[int], None]:
-    """What enqueues the product of n × n on a stream; raises MeasurementError without a way to.
+    """A function that enqueues the n × n product on a stream; raises MeasurementError without one.
 
     The algorithm is the one that cuBLASLt's heuristic names first.
     """

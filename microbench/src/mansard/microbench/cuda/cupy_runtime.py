@@ -38,8 +38,8 @@ from mansard.microbench.kernel import Array, Case, Kernel, Launch
 
 _STATIC_SHARED_BYTES = 48 * 1024  # more must be asked for (CUDA C++ Programming Guide)
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
-_LONGEST_ERROR = 400  # of a message of CUDA
-_LONGEST_LOG = 1500  # of a compiler
+_LONGEST_ERROR = 400  # characters of a message of CUDA
+_LONGEST_LOG = 1500  # characters of a compiler's log
 
 
 @dataclass
@@ -66,7 +66,7 @@ class CupyRuntime:
             self.n_sms = int(cupy.cuda.runtime.deviceGetAttribute(attribute, 0))
 
     def memory_info(self) -> MemoryInfo:
-        """The memory that is free and that there is."""
+        """The free and the total memory."""
         with _named("asking for the GPU's memory"):
             free_bytes, total_bytes = self._device.mem_info
         return MemoryInfo(free_bytes=int(free_bytes), total_bytes=int(total_bytes))
@@ -86,7 +86,7 @@ class CupyRuntime:
         return CudaMemory(owner, int(owner.ptr), n_bytes)
 
     def release(self, buffer: CudaMemory) -> None:
-        """Give the memory back as soon as all work is done."""
+        """Free the memory as soon as all work is done."""
         with _named("waiting for the GPU"):
             self.stream.synchronize()
         buffer.owner, buffer.address = None, 0
@@ -166,7 +166,7 @@ class CupyRuntime:
 
 @contextmanager
 def _named(doing: str) -> Iterator[None]:
-    """Errors of CUDA, which CuPy raises as RuntimeError, in our words; too little memory as is."""
+    """Turns CuPy's RuntimeError of CUDA into ours; too little memory is raised as it is."""
     try:
         yield
     except RuntimeError as error:
@@ -176,7 +176,7 @@ def _named(doing: str) -> Iterator[None]:
 
 
 def cuda_error(doing: str, error: BaseException) -> MeasurementError:
-    """What CUDA, a compiler or a library of CUDA said, in one line."""
+    """The message of CUDA, a compiler or a library of CUDA in one line."""
     words = " ".join(str(error).split()) or type(error).__name__
     return MeasurementError(
         f"{doing} failed: {printable(words, _LONGEST_ERROR)}",
@@ -264,7 +264,7 @@ def _load_raw(
     arrays: Sequence[CudaMemory],
     clock: CudaMemory,
 ) -> Start:
-    """The kernel's function, compiled now, and how one sample of it is enqueued."""
+    """Compile the kernel's function; returns how one sample is enqueued."""
     function = compile_function(kernel.source, kernel.entry(case), kernel.architecture)
     try:
         if launch.shared_bytes > _STATIC_SHARED_BYTES:
@@ -294,16 +294,16 @@ def _load_raw(
     return start
 
 
-_MOST_NODES = 4096  # of a graph; more launches take more graphs, one after the other
+_MOST_NODES = 4096  # in a graph; more launches are several graphs in sequence
 
 
 def _load_launches(
     runtime: CupyRuntime, kernel: Kernel, case: Case, launch: Launch, clock: CudaMemory
 ) -> Start:
-    """How so many launches of an empty kernel are enqueued, one by one or as graphs.
+    """How a number of launches of an empty kernel is enqueued, one by one or as graphs.
 
     The driver's own call is used: CuPy's takes longer to pack arguments than the driver to launch.
-    A graph is captured when so many nodes are first asked for, which is no sample that counts.
+    A graph is captured at the first request for its number of nodes, which is no counted sample.
     """
     from cupy.cuda import Stream
     from cupy_backends.cuda.api import driver
@@ -375,7 +375,7 @@ def _load_gemm(
     arrays: Sequence[CudaMemory],
     clock: CudaMemory,
 ) -> Start:
-    """How one sample is enqueued: a stamp, as many products, a stamp."""
+    """How one sample is enqueued: a stamp, the products, a stamp."""
     doing = f"cuBLAS in {case.precision}"
     prepare = _narrow_product if case.precision in cublaslt.OPERANDS else _product
     try:
@@ -400,7 +400,7 @@ def _product(
     n: int,
     arrays: Sequence[CudaMemory],
 ) -> Callable[[], None]:
-    """What enqueues one product of n × n on CuPy's current stream, which CuPy hands to cuBLAS."""
+    """A function that enqueues one n × n product on CuPy's current stream, which cuBLAS gets."""
     from cupy.cuda import device
     from cupy_backends.cuda.libs import cublas
 
@@ -422,7 +422,7 @@ def _product(
 def _narrow_product(
     runtime: CupyRuntime, precision: str, n: int, arrays: Sequence[CudaMemory]
 ) -> Callable[[], None]:
-    """What enqueues one product of fp8 or fp4 on the runtime's stream."""
+    """A function that enqueues one product of fp8 or fp4 on the runtime's stream."""
     from cupy.cuda import runtime as cuda
 
     workspace = runtime.allocate(cublaslt.WORKSPACE_BYTES, "device")
@@ -445,7 +445,7 @@ def _narrow_product(
 
 
 def gemm_types(precision: str) -> GemmTypes:
-    """The types of a product; raises UsageError for a precision that cuBLAS has none of."""
+    """The types of a product; raises UsageError for a precision that cuBLAS lacks."""
     types = TYPES.get(precision)
     if types is None:
         raise UsageError(
@@ -495,7 +495,7 @@ def _load_numba(
 
 @contextmanager
 def _numba_named(doing: str) -> Iterator[None]:
-    """Errors of Numba, its compiler and the driver, which are of a dozen kinds, in our words."""
+    """Turns errors of Numba, its compiler and the driver, of a dozen kinds, into ours."""
     try:
         yield
     except MansardError:

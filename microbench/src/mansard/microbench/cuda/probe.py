@@ -1,4 +1,4 @@
-"""Which GPU there is to measure, and why not where there is none: one line that says what to do.
+"""The GPU to measure, or one line that says why there is none and what to do.
 
 CUDA is asked through CuPy; ``CudaLibrary`` is the edge at which tests put a stand-in.
 """
@@ -32,7 +32,7 @@ class CudaLibrary(Protocol):
         """Of CuPy, Numba and cuBLAS, as far as they are there and can be used."""
 
     def unusable(self) -> tuple[str, ...]:
-        """What is installed and does not work, a line each."""
+        """Installed packages that do not work, a line each."""
 
     def driver_version(self) -> int:
         """The newest CUDA that the driver runs: 12060 is 12.6; 0: there is no driver."""
@@ -151,7 +151,7 @@ class _Cupy:
 
 
 def _ask(question: Callable[[], _T]) -> _T:
-    """The answer; CUDA's errors, and libraries that do not load, in their own words."""
+    """The answer; errors of CUDA and of loading libraries become DeviceError."""
     try:
         return question()
     except (RuntimeError, ImportError, OSError, AttributeError) as error:
@@ -186,7 +186,7 @@ def _numba_has_nvvm() -> bool:
 
 @cache
 def _why_no_numba_cuda() -> str:
-    """What keeps the package numba-cuda from compiling anything; empty where nothing does.
+    """Why the package numba-cuda cannot compile; empty if it can.
 
     What it adds for NumPy's functions is imported with the first kernel, and fails where this NumPy
     has one of them no longer. Versions that have no such module do without.

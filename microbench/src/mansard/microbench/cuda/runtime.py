@@ -1,4 +1,4 @@
-"""What the trials need of a GPU, and nothing else: the lowest edge, where a stand-in fits."""
+"""The protocol of a GPU for trials: all that they need, and what a fake has to provide."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mansard.microbench.kernel import Array, Case, Kernel, Launch
 CLOCK_WORDS = 2  # of each sample: cycles of one SM, nanoseconds of the GPU
 WORD_BYTES = 8
 
-# Enqueues one sample: so many repetitions, its clock words at this place of the clock buffer.
+# Enqueues one sample: a number of repetitions, its clock words at a place of the clock buffer.
 Start: TypeAlias = Callable[[int, int], None]
 # Memory of the runtime, and a mark in its stream: each runtime has its own kinds.
 Buffer: TypeAlias = Any
@@ -35,7 +35,7 @@ class Runtime(Protocol):
     """
 
     def memory_info(self) -> MemoryInfo:
-        """The memory that is free and that there is."""
+        """The free and the total memory."""
 
     def allocate(self, n_bytes: int, memory: MemoryKind) -> Buffer:
         """Memory of the kind "device", or "zero-copy": of the host, as the GPU reads it."""

@@ -40,7 +40,7 @@ _CARD_STEP_HZ = 15e6  # of the clocks that NVML lists of cards since Volta
 
 
 class AboveLimitError(MeasurementError):
-    """A result that the GPU cannot reach; ``samples`` are those that it was made of."""
+    """A result above the GPU's limit; ``samples`` are those behind it."""
 
     def __init__(self, what: str, samples: Samples) -> None:
         super().__init__(
@@ -162,7 +162,7 @@ class _ClockJudge:
         return judge_clocks(raw, self._step_hz)
 
 
-EXCESS = 1.02  # of a limit: what errors of time and clock may add up to
+EXCESS = 1.02  # over a limit: the most that errors of time and clock add up to
 
 # Where a product has no tensor cores of its precision, CUDA cores do it.
 _ON_CUDA_CORES = frozenset({"fp32", "fp64"})
@@ -170,7 +170,7 @@ _ON_CUDA_CORES = frozenset({"fp32", "fp64"})
 
 @dataclass(frozen=True)
 class GpuLimits:
-    """What this GPU cannot exceed now."""
+    """The limits of this GPU now."""
 
     gpu: Gpu
     memory_bytes_per_s: float | None

@@ -76,7 +76,7 @@ class Physics:
     l1_bytes_per_cycle: float = 128.0
     l2_bytes_per_cycle: float = 32.0
     memory_bytes_per_s: float = 190e9
-    latency_s: float = 400e-9  # of a load from main memory, and of every one that is not named:
+    latency_s: float = 400e-9  # of loads from main memory, and from any level not named:
     cache_latency_s: Mapping[str, float] = field(default_factory=dict)  # L1, L2, L2 near, L2 far
     launch_s: float = 4e-6
     enqueue_s: float = 5e-6  # of the host
@@ -148,7 +148,7 @@ class _Host:
         return self.clock.now_s()
 
     def spend(self, duration_s: float) -> None:
-        """What the host does takes so long; it does take time where time is real."""
+        """Let the host's work last this long; in real time it does by itself."""
         if self._virtual is not None:
             self._virtual.sleep(duration_s)
 
@@ -167,7 +167,7 @@ class SoftwareMemory:
     kind: MemoryKind
     pattern: Array | None = None
     owner: LoadedKernel | None = None
-    words: Array | None = None  # of a buffer that kernels leave their clock in
+    words: Array | None = None  # the buffer for the kernels' clock words
 
 
 @dataclass
@@ -303,7 +303,7 @@ class SoftwareGpu:
         return second.at_s - first.at_s
 
     def _check(self) -> None:
-        """As CUDA, which answers every call after an illegal access with its error."""
+        """Raise as CUDA does, which answers every call after an illegal access with its error."""
         if self._is_broken:
             raise MeasurementError("an illegal memory access was encountered", where="CUDA")
 

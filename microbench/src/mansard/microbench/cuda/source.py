@@ -1,6 +1,6 @@
 """Samples from a GPU: a kernel with its arrays, launched and timed on the GPU itself.
 
-A sample is a steady state: so many sweeps over the same arrays that it lasts 2 ms or
+A sample is a steady state: enough sweeps over the same arrays to last 2 ms or
 more, and the first sample of a block is dropped. What L2 holds at its start is what any
 sweep leaves behind, so nothing is flushed: a set that fits is meant to be read from L2,
 and one of 4 times L2 or more finds next to nothing of itself (under random replacement
@@ -91,11 +91,11 @@ class CudaSource:
         return self._timeline(self._start, before_each).take(n_samples, repetitions, should_stop)
 
     def initial(self) -> tuple[Array, ...]:
-        """What the arrays held before the first repetition."""
+        """The content of the arrays before the first repetition."""
         return self._arrays.initial()
 
     def read(self) -> tuple[Array, ...]:
-        """What the arrays hold now."""
+        """The content of the arrays now."""
         return self._arrays.read()
 
     def refill(self) -> None:
@@ -199,14 +199,14 @@ class Arrays:
         self.buffers = ()
 
 
-SAFE_SETS = 4  # working sets of so many times L2 see next to no hits
+SAFE_SETS = 4  # in sizes of L2: larger working sets see next to no hits
 _FLUSH_SETS = 2  # what is written between samples, in sizes of L2
 
 
 def needs_flush(
     family: Family, working_set_bytes: int, repetitions: int, l2_bytes: int | None
 ) -> bool:
-    """Whether a sample of so many sweeps must find L2 empty of its working set."""
+    """Whether a sample of ``repetitions`` sweeps must find L2 empty of its working set."""
     if l2_bytes is None or family != "stream" or repetitions > 1:
         return False
     return l2_bytes < working_set_bytes < SAFE_SETS * l2_bytes

@@ -157,7 +157,7 @@ _NO_CLOCK = "the kernel left no clock"
 
 
 def judge_clocks(raw: Sequence[RawSample], step_hz: float | None = None) -> list[str | None]:
-    """Why each sample does not count: its clock lies off the median of all; None if it does.
+    """Why each sample does not count, as its clock is off the median of all; None if it counts.
 
     ``step_hz``: between two clocks of this GPU, where it is known. A sample without a clock counts
     only where none has one.
@@ -165,13 +165,13 @@ def judge_clocks(raw: Sequence[RawSample], step_hz: float | None = None) -> list
     clocks_hz = [sample.clock_hz for sample in raw if sample.clock_hz is not None]
     if not clocks_hz:
         return [None] * len(raw)
-    middle_hz = median_low(clocks_hz)  # the clock of a sample: between two clocks lies none
+    middle_hz = median_low(clocks_hz)  # low: the clock of a sample, not a value between two
     tolerance = clock_tolerance(middle_hz, step_hz)
     return [_reason(sample.clock_hz, middle_hz, tolerance) for sample in raw]
 
 
 def off_clock_s(raw: Sequence[RawSample], step_hz: float | None = None) -> float:
-    """How much longer or shorter samples took that ran at another clock than most."""
+    """By how much samples at another clock were longer or shorter than usual, in sum."""
     judged = list(zip(raw, judge_clocks(raw, step_hz), strict=True))
     usual = [sample.duration_s for sample, reason in judged if reason is None]
     if not usual:
@@ -181,10 +181,10 @@ def off_clock_s(raw: Sequence[RawSample], step_hz: float | None = None) -> float
 
 
 def clock_tolerance(clock_hz: float, step_hz: float | None) -> float:
-    """How far off ``clock_hz`` a sample may have run, as a share of it."""
+    """The tolerance of a sample's clock around ``clock_hz``, as a share of it."""
     if step_hz is None or step_hz > _FINE_STEP * clock_hz:
         return CLOCK_TOLERANCE
-    # A tenth of a step beyond them: what a kernel counts is not exact.
+    # A tenth of a step more: the kernels' counts are not exact.
     return max(CLOCK_TOLERANCE, (_MOST_STEPS + 0.1) * step_hz / clock_hz)
 
 

@@ -44,7 +44,7 @@ _KIB, _MIB = 1 << 10, 1 << 20
 _DRAM_SETS = 16
 _DRAM_LEAST_BYTES = 64 * _MIB
 _UNKNOWN_L2_BYTES = 64 * _MIB  # more than any card has but the largest
-_MEMORY_SHARE = 0.25  # of the card's: all arrays of a trial together
+_MEMORY_SHARE = 0.25  # share of the card's memory for all arrays of a trial
 # What one round of an SM's threads sweeps (shaping.py): scope gpu 1024, 512 or 256 threads with
 # four vectors of 16 bytes in each, scope sm 512. Sets are whole rounds, as large ones as fit.
 _ROUNDS = {"gpu": (64 * _KIB, 32 * _KIB, 16 * _KIB), "sm": (32 * _KIB,)}
@@ -61,14 +61,14 @@ _GUESSED_HZ = 1e9
 
 @dataclass(frozen=True)
 class Sized:
-    """A working set and what sweeps it."""
+    """A working set and the scope that sweeps it."""
 
     scope: Scope
     n_bytes: int
 
 
 def chain_set(gpu: Gpu) -> Sized:
-    """What chains of FMA run on: one round of every thread, which L2 holds."""
+    """The working set of chains of FMA: one round of every thread, which fits into L2."""
     wanted = _ROUNDS["gpu"][0] * gpu.n_sms
     if gpu.l2_bytes is not None:
         wanted = min(wanted, int(UPPER_MARGIN * gpu.l2_bytes))
@@ -271,7 +271,7 @@ def _tensor(kernel: Kernel, gpu: Gpu) -> Iterator[TrialSpec]:
 
 
 def _twins(kernel: Kernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
-    """What Numba's compiler makes of a kernel, beside the trial of CUDA C++ at that size."""
+    """The trials of a kernel's Numba version, at the size of its CUDA C++ trial."""
     large = memory_set(gpu)
     if kernel.family == "fma" and "fp32" in kernel.precisions:
         yield _spec(kernel, gpu, "fp32", chain_set(gpu), chain=PEAK_CHAIN)
@@ -320,7 +320,7 @@ def _swept_bytes(kernel: Kernel, case: Case, gpu: Gpu) -> int:
 
 
 def _left_out(gpu: Gpu, versions: Mapping[str, str] | None) -> tuple[str, ...]:
-    """What this GPU or this installation lacks, in words for a person."""
+    """What this GPU or this installation lacks, in words."""
     lines = []
     for kernel in cuda_kernels():
         lacking = [name for name in kernel.precisions if not kernel.runs_in(name, gpu.sm)]

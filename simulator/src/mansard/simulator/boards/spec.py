@@ -1,4 +1,4 @@
-"""What a simulated board is made of: the shape of the tables here, and their common parts.
+"""The types of the boards' tables, and the parts that they share.
 
 Paths are the board's own, absolute; frequencies are in Hz unless a name says kHz, as in the
 kernel's files. Each table names its sources, and says "made up" where it has none.
@@ -54,7 +54,7 @@ class ModeSpec(msgspec.Struct, frozen=True):
 
 
 class RailSpec(msgspec.Struct, frozen=True):
-    """One channel of a power monitor, and what the power model lets it carry.
+    """One channel of a power monitor, and its share in the power model.
 
     power = idle_w + cpu_w·c + gpu_w·g + memory_w·m, with c, g and m the shares of the chip's
     dynamic power, f·V²·utilisation, that are 1 with everything on at the highest clock.
@@ -144,7 +144,7 @@ UNCAPPED = "-1"
 
 
 def steps(first: int, step: int, n: int, *rest: int) -> tuple[int, ...]:
-    """``n`` frequencies ``step`` apart, and those that end the list."""
+    """``n`` frequencies ``step`` apart, then ``rest``."""
     return (*range(first, first + step * n, step), *rest)
 
 
@@ -155,7 +155,7 @@ def named_modes(board: str) -> dict[str, NamedMode]:
 
 
 def cap_text(hz: float | None, uncapped: str = UNCAPPED) -> str:
-    """The value of a cap, as ``uncapped`` says that there is none."""
+    """The text of a cap; of None the text for an uncapped clock."""
     return uncapped if hz is None else str(round(hz))
 
 
@@ -238,7 +238,7 @@ def clock_params(clocks: Sequence[ClockSpec]) -> tuple[ParamSpec, ...]:
 
 
 def core_settings(all_cpus: Sequence[int], on: Sequence[int]) -> tuple[Setting, ...]:
-    """Which cores a mode has on."""
+    """The settings of a mode that switch cores."""
     return tuple(("CPU_ONLINE", f"CORE_{cpu}", str(int(cpu in on))) for cpu in all_cpus)
 
 
@@ -261,7 +261,7 @@ def cpu_settings(
 def gpu_settings(
     hz: float | None, masks: Sequence[Setting] = ()
 ) -> tuple[tuple[Setting, ...], ...]:
-    """What stands before and after the CPU clocks: gating and power, then the GPU's range."""
+    """The settings before and after the CPU clocks: gating and power, then the GPU's range."""
     before = (*masks, ("GPU_POWER_CONTROL_ENABLE", "GPU_PWR_CNTL_EN", "on"))
     after = (
         ("GPU", "MIN_FREQ", "0"),

@@ -1,4 +1,4 @@
-"""What the simulated tools share: their tree's files, its faults and its figures.
+"""Shared by the simulated tools: their tree's files, its faults and its facts.
 
 Standard library alone: a copy of this folder stands in every simulated tree.
 """

@@ -112,7 +112,7 @@ def main(script: str, arguments: list[str]) -> int:
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    # A width of its own: to find out the terminal's, argparse imports much.
+    # A fixed width: argparse imports many modules to find the terminal's.
     formatter = partial(argparse.HelpFormatter, width=80)
     parser = argparse.ArgumentParser(
         prog="nvpmodel", description="simulated by Mansard", formatter_class=formatter

@@ -24,7 +24,7 @@ _PID = "run/mansard-simulator/tegrastats.pid"
 def main(script: str, arguments: list[str]) -> int:
     """Run one command line; returns the exit code."""
     board = find_board(script)
-    # A width of its own: to find out the terminal's, argparse imports much.
+    # A fixed width: argparse imports many modules to find the terminal's.
     formatter = partial(argparse.HelpFormatter, width=80)
     parser = argparse.ArgumentParser(
         prog="tegrastats", description="simulated by Mansard", formatter_class=formatter
