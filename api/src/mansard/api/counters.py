@@ -19,8 +19,8 @@ from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum
+    from mansard.analytics.models.counters.by_network import Counted
     from mansard.analytics.models.counters.check import CheckedNetwork
-    from mansard.analytics.models.counters.counted import Counted
     from mansard.analytics.models.counters.importing import ExportOrigin
     from mansard.analytics.models.predict.group_times import CountedBytes
     from mansard.sweeps.counters import CountRequest
@@ -91,7 +91,7 @@ def count_networks(request: CountRequest, reporter: Reporter = SILENT) -> CountR
 def _counted_networks(runs: Path, run_id: str) -> list[CountedNetwork]:
     """What the run of a mode holds; a table that cannot be read is a note."""
     from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
-    from mansard.analytics.models.counters.counted import counters_of_run
+    from mansard.analytics.models.counters.by_network import counters_of_run
     from mansard.inference.counters.trial import COUNTERS
     from mansard.sweeps.modes import rows_of
 
@@ -236,7 +236,7 @@ def group_bytes_in(
 
     A folder that cannot be read has none: ``checks_in`` says why.
     """
-    from mansard.analytics.models.counters.counted import counted_bytes, measured_counters
+    from mansard.analytics.models.counters.by_network import counted_bytes, measured_counters
 
     found: list[CountedBytes] = []
     for folder in (Path(each) for each in locations if "://" not in str(each)):
@@ -248,7 +248,7 @@ def group_bytes_in(
 def _counted(runs: Path, reporter: Reporter) -> tuple[Counted, ...]:
     """What was imported into ``runs``, and what 'ncu run' counted there, with its notes."""
     from mansard.analytics.data.published.store import read_counters
-    from mansard.analytics.models.counters.counted import by_setting, measured_counters
+    from mansard.analytics.models.counters.by_network import by_setting, measured_counters
 
     measured = measured_counters(runs)
     for one in measured:
@@ -288,8 +288,8 @@ class _Checker:
 
         ``model``: the network's file, whatever it is called.
         """
+        from mansard.analytics.models.counters.by_network import layers_of
         from mansard.analytics.models.counters.check import check_network
-        from mansard.analytics.models.counters.counted import layers_of
 
         score = self._score(counted, model)
         if score is None:
@@ -331,7 +331,7 @@ class _Checker:
 
     def _known(self, counted: Counted) -> ModelScore | None:
         """The newest score of the setting; raises UsageError where there are several settings."""
-        from mansard.analytics.models.counters.counted import is_of
+        from mansard.analytics.models.counters.by_network import is_of
 
         row = counted.rows[0]
         found = {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mansard.analytics.data.opening import Merged
     from mansard.analytics.data.published.importing import Imported
     from mansard.analytics.data.published.origin import PublishedOrigin
-    from mansard.analytics.decisions.compare import Comparison, Side
+    from mansard.analytics.decisions.comparison import Comparison, Side
     from mansard.analytics.pages.report.opening import NextStep
     from mansard.analytics.pages.report.summary import Summary
     from mansard.core.hardware import Module
@@ -120,8 +120,8 @@ def compare(
     their number. Runs pair by processor and mode; one run on each side
     is a pair whatever its mode. Raises InputError, UsageError, StorageError.
     """
-    from mansard.analytics.decisions.compare import compare as compare_sides
-    from mansard.analytics.decisions.compare import pair_runs
+    from mansard.analytics.decisions.comparison import compare as compare_sides
+    from mansard.analytics.decisions.comparison import pair_runs
 
     names = ("", "") if first.resolve() == second.resolve() else (f"{first}: ", f"{second}: ")
     ours = _sides(first, names[0], mode, mix=mix)
@@ -133,7 +133,7 @@ def compare(
 
 def _sides(runs: Path, name: str, mode: str | None, *, mix: bool) -> tuple[Side, ...]:
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.decisions.compare import sides_of
+    from mansard.analytics.decisions.comparison import sides_of
 
     manifest = runs / "manifest.json"
     if not manifest.is_file():

@@ -22,8 +22,8 @@ from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.data.dataset import Dataset
-    from mansard.analytics.decisions.modes import ModeFrame
-    from mansard.analytics.decisions.next_modes import Pick, Plan, PlanningData
+    from mansard.analytics.decisions.modes import ModeFrame, PlanningData
+    from mansard.analytics.decisions.next_modes import Pick, Plan
     from mansard.analytics.decisions.records import Candidate
     from mansard.analytics.models.predict.prediction import Prediction
     from mansard.analytics.models.sanity.finding import Finding
@@ -329,7 +329,7 @@ def _read_runs(request: PlanRequest, runs: Path) -> _PlanBasis:
 
 def _known(request: PlanRequest, read: _PlanBasis, own: Sequence[str]) -> _Known:
     from mansard.analytics.data.names import device_labels, display_name
-    from mansard.analytics.decisions.next_modes import select_data
+    from mansard.analytics.decisions.modes import select_data
     from mansard.analytics.pages.words.next_modes import modelled_notes
 
     dataset, prediction = read.dataset, read.prediction

@@ -129,7 +129,7 @@ def _believable(
     ``by_roofs``: ids of the scores that roofs predict. An energy that cannot be is unknown where
     the least time may take its place.
     """
-    from mansard.analytics.decisions.missing import without_energy
+    from mansard.analytics.decisions.limits import without_energy
     from mansard.analytics.models.sanity.finding import refusals
 
     def refused(*, needs_energy: bool) -> Mapping[tuple[str, str], str]:
@@ -154,7 +154,7 @@ def recommend_workload(
     does, and InputError for a file that is no workload.
     """
     from mansard.analytics.decisions.time_sharing import Mix, Task
-    from mansard.analytics.decisions.workload import plan_mixes
+    from mansard.analytics.decisions.workload import decide_mixes
     from mansard.analytics.models.predict.measured import prefer_measured
     from mansard.analytics.pages.words.mixes import mix_in_words
 
@@ -188,7 +188,7 @@ def recommend_workload(
     )
     predictions = _without_drops(predicted, predictions, wanted, reporter)
     coefficients, modes = predicted.coefficients, predicted.modes
-    decisions = plan_mixes(predictions, mix, wanted, coefficients, refused, modes)
+    decisions = decide_mixes(predictions, mix, wanted, coefficients, refused, modes)
     return tuple(map(mix_in_words, decisions))
 
 

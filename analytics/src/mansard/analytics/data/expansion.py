@@ -1,8 +1,8 @@
-"""How much memory a Parquet file takes once it is read: told before anything is unpacked.
+"""The memory that a Parquet file takes when it is read, known before anything is unpacked.
 
 A file of a megabyte may hold a thousand million equal rows, or one text of gigabytes. The footer
-says how many rows and bytes there are, but a hostile one lies; each page says before its content
-how long that becomes, and a reader reserves what it says. Both are read, and the larger counts.
+states the number of rows and bytes, but a hostile footer lies; each page header states the expanded
+length, and a reader allocates that much. Both are read, and the larger one counts.
 
 Format: Apache Parquet, "parquet.thrift" (FileMetaData, RowGroup, ColumnChunk, ColumnMetaData,
 PageHeader), in Thrift's compact protocol.
@@ -39,13 +39,13 @@ def check_expansion(n_bytes: Mapping[str, int], *, is_whole: bool) -> None:
     total_bytes = 0
     for where, own_bytes in n_bytes.items():
         total_bytes += own_bytes
-        for found, most, what in (
+        for size, most, what in (
             (own_bytes, MOST_FILE_BYTES, "a file of a dataset"),
             (total_bytes if is_whole else 0, MOST_TABLE_BYTES, "a table"),
         ):
-            if found > most:
+            if size > most:
                 raise StorageError(
-                    f"expands to {found >> 20:,} MiB, more than the {most >> 20} of {what}",
+                    f"expands to {size >> 20:,} MiB, more than the {most >> 20} of {what}",
                     where=where,
                     fix=MAKE_AGAIN,
                 )
@@ -172,5 +172,5 @@ def _unsigned(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _signed(data: bytes, at: int) -> tuple[int, int]:
-    found, at = _unsigned(data, at)
-    return (found >> 1) ^ -(found & 1), at
+    code, at = _unsigned(data, at)
+    return (code >> 1) ^ -(code & 1), at

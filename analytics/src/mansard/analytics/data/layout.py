@@ -34,7 +34,7 @@ OFFLOADS_FOLDER = "hierarchical"  # answers that were kept, see decisions.offloa
 
 
 class FileMark(msgspec.Struct, frozen=True, array_like=True):
-    """What a file has to be to be read; nothing is known of one in an object store."""
+    """The length, digest and expanded size that a file must have; unknown in an object store."""
 
     n_bytes: int
     digest: str
@@ -97,7 +97,7 @@ def run_entry(run_id: str) -> str:
 
 
 def run_part(table: str, run_id: str, content: str, number: int) -> str:
-    """A file of a run's rows; another content has other names."""
+    """The name of a file of a run's rows; it contains a hash of their content."""
     return f"{table}/run_id={run_id}/{content}-{number:05d}.parquet"
 
 

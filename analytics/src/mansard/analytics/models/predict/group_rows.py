@@ -1,4 +1,4 @@
-"""Each group of each network in each of a few modes: what it takes, and what bounds it."""
+"""The time, energy and bound of each group of each network, in each of a few modes."""
 
 from __future__ import annotations
 

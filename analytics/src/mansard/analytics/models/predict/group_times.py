@@ -146,13 +146,13 @@ def group_times(
         chains += sorted(found, key=_n_known)[-1:]
     times = [_with_ratio(chain, chains) for chain in chains]
     order = ("machine", "network", "precision", "mode", "accelerator", "n_groups")
-    return tuple(sorted(times, key=lambda each: [getattr(each, name) for name in order]))
+    return tuple(sorted(times, key=lambda time: [getattr(time, name) for name in order]))
 
 
 def _n_known(chain: _Chain) -> tuple[int, int]:
     """How many groups have a time, and how many a cost of leaving."""
     groups = chain.times.groups
-    times, leaves = ([getattr(each, name) for each in groups] for name in ("time_s", "leave_s"))
+    times, leaves = ([getattr(group, name) for group in groups] for name in ("time_s", "leave_s"))
     return len(times) - times.count(None), len(leaves) - leaves.count(None)
 
 
@@ -259,7 +259,7 @@ def _chain(
     leaves = leave_times(whole_s, marked_s)
     on_dla = "dla_core" in one.options
     differs = on_dla and bool(used["prefix"])
-    alone = {each.part.number: found for each in stages if (found := _alone(each)) is not None}
+    alone = {stage.part.number: found for stage in stages if (found := _alone(stage)) is not None}
     alone_share = None
     if differs:
         times = prefix_times(whole_s, prefixes_s, leaves, n_groups)

@@ -63,7 +63,7 @@ class Ceiling(Record, frozen=True, kw_only=True):
 
 
 def best_of(ceilings: Sequence[Ceiling]) -> Ceiling:
-    """The highest of some ceilings of one kind, or the one that tells best why there is none.
+    """The highest of ceilings of one kind; if none has a value, the one with the best reason.
 
     Highest by the lower end of the interval: of several noisy rates the greatest is mostly
     the luckiest, and a wide interval must not make a roof.
@@ -76,8 +76,8 @@ def best_of(ceilings: Sequence[Ceiling]) -> Ceiling:
 
 def settled_of(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
     """Those with a value that rest on settled trials alone; where there is none, all of them."""
-    measured = [each for each in ceilings if each.value is not None]
-    return [each for each in measured if each.stable is not False] or measured
+    measured = [ceiling for ceiling in ceilings if ceiling.value is not None]
+    return [row for row in measured if row.stable is not False] or measured
 
 
 def find_bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Ceiling:
@@ -89,11 +89,11 @@ def find_bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Cei
     backends = sorted({rate.backend for rate in of_level})
     if not backends:
         return missing(level.name, "stream", kernel, "B/s", _why_empty(level, kernel, of_level))
-    found = [
+    ceilings = [
         _bandwidth(level, kernel, [rate for rate in of_level if rate.backend == backend])
         for backend in backends
     ]
-    return best_of(settled_of(found) or found)
+    return best_of(settled_of(ceilings) or ceilings)
 
 
 def _bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Ceiling:
@@ -141,25 +141,25 @@ def ceiling_of(
     # What did not settle may stand anywhere, twice as high as the memory or the units allow.
     counted = [rate for rate in calm if not rate.unstable] or calm
     chosen = [counted[at] for at in members([rate.blocks for rate in counted], tolerance)]
-    found = estimate([rate.blocks for rate in chosen])
+    estimated = estimate([rate.blocks for rate in chosen])
     sizes = [rate.working_set_bytes for rate in chosen]
-    reason = f"too few blocks ({found.n_blocks}) to show their own spread"
+    reason = f"too few blocks ({estimated.n_blocks}) to show their own spread"
     return Ceiling(
         subject=subject,
         family=family,
         kernel=kernel,
         backend=backend,
         unit=unit,
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        n_blocks=found.n_blocks,
+        value=estimated.value,
+        low=estimated.low,
+        high=estimated.high,
+        n_blocks=estimated.n_blocks,
         trial_ids=tuple(sorted(rate.trial_id for rate in chosen)),
         sets_bytes=(min(sizes), max(sizes)),
         n_disturbed=n_disturbed,
         stable=not any(rate.unstable for rate in chosen),
         source="simulated" if any(rate.source == "simulated" for rate in chosen) else "measured",
-        unknown={} if found.low is not None else {"low": reason, "high": reason},
+        unknown={} if estimated.low is not None else {"low": reason, "high": reason},
     )
 
 
@@ -211,7 +211,7 @@ def find_candidates(rates: Sequence[TrialRate]) -> tuple[Ceiling, ...]:
     In the order fma before tensor, narrow precisions' names first.
     """
     chosen = [rate for rate in rates if rate.operands == "chaotic"]
-    found = []
+    candidates = []
     for family in _FAMILIES:
         kinds = {(r.precision, r.backend, r.kernel) for r in chosen if r.family == family}
         for precision, backend, kernel in sorted(kinds, key=lambda kind: (len(kind[0]), kind)):
@@ -221,8 +221,8 @@ def find_candidates(rates: Sequence[TrialRate]) -> tuple[Ceiling, ...]:
                 if (rate.precision, rate.backend, rate.kernel) == (precision, backend, kernel)
                 and rate.family == family
             ]
-            found.append(_candidate(family, trials))
-    return tuple(found)
+            candidates.append(_candidate(family, trials))
+    return tuple(candidates)
 
 
 def find_peaks(candidates: Sequence[Ceiling]) -> tuple[Ceiling, ...]:

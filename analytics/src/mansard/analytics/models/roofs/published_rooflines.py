@@ -24,7 +24,7 @@ def published_rooflines(published: Published) -> tuple[Roofline, ...]:
 
     Their ``run_id`` begins with "published-" and belongs to no manifest; no ceiling has an
     interval, and only the levels that the table names are there. Of a table with more than
-    MOST_ROOFS modes so many have a roof, spread evenly; the coefficients have all.
+    MOST_ROOFS modes, MOST_ROOFS have a roof, spread evenly; the coefficients have all modes.
     """
     names, known = device_names(published), known_modes(published).modes
     tables: dict[tuple[str, str], dict[str, list[PublishedRate]]] = {}

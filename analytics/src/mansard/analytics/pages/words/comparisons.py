@@ -17,8 +17,7 @@ import polars as pl
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, joules, rate, seconds, watts
 from mansard.analytics.decisions.alternatives import is_bounded
-from mansard.analytics.decisions.limits import interval_of, limits_of
-from mansard.analytics.decisions.missing import unknown_modes
+from mansard.analytics.decisions.limits import interval_of, limits_of, unknown_modes
 from mansard.analytics.decisions.records import (
     UNKNOWN_PRECISION,
     Candidate,
