@@ -17,7 +17,7 @@ from mansard.analytics.decisions.batches import batch_table
 from mansard.analytics.decisions.next_modes import plan_next
 from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.time_sharing import Mix, Task
-from mansard.analytics.pages.words.batches import with_remarks
+from mansard.analytics.pages.words.comparisons import with_remarks
 from mansard.analytics.pages.words.next_modes import plan_in_words
 from mansard.core.errors import UsageError
 from tests.analytics.answers import decide_mix

@@ -246,8 +246,7 @@ def _batch_some(
 ) -> tuple[tuple[Frame, tuple[str, ...], tuple[str, ...]], int]:
     """The rows of one network or all, their names, and which modes are not known."""
     from mansard.analytics.decisions import batches
-    from mansard.analytics.pages.words.batches import with_remarks
-    from mansard.analytics.pages.words.comparisons import unknown_modes_notes
+    from mansard.analytics.pages.words.comparisons import unknown_modes_notes, with_remarks
 
     basis, highest_only = shared
     predictions, modes = basis.predictions(network), basis.modes

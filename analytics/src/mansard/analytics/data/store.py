@@ -17,12 +17,13 @@ import msgspec
 import polars as pl
 
 from mansard.analytics.data.dataset import score_id
-from mansard.analytics.data.expansion import check_expansion, expanded_bytes
 from mansard.analytics.data.frames import FrameSchema, layer_frame, to_json
 from mansard.analytics.data.layout import (
     MAKE_AGAIN,
     SCORE_ENTRY_SCHEMA,
     FileMark,
+    check_expansion,
+    expanded_bytes,
     layer_part,
     score_entry,
 )

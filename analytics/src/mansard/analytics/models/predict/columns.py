@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mansard.analytics.models.predict.groups import COMPUTED_IN, CUDA, TENSOR
-from mansard.analytics.models.roofs.levels import DRAM
+from mansard.analytics.models.roofs.ceilings import DRAM
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]

@@ -21,8 +21,15 @@ from statistics import median
 
 from msgspec.structs import replace
 
-from mansard.analytics.models.roofs.ceilings import Ceiling, best_of, find_bandwidth
-from mansard.analytics.models.roofs.levels import DRAM, Level, in_level, latency_levels
+from mansard.analytics.models.roofs.ceilings import (
+    DRAM,
+    Ceiling,
+    Level,
+    best_of,
+    find_bandwidth,
+    in_level,
+    latency_levels,
+)
 from mansard.analytics.models.roofs.rates import TrialRate, estimate, members
 from mansard.core.hardware import MODULES, Module, Unit, memory_bytes_per_s, sm_flop_per_cycle
 from mansard.core.records import Gpu, Manifest, Record

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from mansard.analytics.data.published.doubts import rate_doubt, unit_of
 from mansard.analytics.data.published.store import NO_INTERVAL, Published, device_names, known_modes
-from mansard.analytics.models.roofs.ceilings import Ceiling, CeilingFamily
-from mansard.analytics.models.roofs.levels import DRAM, Level
+from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling, CeilingFamily, Level
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.core.errors import UsageError
 from mansard.core.hardware import MODULES, Module

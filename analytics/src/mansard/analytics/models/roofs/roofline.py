@@ -20,13 +20,17 @@ from types import MappingProxyType
 from mansard.analytics.data.dataset import Dataset, machine_id, processor_of
 from mansard.analytics.data.names import processor_name, run_labels
 from mansard.analytics.models.roofs.ceilings import (
+    DRAM,
     STREAM_KERNELS,
     Ceiling,
     CeilingFamily,
+    Level,
     best_of,
     find_bandwidth,
     find_candidates,
     find_peaks,
+    gpu_levels,
+    memory_levels,
     missing,
     settled_of,
 )
@@ -39,7 +43,6 @@ from mansard.analytics.models.roofs.gpu_kernels import (
     find_launches,
     measured_clock_hz,
 )
-from mansard.analytics.models.roofs.levels import DRAM, Level, gpu_levels, memory_levels
 from mansard.analytics.models.roofs.rates import TrialRate, trial_rates
 from mansard.core.hardware import sm_flop_per_cycle
 from mansard.core.precision import rate_unit

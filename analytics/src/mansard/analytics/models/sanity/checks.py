@@ -19,7 +19,7 @@ from mansard.analytics.data.published.store import Published, device_names
 from mansard.analytics.data.quantities import digits, quantity, seconds
 from mansard.analytics.data.statistics import pool_repeats
 from mansard.analytics.models.predict.models import Models
-from mansard.analytics.models.roofs.levels import DRAM
+from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.sanity.finding import Finding
 from mansard.analytics.models.sanity.runs import MOST_OVER, above, run_findings
 from mansard.analytics.models.scaling.coefficients import newest_runs

@@ -12,9 +12,8 @@ import polars as pl
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import counted, percent, quantity
 from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
-from mansard.analytics.models.roofs.ceilings import Ceiling
+from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling
 from mansard.analytics.models.roofs.gpu_kernels import cpu_memory_limit
-from mansard.analytics.models.roofs.levels import DRAM
 from mansard.analytics.models.roofs.rates import TRIAL_ORDER, describe
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.models.sanity.finding import Basis, Finding, Subject
