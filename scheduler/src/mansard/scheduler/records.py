@@ -212,17 +212,21 @@ def broken(
         ("energy", "J", energy, problem.max_energy_j),
         ("power", "W", power, problem.max_power_w),
     ]
-    for asked, got in zip(problem.networks, networks, strict=True):
+    for wanted, reached in zip(problem.networks, networks, strict=True):
         if problem.goal != "misses":
-            checked.append((f"{got.name}: latency", "s", got.longest_s, asked.max_latency_s))
+            checked.append(
+                (f"{reached.name}: latency", "s", reached.longest_s, wanted.max_latency_s)
+            )
     for what, unit, value, limit in checked:
         if limit and value is not None and value > limit * (1 + CLOSE):
             scale, prefix = (1, "") if limit >= 1 else (1e3, "m")
             shown = f"{scale * value:.4g} {prefix}{unit}, limit {scale * limit:.4g} {prefix}{unit}"
             lines.append(f"{what} {shown}")
-    for asked, got in zip(problem.networks, networks, strict=True):
-        if problem.is_steady and got.rate_per_s < asked.rate_per_s * (1 - SHORT):
-            lines.append(f"{got.name}: {got.rate_per_s:.4g} of {asked.rate_per_s:.4g} per second")
+    for wanted, reached in zip(problem.networks, networks, strict=True):
+        if problem.is_steady and reached.rate_per_s < wanted.rate_per_s * (1 - SHORT):
+            lines.append(
+                f"{reached.name}: {reached.rate_per_s:.4g} of {wanted.rate_per_s:.4g} per second"
+            )
     for a, accelerator in enumerate(problem.accelerators):
         used = int(segments(arrays, on[None])[0, a])
         if accelerator.max_segments and used > accelerator.max_segments:
