@@ -25,14 +25,14 @@ def recommend_each(*given: Any, **options: Any) -> tuple[Recommendation, ...]:
     return tuple(map(in_words, recommending.decide_each(*given, **options)))
 
 
-def plan_mix(*given: Any) -> MixAnswer:
-    """The decision of ``workload.plan_mix`` in words."""
-    return mix_in_words(workload.plan_mix(*given))
+def decide_mix(*given: Any) -> MixAnswer:
+    """The decision of ``workload.decide_mix`` in words."""
+    return mix_in_words(workload.decide_mix(*given))
 
 
-def plan_mixes(*given: Any) -> tuple[MixAnswer, ...]:
-    """The decisions of ``workload.plan_mixes`` in words."""
-    return tuple(map(mix_in_words, workload.plan_mixes(*given)))
+def decide_mixes(*given: Any) -> tuple[MixAnswer, ...]:
+    """The decisions of ``workload.decide_mixes`` in words."""
+    return tuple(map(mix_in_words, workload.decide_mixes(*given)))
 
 
 def analyse(*given: Any, **options: Any) -> Hierarchical:

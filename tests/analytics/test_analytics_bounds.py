@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data import limits
-from mansard.analytics.data.expansion import MOST_FILE_BYTES, expanded_bytes
 from mansard.analytics.data.ingest import ingest
+from mansard.analytics.data.layout import MOST_FILE_BYTES, expanded_bytes
 from mansard.analytics.data.opening import merge, open_runs
 from mansard.analytics.data.published.cells import MOST_COLUMNS, parse_table
 from mansard.analytics.models.roofs.rates import estimate

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import msgspec
 
-from mansard.analytics.models.roofs.levels import memory_levels
+from mansard.analytics.models.roofs.ceilings import memory_levels
 from mansard.core.caches import instances_used
 from mansard.core.records import Cache
 from tests.analytics.factory import KIB, MIB, machine

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from mansard.analytics.models.counters import check as classes
 from mansard.analytics.models.counters.by_kernel import call_sum
 from mansard.analytics.models.counters.check import check_network
-from mansard.analytics.models.counters.counting import count
 from mansard.analytics.models.counters.estimates import (
     CountedProduct,
     EstimatePart,
@@ -25,6 +24,7 @@ from mansard.analytics.models.counters.estimates import (
 from mansard.analytics.models.counters.importing import ExportOrigin, counters_of
 from mansard.analytics.models.counters.launch import Export, ProfiledLaunch
 from mansard.analytics.models.counters.matching import match
+from mansard.analytics.models.counters.metrics import count
 from mansard.core.errors import UsageError
 from mansard.core.records import KernelCounters, LayerTime, ModelScore
 from mansard.estimator import score, zoo

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mansard.analytics.models.counters.counted import Counted, layers_of
+from mansard.analytics.models.counters.by_network import Counted, layers_of
 from mansard.analytics.models.counters.importing import ExportOrigin, counters_of
 from mansard.analytics.models.counters.launch import Export, wanted
 from mansard.core.formats.ncu import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mansard.analytics.models.counters.counting import count
+from mansard.analytics.models.counters.metrics import count
 from mansard.analytics.models.counters.tensor_work import (
     instruction_flop,
     kernel_precision,

@@ -10,6 +10,7 @@ import msgspec
 import polars as pl
 import pytest
 
+from mansard.analytics.data.dataset_parts import decode, read_part, run_files
 from mansard.analytics.data.frames import measurement_frame, to_json
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.layout import (
@@ -20,7 +21,6 @@ from mansard.analytics.data.layout import (
     score_entry,
 )
 from mansard.analytics.data.opening import merge, open_runs
-from mansard.analytics.data.read import decode, read_part, run_files
 from mansard.analytics.data.store import Store
 from mansard.analytics.models.roofs.rates import trial_rates
 from mansard.core.errors import InputError, MansardError, SchemaError

@@ -17,11 +17,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from mansard.analytics.data.dataset_parts import dataset_of, read_dataset, read_part, run_files
 from mansard.analytics.data.frames import to_json
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.layout import ENTRY_FILE, files_of, run_entry
 from mansard.analytics.data.opening import merge
-from mansard.analytics.data.read import dataset_of, read_dataset, read_part, run_files
 from mansard.analytics.data.run_folder import import_run
 from mansard.analytics.data.run_frames import REPETITION_SCHEMA
 from mansard.analytics.data.store import Store

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from scipy.signal import lfilter
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.decisions.compare import Change, Side, compare, pair_runs, sides_of
+from mansard.analytics.decisions.comparison import Change, Side, compare, pair_runs, sides_of
 from mansard.analytics.decisions.significance import (
     find_centre,
     find_shift,

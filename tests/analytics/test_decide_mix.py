@@ -14,7 +14,7 @@ from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.time_sharing import Mix, Task, lower_hull, share_time
 from mansard.analytics.decisions.workload import constant_powers
 from mansard.core.errors import UsageError
-from tests.analytics.answers import plan_mix, plan_mixes
+from tests.analytics.answers import decide_mix, decide_mixes
 from tests.analytics.decide_factory import frame, row
 from tests.analytics.model_factory import DEVICE, board_coefficients
 
@@ -35,7 +35,7 @@ def tasks(eyes: float, ears: float) -> tuple[Task, ...]:
 
 def test_a_mode_that_keeps_up_is_priced_with_what_it_idles() -> None:
     # slow: busy 15 · 0.04 + 40 · 0.005 = 0.8; 15 · 0.4 + 40 · 0.05 + 0.2 · 4 = 8.8 W
-    answer = plan_mix(frame(ROWS), Mix(tasks=tasks(15, 40)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(15, 40)), Wanted(), IDLE_W)
     assert answer.one_mode is not None
     assert answer.one_mode.modes == ("slow",)
     assert answer.one_mode.busy == pytest.approx(0.8)
@@ -50,7 +50,7 @@ def test_networks_on_their_roofs_are_busy_for_at_least_their_share() -> None:
         row("slow", 0.040, 0.40, network="eyes", interval="roof"),
         row("slow", 0.005, 0.05, network="ears"),
     ]
-    answer = plan_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), IDLE_W)
     # 0.8 as above, of which nothing tells how much more the eyes take; and so their power
     assert "slow, busy for at least 80\u00a0% of the time." in answer.sentence
     assert answer.one_mode is not None
@@ -62,7 +62,7 @@ def test_networks_on_their_roofs_are_busy_for_at_least_their_share() -> None:
 def test_a_mode_that_does_not_keep_up_is_not_taken_however_cheap() -> None:
     # slow: 20 · 0.04 + 60 · 0.005 = 1.1. fast: 0.32 + 0.12 = 0.44;
     # 20 · 0.48 + 60 · 0.06 + 0.56 · 8 = 17.68 W
-    answer = plan_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE_W)
     assert answer.one_mode is not None
     assert answer.one_mode.modes == ("fast",)
     assert answer.one_mode.power_w == pytest.approx(17.68)
@@ -83,13 +83,13 @@ def test_a_slower_mode_that_saves_idling_beats_one_of_less_energy() -> None:
     # 30 · (0.72222 · 0.4 + 0.27778 · 0.36) = 11.66667 W, and nothing idles.
     rows = frame([row("slow", 0.040, 0.40), row("fast", 0.016, 0.36)])
     mix = Mix(tasks=(Task(network="net", rate_per_s=30.0),))
-    schedule = plan_mix(rows, mix, Wanted(), IDLE_W).schedule
+    schedule = decide_mix(rows, mix, Wanted(), IDLE_W).schedule
     assert schedule is not None
     assert schedule.power_w == pytest.approx(11.66667, abs=1e-5)
 
 
 def test_rates_add_up_to_what_was_asked_for() -> None:
-    answer = plan_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE_W)
     assert answer.schedule is not None
     for network, rate in (("eyes", 20.0), ("ears", 60.0)):
         done = sum(s.rate_per_s for s in answer.schedule.shares if s.network == network)
@@ -98,7 +98,7 @@ def test_rates_add_up_to_what_was_asked_for() -> None:
 
 def test_nothing_keeps_up_and_it_is_said_by_how_much() -> None:
     # fast: 100 · 0.016 + 200 · 0.002 = 2.0: half of the rates
-    answer = plan_mix(frame(ROWS), Mix(tasks=tasks(100, 200)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(100, 200)), Wanted(), IDLE_W)
     assert (answer.one_mode, answer.schedule) == (None, None)
     assert answer.keeps_up == pytest.approx(0.5)
     assert "50 % of the rates" in answer.sentence.replace("\u00a0", " ")
@@ -106,12 +106,12 @@ def test_nothing_keeps_up_and_it_is_said_by_how_much() -> None:
 
 def test_switching_that_eats_the_round_leaves_the_single_mode() -> None:
     mix = Mix(tasks=tasks(20, 60), switch_s=0.5, period_s=1.0)
-    answer = plan_mix(frame(ROWS), mix, Wanted(), IDLE_W)
+    answer = decide_mix(frame(ROWS), mix, Wanted(), IDLE_W)
     assert answer.one_mode is not None
     assert answer.schedule is None
     # 2 switches of 10 ms in a round of 1 s: 2 % less time, 0.12 too much, 0.12 · 7.3333 more
     mix = Mix(tasks=tasks(20, 60), switch_s=0.01, period_s=1.0)
-    quick = plan_mix(frame(ROWS), mix, Wanted(), IDLE_W).schedule
+    quick = decide_mix(frame(ROWS), mix, Wanted(), IDLE_W).schedule
     assert quick is not None
     assert quick.lost == pytest.approx(0.02)
     assert quick.busy == pytest.approx(0.98)
@@ -119,14 +119,14 @@ def test_switching_that_eats_the_round_leaves_the_single_mode() -> None:
 
 
 def test_unknown_switching_time_is_said() -> None:
-    answer = plan_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE_W)
     assert answer.schedule is not None
     assert answer.schedule.unknown["lost"] == "how long a switch takes is unknown"
     assert "How long a switch takes is unknown" in answer.sentence
 
 
 def test_without_constant_power_the_idle_part_is_in_no_sum() -> None:
-    answer = plan_mix(frame(ROWS), Mix(tasks=tasks(15, 40)), Wanted(), {})
+    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(15, 40)), Wanted(), {})
     plan = answer.one_mode
     assert plan is not None
     assert plan.power_w is None
@@ -140,11 +140,11 @@ def test_the_wait_for_a_batch_counts_against_the_latency() -> None:
     # At 10 items/s three more items take 0.3 s to come: 0.4 s in all.
     for most_s, batch in ((0.5, 4), (0.39, 1)):
         task = Task(network="eyes", rate_per_s=10.0, max_latency_s=most_s)
-        plan = plan_mix(frame(rows), Mix(tasks=(task,)), Wanted(), IDLE_W).one_mode
+        plan = decide_mix(frame(rows), Mix(tasks=(task,)), Wanted(), IDLE_W).one_mode
         assert plan is not None
         assert plan.shares[0].batch == batch
     task = Task(network="eyes", rate_per_s=10.0, max_latency_s=0.01)
-    answer = plan_mix(frame(rows), Mix(tasks=(task,)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(rows), Mix(tasks=(task,)), Wanted(), IDLE_W)
     assert answer.keeps_up == 0.0
     assert "No mode runs eyes within the limits" in answer.sentence
 
@@ -153,8 +153,8 @@ def test_uncertain_times_must_fit_as_likely_as_asked() -> None:
     # 0.95 busy; with 90 % below 0.95 · 1.1^0.65387 = 1.011: too much, though not as predicted
     rows = frame([row("slow", 0.095, 0.5, spread=1.1), row("fast", 0.05, 0.8, spread=1.1)])
     mix = Mix(tasks=(Task(network="net", rate_per_s=10.0),))
-    sure = plan_mix(rows, mix, Wanted(minimise="latency", probability=0.9), {}).one_mode
-    likely = plan_mix(rows, mix, Wanted(probability=0.5), {}).one_mode
+    sure = decide_mix(rows, mix, Wanted(minimise="latency", probability=0.9), {}).one_mode
+    likely = decide_mix(rows, mix, Wanted(probability=0.5), {}).one_mode
     assert sure is not None
     assert likely is not None
     assert (sure.modes, likely.modes) == (("fast",), ("slow",))
@@ -171,31 +171,31 @@ def test_uncertain_times_must_fit_as_likely_as_asked() -> None:
 )
 def test_tasks_that_cannot_be_are_refused(task: Task, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        plan_mix(frame(ROWS), Mix(tasks=(task,)), Wanted(), IDLE_W)
+        decide_mix(frame(ROWS), Mix(tasks=(task,)), Wanted(), IDLE_W)
 
 
 def test_energy_is_asked_for_only_where_it_decides() -> None:
     rows = frame([row("slow", 0.04), row("fast", 0.02)])
     mix = Mix(tasks=(Task(network="net", rate_per_s=10.0),))
     with pytest.raises(UsageError, match="the energy of net is unknown"):
-        plan_mix(rows, mix, Wanted(), {})
-    answer = plan_mix(rows, mix, Wanted(minimise="latency"), {})
+        decide_mix(rows, mix, Wanted(), {})
+    answer = decide_mix(rows, mix, Wanted(minimise="latency"), {})
     assert answer.one_mode is not None
     assert answer.one_mode.modes == ("fast",)
     with pytest.raises(UsageError, match="no energy-delay product"):
-        plan_mix(rows, mix, Wanted(minimise="edp"), {})
+        decide_mix(rows, mix, Wanted(minimise="edp"), {})
 
 
 def test_a_device_that_lacks_a_network_does_not_stop_the_others() -> None:
     coefficients = board_coefficients().clear()
     other = [{**row("slow", 0.001, 0.4, network="eyes"), "device": "another"}]
     mix = Mix(tasks=tasks(15, 40))
-    first, second = plan_mixes(frame([*ROWS, *other]), mix, Wanted(), coefficients)
+    first, second = decide_mixes(frame([*ROWS, *other]), mix, Wanted(), coefficients)
     assert first.one_mode is not None
     assert (second.device, second.one_mode) == ("another", None)
     assert "nothing is predicted for ears" in second.sentence
     with pytest.raises(UsageError, match="nothing is predicted for ears"):
-        plan_mixes(frame(other), mix, Wanted(), coefficients)
+        decide_mixes(frame(other), mix, Wanted(), coefficients)
 
 
 def test_modes_without_constant_power_compete_only_where_none_has_one() -> None:
@@ -204,10 +204,10 @@ def test_modes_without_constant_power_compete_only_where_none_has_one() -> None:
         row("bare", 0.016, 0.1, network="eyes"),
         row("bare", 0.002, 0.01, network="ears"),
     ]
-    priced = plan_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), IDLE_W).one_mode
+    priced = decide_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), IDLE_W).one_mode
     assert priced is not None
     assert priced.modes == ("slow",)  # what "bare" draws at rest is not known
-    unpriced = plan_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), {"gone": 1.0}).one_mode
+    unpriced = decide_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), {"gone": 1.0}).one_mode
     assert unpriced is not None
     assert unpriced.modes == ("bare",)
 

@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_SCHEMA
-from mansard.analytics.decisions.modes import mode_frame, read_mode_table
-from mansard.analytics.decisions.next_modes import select_data
+from mansard.analytics.decisions.modes import mode_frame, read_mode_table, select_data
 from mansard.analytics.models.scaling.network_fit import fit_network
 from mansard.analytics.models.scaling.network_predict import predict_modes
 from mansard.analytics.pages.words.next_modes import modelled_notes

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.decisions.next_modes import plan_next, select_data
+from mansard.analytics.decisions.modes import select_data
+from mansard.analytics.decisions.next_modes import plan_next
 from mansard.analytics.decisions.records import Candidate, Wanted
 from mansard.analytics.models.predict.measured import measured_programs
 from mansard.analytics.models.predict.models import find_models

@@ -17,10 +17,10 @@ from mansard.analytics.decisions.batches import batch_table
 from mansard.analytics.decisions.next_modes import plan_next
 from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.time_sharing import Mix, Task
-from mansard.analytics.pages.words.batches import with_remarks
+from mansard.analytics.pages.words.comparisons import with_remarks
 from mansard.analytics.pages.words.next_modes import plan_in_words
 from mansard.core.errors import UsageError
-from tests.analytics.answers import plan_mix
+from tests.analytics.answers import decide_mix
 from tests.analytics.claim_checks import kind_of, span, state
 from tests.analytics.decide_factory import frame, row
 from tests.analytics.test_decide_superlatives import CLOCKS, predictions
@@ -103,7 +103,7 @@ def test_a_mix_that_no_mode_keeps_up_with_is_too_much_for_every_mode(
     wanted = Wanted(minimise="latency", max_latency_s=limit_s)
     mix = Mix(tasks=tuple(Task(network=n, rate_per_s=r) for n, r in zip(tasks, rates, strict=True)))
     try:
-        answer = plan_mix(frame(table), mix, wanted, {})
+        answer = decide_mix(frame(table), mix, wanted, {})
     except UsageError:
         return
     text = answer.sentence.replace("\u00a0", " ")

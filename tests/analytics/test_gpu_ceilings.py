@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.ingest import ingest
+from mansard.analytics.models.roofs.ceilings import gpu_levels
 from mansard.analytics.models.roofs.gpu_kernels import KernelComparison
-from mansard.analytics.models.roofs.levels import gpu_levels
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.models.scaling.coefficients import roof_coefficients
 from mansard.analytics.pages.results import Results, compute

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.models.counters.counted import Counted, counted_bytes
+from mansard.analytics.models.counters.by_network import Counted, counted_bytes
 from mansard.analytics.models.counters.importing import ExportOrigin
 from mansard.analytics.models.predict.group_times import (
     Difference,

@@ -10,7 +10,7 @@ import pytest
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.quantities import NBSP
-from mansard.analytics.decisions.compare import entries_of, sides_of
+from mansard.analytics.decisions.comparison import entries_of, sides_of
 from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
 from mansard.analytics.models.counters.check import check_network
 from mansard.analytics.models.counters.importing import ExportOrigin, counters_of

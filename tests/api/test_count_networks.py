@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mansard import api
-from mansard.analytics.models.counters.counted import measured_counters
+from mansard.analytics.models.counters.by_network import measured_counters
 from mansard.api import results
 from mansard.core.errors import DeniedError, MeasurementError, UsageError
 from mansard.core.records import CounterRun

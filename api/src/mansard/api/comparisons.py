@@ -11,8 +11,8 @@ from mansard.analytics.data.accuracies import NetworkAccuracy, network_accuracie
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import device_labels
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.decisions.compare import Comparison, Side, pair_runs, sides_of
-from mansard.analytics.decisions.compare import compare as compare_sides
+from mansard.analytics.decisions.comparison import Comparison, Side, pair_runs, sides_of
+from mansard.analytics.decisions.comparison import compare as compare_sides
 from mansard.analytics.models.contention import FitLine, VictimContention
 from mansard.analytics.models.contention import measured_contention as find
 from mansard.analytics.models.predict.group_times import GroupTimes, group_times

@@ -12,8 +12,7 @@ import msgspec
 
 from mansard.analytics.data.published.store import read_counters, write_counters
 from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
-from mansard.analytics.models.counters.check import check_network
-from mansard.analytics.models.counters.counted import (
+from mansard.analytics.models.counters.by_network import (
     by_setting,
     counted_bytes,
     counters_of_run,
@@ -21,6 +20,7 @@ from mansard.analytics.models.counters.counted import (
     layers_of,
     measured_counters,
 )
+from mansard.analytics.models.counters.check import check_network
 from mansard.analytics.models.counters.importing import import_counters as read
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
 from mansard.core.formats.onnx import find_onnx_files
@@ -37,8 +37,8 @@ from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum
+    from mansard.analytics.models.counters.by_network import Counted
     from mansard.analytics.models.counters.check import CheckedNetwork
-    from mansard.analytics.models.counters.counted import Counted
     from mansard.analytics.models.counters.importing import ExportOrigin
     from mansard.analytics.models.predict.group_times import CountedBytes
     from mansard.sweeps.counters import CountRequest

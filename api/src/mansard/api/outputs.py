@@ -14,7 +14,7 @@ import msgspec
 
 from mansard.analytics.data.accuracies import NetworkAccuracy
 from mansard.analytics.decisions.batches import BATCH_SCHEMA
-from mansard.analytics.decisions.compare import Comparison
+from mansard.analytics.decisions.comparison import Comparison
 from mansard.analytics.decisions.next_modes import Plan
 from mansard.analytics.decisions.offload.records import Hierarchical
 from mansard.analytics.decisions.records import Recommendation

@@ -17,7 +17,7 @@ SHORT = 1e-3  # of the rate of a network that repeats: so little is none too few
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchSummary:
     """How a schedule was found."""
 
     method: str
@@ -29,7 +29,7 @@ class Search:
     solve_s: float
 
 
-def one_shot(arrays: ProblemArrays, on: Ints, times: Floats, search: Search) -> Schedule:
+def record_round(arrays: ProblemArrays, on: Ints, times: Floats, search: SearchSummary) -> Schedule:
     """The record of one round by starts and ends of its groups, ``times`` [2, G].
 
     The next round begins when all networks have ended, so the makespan divides the items of each:
@@ -41,11 +41,15 @@ def one_shot(arrays: ProblemArrays, on: Ints, times: Floats, search: Search) -> 
     makespan = float(ends.max())
     rates = arrays.instance.asked[BATCH] / makespan
     energy = None if joules is None else float(joules.sum()) + _idle_w(arrays) * makespan
-    return record(arrays, on, times, search, (ends, ends, rates), makespan, energy)
+    return _record(arrays, on, times, search, (ends, ends, rates), makespan, energy)
 
 
-def repeated(
-    arrays: ProblemArrays, on: Ints, times: Floats, search: Search, of_networks: tuple[Floats, ...]
+def record_repeats(
+    arrays: ProblemArrays,
+    on: Ints,
+    times: Floats,
+    search: SearchSummary,
+    of_networks: tuple[Floats, ...],
 ) -> Schedule:
     """The record of networks that repeat: mean and largest latency, items per second of each."""
     runs_per_s = of_networks[2] / arrays.instance.asked[BATCH]
@@ -55,7 +59,7 @@ def repeated(
     if joules is not None:
         energy = (float(joules @ runs_per_s) + _idle_w(arrays)) * makespan
     times = times - times[0].min()
-    return record(arrays, on, times, search, of_networks, makespan, energy)
+    return _record(arrays, on, times, search, of_networks, makespan, energy)
 
 
 def _idle_w(arrays: ProblemArrays) -> float:
@@ -74,11 +78,11 @@ def _joules(arrays: ProblemArrays, on: Ints) -> Floats | None:
     return totals
 
 
-def record(  # noqa: PLR0917 - what a simulation gives
+def _record(  # noqa: PLR0917 - what a simulation gives
     arrays: ProblemArrays,
     on: Ints,
     times: Floats,
-    search: Search,
+    search: SearchSummary,
     of_networks: tuple[Floats, ...],
     makespan: float,
     energy: float | None,
@@ -208,17 +212,21 @@ def broken(
         ("energy", "J", energy, problem.max_energy_j),
         ("power", "W", power, problem.max_power_w),
     ]
-    for asked, got in zip(problem.networks, networks, strict=True):
+    for wanted, reached in zip(problem.networks, networks, strict=True):
         if problem.goal != "misses":
-            checked.append((f"{got.name}: latency", "s", got.longest_s, asked.max_latency_s))
+            checked.append(
+                (f"{reached.name}: latency", "s", reached.longest_s, wanted.max_latency_s)
+            )
     for what, unit, value, limit in checked:
         if limit and value is not None and value > limit * (1 + CLOSE):
             scale, prefix = (1, "") if limit >= 1 else (1e3, "m")
             shown = f"{scale * value:.4g} {prefix}{unit}, limit {scale * limit:.4g} {prefix}{unit}"
             lines.append(f"{what} {shown}")
-    for asked, got in zip(problem.networks, networks, strict=True):
-        if problem.is_steady and got.rate_per_s < asked.rate_per_s * (1 - SHORT):
-            lines.append(f"{got.name}: {got.rate_per_s:.4g} of {asked.rate_per_s:.4g} per second")
+    for wanted, reached in zip(problem.networks, networks, strict=True):
+        if problem.is_steady and reached.rate_per_s < wanted.rate_per_s * (1 - SHORT):
+            lines.append(
+                f"{reached.name}: {reached.rate_per_s:.4g} of {wanted.rate_per_s:.4g} per second"
+            )
     for a, accelerator in enumerate(problem.accelerators):
         used = int(segments(arrays, on[None])[0, a])
         if accelerator.max_segments and used > accelerator.max_segments:

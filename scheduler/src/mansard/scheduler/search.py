@@ -49,7 +49,13 @@ from mansard.scheduler.choices import (
     space_bound,
 )
 from mansard.scheduler.local_search import Progress, SearchClock, descend
-from mansard.scheduler.records import Search, one_shot, printed_bound, segments, space_text
+from mansard.scheduler.records import (
+    SearchSummary,
+    printed_bound,
+    record_round,
+    segments,
+    space_text,
+)
 from mansard.scheduler.simulation import (
     WORST,
     Played,
@@ -121,7 +127,7 @@ def evaluate_arrays(
     played = simulate(arrays.instance, new_run(arrays.instance), on[None], planned=planned)
     if played.best < 0:
         raise InputError("the starts of these groups cannot be kept: they wait for one another")
-    search = Search(
+    search = SearchSummary(
         method=method,
         bound=None,
         is_optimal=False,
@@ -130,7 +136,7 @@ def evaluate_arrays(
         n_simulated=1,
         solve_s=time.perf_counter() - begun,
     )
-    return one_shot(arrays, on, played.times, search)
+    return record_round(arrays, on, played.times, search)
 
 
 def _turns(arrays: ProblemArrays, on: Ints, starts: Sequence[Sequence[float]]) -> Floats:
@@ -403,7 +409,7 @@ def _answer(
         "local": "searched locally",
     }[method]
     is_optimal, at_best = printed_bound(arrays.instance.goal, best.score, bound)
-    search = Search(
+    search = SearchSummary(
         method=method,
         bound=at_best,
         is_optimal=is_optimal,
@@ -414,7 +420,7 @@ def _answer(
     )
     assert best.on is not None  # noqa: S101 - no bound is infinite
     assert best.times is not None  # noqa: S101
-    return one_shot(arrays, best.on, best.times, search)
+    return record_round(arrays, best.on, best.times, search)
 
 
 class _Space:

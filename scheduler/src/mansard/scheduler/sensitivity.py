@@ -17,7 +17,7 @@ _SAME = 1e-6
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How a schedule compares with the best, over random draws of times and costs."""
+    """What draws of times and costs within their errors did to a schedule."""
 
     n_draws: int
     n_best: int  # draws for which no schedule was better

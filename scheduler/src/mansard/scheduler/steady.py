@@ -25,7 +25,13 @@ from mansard.scheduler.chains import (
 )
 from mansard.scheduler.choices import assignments, least, list_choices
 from mansard.scheduler.local_search import SearchClock, blocks, descend
-from mansard.scheduler.records import SHORT, Search, printed_bound, repeated, space_text
+from mansard.scheduler.records import (
+    SHORT,
+    SearchSummary,
+    printed_bound,
+    record_repeats,
+    space_text,
+)
 from mansard.scheduler.simulation import CLOSE, Played, Score, ascending, is_less, new_run, repeat
 
 _LARGE = 300_000  # combinations of which each is looked at
@@ -188,7 +194,7 @@ def solve_steady(
     (mean, largest, runs_per_s), times = repeats.rates(best[None])
     _check_capacity(arrays, runs_per_s[0])
     is_optimal, at_best = printed_bound(arrays.instance.goal, score, bound)
-    search = Search(
+    search = SearchSummary(
         method=method,
         bound=at_best,
         is_optimal=is_optimal,
@@ -198,7 +204,7 @@ def solve_steady(
         solve_s=clock.spent_s,
     )
     rates = runs_per_s[0] * arrays.instance.asked[BATCH]
-    return repeated(arrays, best, times, search, (mean[0], largest[0], rates))
+    return record_repeats(arrays, best, times, search, (mean[0], largest[0], rates))
 
 
 def evaluate_steady(arrays: ProblemArrays, on: Ints, method: str, clock: SearchClock) -> Schedule:
@@ -206,11 +212,11 @@ def evaluate_steady(arrays: ProblemArrays, on: Ints, method: str, clock: SearchC
     repeats = _Repeated(arrays)
     repeats.most = _LONG_RUNS
     (mean, largest, runs_per_s), times = repeats.rates(on[None])
-    search = Search(
+    search = SearchSummary(
         method, None, False, "one assignment, first come first served", 1, 1, clock.spent_s
     )
     rates = runs_per_s[0] * arrays.instance.asked[BATCH]
-    return repeated(arrays, on, times, search, (mean[0], largest[0], rates))
+    return record_repeats(arrays, on, times, search, (mean[0], largest[0], rates))
 
 
 def _space_bound(arrays: ProblemArrays) -> Score:

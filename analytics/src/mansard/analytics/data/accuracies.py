@@ -161,38 +161,38 @@ def network_accuracies(
     newest: dict[tuple[str, ...], _KnownAccuracy] = {}
     for row in sorted(
         dataset.accuracies,
-        key=lambda each: (each.run_id in run_ids, each.started_utc, each.trial_id),
+        key=lambda accuracy: (accuracy.run_id in run_ids, accuracy.started_utc, accuracy.trial_id),
     ):
         name = names.get(network_key(row.model, row.model_hash), display_name(row.model))
-        found = _KnownAccuracy(labels[row.run_id], name, row)
+        entry = _KnownAccuracy(labels[row.run_id], name, row)
         how = (row.engine, row.provider, row.precision, row.calibration)
-        newest[_same(found) + how] = found
+        newest[_same(entry) + how] = entry
     rows = sorted(newest.items())
-    return tuple(_accuracy(found, _reference(found, newest.values())) for _, found in rows)
+    return tuple(_accuracy(entry, _reference(entry, newest.values())) for _, entry in rows)
 
 
-def _same(found: _KnownAccuracy) -> tuple[str, ...]:
+def _same(known: _KnownAccuracy) -> tuple[str, ...]:
     """What two rows have in common that can be compared sample by sample."""
-    row = found.row
-    return found.device, row.model, row.weights_hash, row.dataset, row.dataset_hash
+    row = known.row
+    return known.device, row.model, row.weights_hash, row.dataset, row.dataset_hash
 
 
-def _reference(found: _KnownAccuracy, rows: Iterable[_KnownAccuracy]) -> Accuracy | None:
+def _reference(known: _KnownAccuracy, rows: Iterable[_KnownAccuracy]) -> Accuracy | None:
     """The same network in fp32: on the same engine and provider, else on another; or None."""
-    own = found.row
+    mine = known.row
     alike = [
-        each.row
-        for each in rows
-        if _same(each) == _same(found)
-        and each.row.precision == REFERENCE
-        and each.row.failure is None
+        other.row
+        for other in rows
+        if _same(other) == _same(known)
+        and other.row.precision == REFERENCE
+        and other.row.failure is None
     ]
-    alike.sort(key=lambda row: (row.engine, row.provider) != (own.engine, own.provider))
+    alike.sort(key=lambda row: (row.engine, row.provider) != (mine.engine, mine.provider))
     return alike[0] if alike else None
 
 
-def _accuracy(found: _KnownAccuracy, reference: Accuracy | None) -> NetworkAccuracy:
-    row, n_samples = found.row, found.row.n_samples
+def _accuracy(known: _KnownAccuracy, reference: Accuracy | None) -> NetworkAccuracy:
+    row, n_samples = known.row, known.row.n_samples
     why = f"it could not be run: {row.failure}" if row.failure is not None else ""
     no_labels = why or row.unknown.get("ranks", "")
     no_reference = why or "it was not run in fp32 with these samples"
@@ -220,7 +220,7 @@ def _accuracy(found: _KnownAccuracy, reference: Accuracy | None) -> NetworkAccur
     }
     values = {
         "n_classes": row.n_classes,
-        "n_not_finite": None if why else sum(each == row.n_classes for each in row.predicted),
+        "n_not_finite": None if why else sum(c == row.n_classes for c in row.predicted),
         "top1": top1,
         "top5": top5,
         "agreement": agreement,
@@ -232,9 +232,9 @@ def _accuracy(found: _KnownAccuracy, reference: Accuracy | None) -> NetworkAccur
     return NetworkAccuracy(
         run_id=row.run_id,
         started_utc=row.started_utc,
-        device=found.device,
+        device=known.device,
         source=row.source,
-        network=found.network,
+        network=known.network,
         weights_hash=row.weights_hash,
         engine=row.engine,
         provider=row.provider,
@@ -265,19 +265,19 @@ def by_precision(
     engines: list[str] = []
     if observations is not None:
         engines = observations.filter(device=device, network=network)["engine"].unique().to_list()
-    own = [
-        each
-        for each in sorted(accuracies, key=lambda each: each.started_utc)
-        if (each.device, each.network, each.remark) == (device, network, "")
+    of_network = [
+        accuracy
+        for accuracy in sorted(accuracies, key=lambda accuracy: accuracy.started_utc)
+        if (accuracy.device, accuracy.network, accuracy.remark) == (device, network, "")
     ]
     groups: dict[tuple[str, str, str], dict[str, NetworkAccuracy]] = {}
-    for each in own:
-        if each.weights_hash == own[-1].weights_hash:
-            key = (each.engine, each.provider, each.dataset_hash)
-            groups.setdefault(key, {})[each.precision] = each
+    for accuracy in of_network:
+        if accuracy.weights_hash == of_network[-1].weights_hash:
+            key = (accuracy.engine, accuracy.provider, accuracy.dataset_hash)
+            groups.setdefault(key, {})[accuracy.precision] = accuracy
 
     def rank(group: Mapping[str, NetworkAccuracy]) -> tuple[bool, int, str]:
-        newest = max(group.values(), key=lambda each: each.started_utc)
+        newest = max(group.values(), key=lambda accuracy: accuracy.started_utc)
         words = f"{newest.engine_words} "
         is_timed = any(f"{name} ".startswith(words) for name in engines)
         return is_timed, len(group), newest.started_utc
@@ -290,7 +290,7 @@ def share_text(share: Share | Drop | None) -> str:
     if share is None:
         return UNKNOWN
     value, low, high = (
-        f"{round(100 * each, 1) + 0.0:.1f}".replace("-", "−")  # no -0.0
-        for each in (share.value, share.low, share.high)
+        f"{round(100 * part, 1) + 0.0:.1f}".replace("-", "−")  # no -0.0
+        for part in (share.value, share.low, share.high)
     )
     return f"{value} ({low} to {high}){NBSP}%"

@@ -1,4 +1,4 @@
-"""Everything that folders of runs hold, read once and never changed."""
+"""The content of folders of runs, read once and never changed."""
 
 from __future__ import annotations
 

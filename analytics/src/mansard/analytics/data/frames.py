@@ -140,9 +140,9 @@ def accuracy_frame(accuracies: Sequence[Accuracy]) -> pl.DataFrame:
     return _frame_of(accuracies, ACCURACY_SCHEMA)
 
 
-def concurrent_frame(found: Sequence[MultiRun] | Sequence[ContentionPoint]) -> pl.DataFrame:
+def concurrent_frame(records: Sequence[MultiRun] | Sequence[ContentionPoint]) -> pl.DataFrame:
     """One row for each, in their order."""
-    return _frame_of(found, CONCURRENT_SCHEMA)
+    return _frame_of(records, CONCURRENT_SCHEMA)
 
 
 def _frame_of(records: Sequence[Record], schema: FrameSchema) -> pl.DataFrame:
@@ -158,8 +158,8 @@ def program_frame(programs: Sequence[ProgramRun]) -> pl.DataFrame:
     rows = [
         {name: getattr(row, name, None) for name in PROGRAM_SCHEMA}
         | {
-            "wall_s": [each.wall_s for each in row.repetitions],
-            "metric": [each.metric for each in row.repetitions],
+            "wall_s": [repetition.wall_s for repetition in row.repetitions],
+            "metric": [repetition.metric for repetition in row.repetitions],
             "row_json": to_json(row),
         }
         for row in programs

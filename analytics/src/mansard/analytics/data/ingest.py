@@ -1,4 +1,4 @@
-"""Reads a folder of runs, checks it, and keeps it as typed Parquet beside them.
+"""Read and check a folder of runs, and store it as typed Parquet beside the runs.
 
 What did not change since the last time is not read again. Every file is written whole, and a run
 is in the dataset only when its entry is, which comes last: killed in the middle, or on a full
@@ -15,6 +15,13 @@ from pathlib import Path
 import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.dataset_parts import (
+    DatasetPart,
+    dataset_of,
+    files_of_runs,
+    read_part,
+    run_files,
+)
 from mansard.analytics.data.layout import (
     DATASET_FOLDER,
     OFFLOADS_FOLDER,
@@ -24,13 +31,6 @@ from mansard.analytics.data.layout import (
     run_entry,
 )
 from mansard.analytics.data.limits import check_manifest, check_score
-from mansard.analytics.data.read import (
-    DatasetPart,
-    dataset_of,
-    files_of_runs,
-    read_part,
-    run_files,
-)
 from mansard.analytics.data.run_folder import (
     MANIFEST,
     content_of,
@@ -64,9 +64,9 @@ def update_dataset(runs: Path) -> DatasetPart:
 
     Raises SchemaError for a file of another version or with an unknown field, InputError when
     there is no run or rows and manifest disagree, StorageError when a file cannot be read or
-    written. Folders that are no runs are left alone, a torn last line and rows that cannot be
-    are put aside; all are said in ``Dataset.notes``. Of runs that cannot be written beside, such
-    as an archive's, the dataset is made in a temporary folder that lasts as long as the process.
+    written. Folders that are no runs are ignored; a torn last line and impossible rows are moved
+    aside; ``Dataset.notes`` reports all of them. If the folder is read-only, such as an archive,
+    the dataset is made in a temporary folder that lasts as long as the process.
     """
     with suppress(OSError, StorageError):
         sweep(system_temporary())
@@ -83,7 +83,7 @@ def update_dataset(runs: Path) -> DatasetPart:
     store = _store(runs, notes)
     with store.locked():
         # Counters are read by analytics/models/counters/.
-        return _updated(runs, [each for each in folders if not is_counted[each]], store, notes)
+        return _updated(runs, [name for name in folders if not is_counted[name]], store, notes)
 
 
 def _store(runs: Path, notes: list[str]) -> Store:
@@ -104,7 +104,7 @@ def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) ->
     scores = _read(runs / "scores.jsonl", ModelScore, notes)
     for score in scores:
         check_score(score, runs / "scores.jsonl")
-    found = DatasetPart(
+    part = DatasetPart(
         location=str(runs),
         store=store,
         runs=entries,
@@ -112,10 +112,10 @@ def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) ->
         notes=tuple(notes),
         is_made_here=True,
     )
-    kept = write_scores(store, found.scores, there.scores)
-    kept |= {run_entry(run_id) for run_id in entries["run_id"]} | files_of_runs(found).keys()
-    store.remove_others(_TABLES, kept)
-    return found
+    files = write_scores(store, part.scores, there.scores)
+    files |= {run_entry(run_id) for run_id in entries["run_id"]} | files_of_runs(part).keys()
+    store.remove_others(_TABLES, files)
+    return part
 
 
 def _run_folders(runs: Path, notes: list[str]) -> list[Path]:
@@ -125,21 +125,21 @@ def _run_folders(runs: Path, notes: list[str]) -> list[Path]:
         raise InputError(
             "there is no such folder", where=str(runs), fix="measure first, with 'mansard bench'"
         )
-    found = []
+    entries = []
     for name, kind in entries_in(runs, runs).items():
         entry = runs / name
-        own = {DATASET_FOLDER, PUBLISHED_FOLDER, ENGINES_FOLDER, OFFLOADS_FOLDER}
-        if name in own or name.startswith("."):
+        reserved = {DATASET_FOLDER, PUBLISHED_FOLDER, ENGINES_FOLDER, OFFLOADS_FOLDER}
+        if name in reserved or name.startswith("."):
             continue
         if kind == "link" and os.path.isdir(entry):  # noqa: PTH112 - raises nothing
             notes.append(
                 f"{shown_folder(entry)}: ignored, it is a link, and a folder of runs holds none"
             )
         elif kind == "folder" and MANIFEST in entries_in(entry, runs):
-            found.append(entry)
+            entries.append(entry)
         elif kind == "folder":
             notes.append(f"{shown_folder(entry)}: ignored, it has no manifest.json and is no run")
-    return found
+    return entries
 
 
 def _part_there(store: Store) -> DatasetPart:
@@ -153,18 +153,18 @@ def _part_there(store: Store) -> DatasetPart:
 
 def _run_entries(folders: list[Path], store: Store, there: pl.DataFrame) -> pl.DataFrame:
     known = {str(key): row for (key,), row in there.partition_by("folder", as_dict=True).items()}
-    found: dict[str, pl.DataFrame] = {}
+    by_run: dict[str, pl.DataFrame] = {}
     for folder in folders:
         entry = _run_entry(folder, store, known.get(shown_folder(folder)))
         run_id = str(entry["run_id"].item())
-        if run_id in found:
+        if run_id in by_run:
             raise InputError(
                 f"run {run_id} is here twice",
                 where=str(folder),
                 fix="remove one of the two folders",
             )
-        found[run_id] = entry
-    return pl.concat([pl.DataFrame(schema=RUN_ENTRY_SCHEMA), *found.values()])
+        by_run[run_id] = entry
+    return pl.concat([pl.DataFrame(schema=RUN_ENTRY_SCHEMA), *by_run.values()])
 
 
 def _run_entry(folder: Path, store: Store, known: pl.DataFrame | None) -> pl.DataFrame:
@@ -190,10 +190,10 @@ def _is_whole(entry: pl.DataFrame, store: Store) -> bool:
 def _read(path: Path, row_type: type[Row], notes: list[str]) -> tuple[Row, ...]:
     if find_status(path, path.parent) is None:
         return ()
-    found = read_rows(path, row_type, path.parent)
-    if found.torn is not None:
+    read = read_rows(path, row_type, path.parent)
+    if read.torn is not None:
         notes.append(
             f"{path.name}: the last line was being written when it was killed; "
-            f"{len(found.torn)} bytes were put aside"
+            f"{len(read.torn)} bytes were put aside"
         )
-    return found.rows
+    return read.rows

@@ -1,4 +1,4 @@
-"""What a number in a file can be at all; files may have been changed by hand."""
+"""The ranges of numbers in files, which may have been edited by hand."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def check_manifest(manifest: Manifest, path: Path | str) -> None:
             fix=_MEASURE_AGAIN,
         )
     modes = (manifest.mode_requested, manifest.mode_read_back)
-    own = () if manifest.gpu is None else (manifest.gpu,)
-    for record in (manifest, *modes, machine, *machine.caches, *own):
+    gpus = () if manifest.gpu is None else (manifest.gpu,)
+    for record in (manifest, *modes, machine, *machine.caches, *gpus):
         _check_counts(record, str(path), _MEASURE_AGAIN)
     _check_windows(manifest.idle or (), str(path))
     levels = [cache.level for cache in machine.caches]
@@ -161,14 +161,16 @@ def check_program(program: ProgramRun, path: Path | str) -> None:
     """Raises InputError for times, counts or energies that cannot be."""
     where = f"{path}, trial {program.trial_id}"
     repetitions = program.repetitions
-    named = [window for each in repetitions for window in each.windows]
+    named = [window for repetition in repetitions for window in repetition.windows]
     for record in (program, program.conditions, *repetitions, *named):
         _check_counts(record, where, _MEASURE_AGAIN)
     _check_windows(program_windows(program), where)
-    if not all(_is_duration(each.wall_s) for each in repetitions):
+    if not all(_is_duration(repetition.wall_s) for repetition in repetitions):
         problem = f"a run takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s"
     elif not all(
-        _is_duration_or_zero(s) for each in repetitions for s in (each.user_s, each.system_s)
+        _is_duration_or_zero(s)
+        for repetition in repetitions
+        for s in (repetition.user_s, repetition.system_s)
     ):
         problem = f"its CPU time is less than 0 s or more than {LONGEST_S:g} s"
     elif not all(_is_duration_or_zero(window.window_s) for window in named):
@@ -186,10 +188,10 @@ def check_multi(row: MultiRun, path: Path | str) -> None:
     _check_windows(() if row.energy is None else (row.energy,), where)
     spent_s = [
         value_s
-        for each in row.stages
+        for stage in row.stages
         for value_s in (
-            *(each.inference_s, each.transfer_s),
-            *(each.input_wait_s, each.device_wait_s, each.output_wait_s),
+            *(stage.inference_s, stage.transfer_s),
+            *(stage.input_wait_s, stage.device_wait_s, stage.output_wait_s),
         )
     ]
     if window_s is not None and not _is_duration(window_s):
@@ -198,7 +200,7 @@ def check_multi(row: MultiRun, path: Path | str) -> None:
         problem = f"a stage takes less than 0 s or more than {LONGEST_S:g} s"
     elif not all(_is_duration(s) for network in row.networks for s in network.latency_s):
         problem = f"a network takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s"
-    elif any(not 0 <= each.network_number < len(row.networks) for each in row.stages):
+    elif any(not 0 <= stage.network_number < len(row.networks) for stage in row.stages):
         problem = "a stage is of a network that is not there"
     else:
         return
@@ -224,9 +226,11 @@ def check_contention(row: ContentionPoint, path: Path | str) -> None:
 
 def program_windows(program: ProgramRun) -> list[EnergyWindow]:
     """The energy of each run of a program, and of each stretch that it names."""
-    found = [each.energy for each in program.repetitions]
-    found += [window.energy for each in program.repetitions for window in each.windows]
-    return [energy for energy in found if energy is not None]
+    energies = [repetition.energy for repetition in program.repetitions]
+    energies += [
+        window.energy for repetition in program.repetitions for window in repetition.windows
+    ]
+    return [energy for energy in energies if energy is not None]
 
 
 def _is_duration(seconds_s: float) -> bool:

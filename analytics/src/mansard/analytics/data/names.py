@@ -1,4 +1,4 @@
-"""Names from outside, told apart and kept readable."""
+"""Names from outside, made distinct and readable."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def in_order(names: Sequence[str]) -> list[str]:
 
 
 def display_text(text: str) -> str:
-    """A sentence from outside: longer than a name may be."""
+    """A sentence from outside, on one line; it may be longer than a name."""
     return " ".join(display_name(part) for part in text.split(" "))[:600]
 
 
@@ -114,7 +114,7 @@ def run_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
 def device_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
     """The device of each run, by run id: a processor of a machine, in a few words.
 
-    Devices of one name, such as two equal boards, are told apart by the start of their id.
+    Devices with one name, such as two equal boards, have the start of their id added.
     """
     names = {device_id(manifest): display_name(_device(manifest)) for manifest in manifests}
     n_of_name = Counter(names.values())
@@ -132,7 +132,7 @@ def device_machines(manifests: Sequence[Manifest]) -> dict[str, MachineIdentity]
 
 
 def _device(manifest: Manifest) -> str:
-    """What tells processors apart: a card's name says more than its host's, a Jetson's less."""
+    """The name of a processor: a card's own, of a Jetson the board's."""
     machine, gpu = manifest.machine.name, manifest.gpu
     if whole_machine(manifest):
         return f"{machine} ({'whole board' if manifest.machine.kind == 'jetson' else 'whole'})"
@@ -143,7 +143,7 @@ def _device(manifest: Manifest) -> str:
 
 
 def processor_name(manifest: Manifest) -> str:
-    """The processor that was measured; of a machine with a card it is said which one it is."""
+    """The processor that was measured; with a card in the machine, the CPU is marked as such."""
     machine, gpu = manifest.machine, manifest.gpu
     if gpu is not None:
         return gpu.name

@@ -1,4 +1,4 @@
-"""What the user names with ``--runs``, as one dataset; and runs of many boards merged into one.
+"""Opens the locations of ``--runs`` as one dataset, and merges runs of many boards into one.
 
 Runs of one device that different versions of Mansard measured, or different sources of one kernel,
 are refused. Boards are never mixed: two of one name stand side by side, each with its own label.
@@ -16,11 +16,7 @@ import polars as pl
 from msgspec.structs import replace as replaced
 
 from mansard.analytics.data.dataset import Dataset, device_id, machine_id
-from mansard.analytics.data.frames import to_json
-from mansard.analytics.data.ingest import update_dataset
-from mansard.analytics.data.layout import ENTRY_FILE, RUN_TABLES, RunFiles, run_entry
-from mansard.analytics.data.names import display_name, first_names, processor_name
-from mansard.analytics.data.read import (
+from mansard.analytics.data.dataset_parts import (
     DatasetPart,
     check_part,
     files_of_runs,
@@ -31,6 +27,10 @@ from mansard.analytics.data.read import (
     run_files,
     without_repeats,
 )
+from mansard.analytics.data.frames import to_json
+from mansard.analytics.data.ingest import update_dataset
+from mansard.analytics.data.layout import ENTRY_FILE, RUN_TABLES, RunFiles, run_entry
+from mansard.analytics.data.names import display_name, first_names, processor_name
 from mansard.analytics.data.run_folder import MANIFEST
 from mansard.analytics.data.store import Store, is_url, write_scores
 from mansard.core.errors import InputError, UsageError
@@ -85,9 +85,9 @@ def _alike(manifests: Sequence[Manifest]) -> list[list[Manifest]]:
     """Devices that differ in their serial number alone: the first run of each, by kind."""
     kinds: dict[str, dict[str, Manifest]] = {}
     for manifest in manifests:
-        own = kinds.setdefault(device_id(_without_serial(manifest)), {})
-        own.setdefault(device_id(manifest), manifest)
-    return [list(own.values()) for own in kinds.values() if len(own) > 1]
+        copies = kinds.setdefault(device_id(_without_serial(manifest)), {})
+        copies.setdefault(device_id(manifest), manifest)
+    return [list(copies.values()) for copies in kinds.values() if len(copies) > 1]
 
 
 def _without_serial(manifest: Manifest) -> Manifest:
@@ -109,9 +109,9 @@ def _mixtures(dataset: Dataset) -> Iterable[str]:
 
 def _sources(manifests: Sequence[Manifest], trials: pl.DataFrame) -> Iterable[str]:
     """A line for the first kernel that ran from two sources on one device."""
-    own = trials.filter(pl.col("run_id").is_in([manifest.run_id for manifest in manifests]))
+    of_device = trials.filter(pl.col("run_id").is_in([manifest.run_id for manifest in manifests]))
     kernels = (
-        own.select("kernel", "backend", "precision", "source_hash", "run_id")
+        of_device.select("kernel", "backend", "precision", "source_hash", "run_id")
         .unique()
         .sort("kernel", "backend", "precision", "source_hash", "run_id")
     )
@@ -124,10 +124,10 @@ def _sources(manifests: Sequence[Manifest], trials: pl.DataFrame) -> Iterable[st
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for key, run_id in sorted(pairs):
-        found.setdefault(key, []).append(run_id)
-    return found
+        groups.setdefault(key, []).append(run_id)
+    return groups
 
 
 def _listed(groups: dict[str, list[str]]) -> str:
@@ -173,17 +173,19 @@ def newest(dataset: Dataset) -> Dataset:
         repetitions=dataset.repetitions.filter(is_kept),
         energy=dataset.energy.filter(is_kept),
         samples=dataset.samples.filter(is_kept),
-        manifests=tuple(each for each in dataset.manifests if each.run_id not in old),
+        manifests=tuple(run for run in dataset.manifests if run.run_id not in old),
         notes=(*dataset.notes, note),
     )
 
 
 def _others(manifests: Sequence[Manifest], trials: pl.DataFrame) -> Iterator[str]:
     """The runs of one device that do not go with its newest one."""
-    last = max(manifests, key=lambda each: (each.started_utc, each.run_id))
-    yield from (each.run_id for each in manifests if each.tool_version != last.tool_version)
-    own = trials.filter(pl.col("run_id").is_in([each.run_id for each in manifests]))
-    sources = own.select("run_id", *_KERNEL, "source_hash").unique()
+    last = max(manifests, key=lambda manifest: (manifest.started_utc, manifest.run_id))
+    yield from (
+        manifest.run_id for manifest in manifests if manifest.tool_version != last.tool_version
+    )
+    of_device = trials.filter(pl.col("run_id").is_in([manifest.run_id for manifest in manifests]))
+    sources = of_device.select("run_id", *_KERNEL, "source_hash").unique()
     wanted = sources.filter(pl.col("run_id") == last.run_id).select(
         *_KERNEL, wanted_hash="source_hash"
     )
@@ -237,7 +239,7 @@ def holds_runs(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Merged:
-    """What ``merge`` did: runs that are new, that grew, and that were there already."""
+    """The result of ``merge``: runs that are new, that grew, and that were there already."""
 
     place: str  # its location; the name is that of the JSON
     n_new: int
@@ -257,10 +259,10 @@ def merge(locations: Sequence[str | Path], into: str) -> Merged:
         raise UsageError(
             f"{into!r} is a folder of runs, no dataset", fix="merge into a folder of its own"
         )
-    found = [open_part(str(location)) for location in locations]
-    for part in found:
+    opened = [open_part(str(location)) for location in locations]
+    for part in opened:
         check_part(part)
-    parts = without_repeats(found)
+    parts = without_repeats(opened)
     store = Store(into)
     with store.locked():
         return _merge(parts, into)

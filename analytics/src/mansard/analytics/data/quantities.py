@@ -118,7 +118,7 @@ def rate(
 
 
 def is_wide(low: float | None, high: float | None, kind: str | None) -> bool:
-    """Whether an interval says no more than that it is to be measured."""
+    """Whether an interval is so wide that the value has to be measured."""
     return Interval(math.nan, low, high, kind).is_wide
 
 
@@ -202,7 +202,7 @@ def _two_ends(low: float, high: float, prefixes: _Prefixes, unit: str, word: str
     last = _rounded(high, _step(high, high - low, 4), prefixes, unit, up=True)
     last_number, last_space, last_unit = last.partition(NBSP)
     if not unit:
-        prefixes = tuple(each for each in prefixes if each[1] == last_unit)
+        prefixes = tuple(prefix for prefix in prefixes if prefix[1] == last_unit)
     first = _rounded(low, _step(low, high - low, 4), prefixes, unit)
     number, space, first_unit = first.partition(NBSP)
     shown_unit = "" if first_unit == last_unit else f"{space}{first_unit}"
@@ -217,9 +217,9 @@ def _step(value: float, width: float, n_most: int) -> int:
     """The power of ten to round to: two digits of the width, and of the value 2 to ``n_most``."""
     if value <= 0:
         return 0
-    own = _magnitude(value)
-    finest = own - n_most + 1
-    return min(own - 1, max(finest, _magnitude(width) - 1)) if width > 0 else finest
+    digit = _magnitude(value)
+    finest = digit - n_most + 1
+    return min(digit - 1, max(finest, _magnitude(width) - 1)) if width > 0 else finest
 
 
 def _magnitude(value: float) -> int:
@@ -242,9 +242,9 @@ def _unit(prefix: str, unit: str) -> str:
 
 
 def _prefix(value: float, prefixes: _Prefixes) -> tuple[int, str]:
-    found = (each for each in prefixes if abs(value) >= 10.0 ** each[0])
+    fitting = (prefix for prefix in prefixes if abs(value) >= 10.0 ** prefix[0])
     smallest = prefixes[-1]
-    return next(found, smallest)
+    return next(fitting, smallest)
 
 
 def _to_same_place(value: float, half: float) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """One run folder, read and checked, into the tables of a dataset, some rows at a time.
 
-What is wrong with its rows is said in notes. Unchanged files are not read again.
+Notes report faulty rows. Unchanged files are not read again.
 """
 
 from __future__ import annotations
@@ -136,22 +136,22 @@ def shown_folder(folder: Path) -> str:
 
 
 def stamps_json(folder: Path) -> str:
-    """Length and times of change of each file of a run, as text; raises StorageError.
+    """Length and modification times of each file of a run, as JSON; raises StorageError.
 
     The second time is the system's own (ctime), which no archive and no copy brings along: a
     dataset that came with its runs has other ones.
     """
-    found: dict[str, list[int] | None] = {}
+    stamps: dict[str, list[int] | None] = {}
     for name in _FILES:
         status = find_status(folder / name, folder.parent)
-        found[name] = (
+        stamps[name] = (
             None if status is None else [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
         )
-    return to_json(found)
+    return to_json(stamps)
 
 
 def content_of(folder: Path) -> str:
-    """A hash of what the files of a run hold, and of the layout made of it, 32 digits."""
+    """A hash of the content of a run's files and of the dataset's layout, 32 digits."""
     digest = LAYOUT
     for name in _FILES:
         path = folder / name
@@ -170,7 +170,7 @@ _MIXED = "files of two runs were mixed; measure again into another folder"
 def read_run_rows(
     folder: Path, manifest: Manifest, notes: list[str], batch_bytes: int
 ) -> Iterator[list[Any]]:
-    """The rows of a run in batches; those that cannot be are left out, and noted.
+    """The rows of a run in batches; impossible rows are left out, with a note.
 
     Raises InputError for rows of another run or kind or a trial that is here twice, SchemaError
     and StorageError as RowReader does.
@@ -180,7 +180,7 @@ def read_run_rows(
     seen: set[str] = set()
     n_impossible, first, n_without_energy = 0, "", 0
     for batch in _batches(path, kind.row_type, notes, batch_bytes):
-        kept = []
+        rows = []
         for row in batch:
             _check_identity(row, manifest, path, seen)
             seen.add(row.trial_id)
@@ -199,8 +199,8 @@ def read_run_rows(
                 )
                 continue
             n_without_energy += any(map(_is_empty, kind.windows(row)))
-            kept.append(row)
-        yield kept
+            rows.append(row)
+        yield rows
     name = f"{shown_folder(folder)}/{path.name}"
     if n_impossible:
         notes.append(f"{name}: {_n(n_impossible, 'trial')} left out, the first is {first}")
@@ -267,7 +267,7 @@ def _check_identity(row: _AnyRow, manifest: Manifest, path: Path, seen: set[str]
 
 
 def idle_notes(folder: Path, manifest: Manifest) -> list[str]:
-    """A line for idle windows that drew nothing, or less than nothing."""
+    """A note on idle windows with an energy of zero or below."""
     n_empty = sum(map(_is_empty, manifest.idle or ()))
     if not n_empty:
         return []

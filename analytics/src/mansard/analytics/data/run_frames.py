@@ -183,10 +183,12 @@ def _window_rows(
         if window.is_disturbed:
             window = _without_energy(window)  # noqa: PLW2901
         for rail in window.rails:
-            own = {name: getattr(rail, name) for name in ENERGY_SCHEMA if hasattr(rail, name)}
+            rail_fields = {
+                name: getattr(rail, name) for name in ENERGY_SCHEMA if hasattr(rail, name)
+            }
             yield {
                 **common,
-                **own,
+                **rail_fields,
                 "power_w": _power_w(rail.energy_j, window.window_s),
                 "unknown_json": to_json(rail.unknown),
             }
@@ -234,7 +236,7 @@ def median_clock_hz(trial: Trial) -> float | None:
 
 
 def clock_disturbances(trial: Trial, run: Mapping[str, object]) -> tuple[str, ...]:
-    """What the clocks of ``trial`` say against it; ``run`` is its row of the run frame.
+    """Disturbances of ``trial`` seen in its clocks; ``run`` is its row of the run frame.
 
     Nothing where the measuring side has said it already.
     """
@@ -344,11 +346,11 @@ def repetition_frame(trials: Sequence[Trial]) -> pl.DataFrame:
         "clock_hz": [[*_clocks_hz(t), *[None] * len(t.rejected_s)] for t in trials],
         "rejected_reason": [[*[None] * len(t.seconds_s), *t.rejected_reason] for t in trials],
     }
-    each = ("run_id", "trial_id")
-    lists = {n: k if n in each else pl.List(k) for n, k in REPETITION_SCHEMA.items()}
+    key = ("run_id", "trial_id")
+    lists = {n: k if n in key else pl.List(k) for n, k in REPETITION_SCHEMA.items()}
     frame = pl.DataFrame(columns, schema=lists).filter(pl.col("seconds_s").list.len() > 0)
-    frame = frame.sort(each, maintain_order=True)
-    return frame.explode([name for name in REPETITION_SCHEMA if name not in each])
+    frame = frame.sort(key, maintain_order=True)
+    return frame.explode([name for name in REPETITION_SCHEMA if name not in key])
 
 
 def _trial_row(trial: Trial, run: Mapping[str, object]) -> dict[str, object]:
@@ -369,20 +371,20 @@ def _trial_row(trial: Trial, run: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _conditions(found: Conditions) -> dict[str, object]:
+def _conditions(conditions: Conditions) -> dict[str, object]:
     spreads = {
-        f"{name}_{when}_{unit}": getattr(getattr(found, f"{name}_{unit}"), when, None)
+        f"{name}_{when}_{unit}": getattr(getattr(conditions, f"{name}_{unit}"), when, None)
         for name, unit in _SPREADS
         for when in Spread.__struct_fields__[1:]
     }
-    use = found.memory_use
+    use = conditions.memory_use
     return {
         **spreads,
-        "temperature_slope_c_per_s": found.temperature_slope_c_per_s,
-        "n_throttle_events": found.n_throttle_events,
-        "n_overcurrent_events": found.n_overcurrent_events,
-        "swapped_bytes": found.swapped_bytes,
-        **{name: _list(getattr(found, name)) for name in _LISTS},
+        "temperature_slope_c_per_s": conditions.temperature_slope_c_per_s,
+        "n_throttle_events": conditions.n_throttle_events,
+        "n_overcurrent_events": conditions.n_overcurrent_events,
+        "swapped_bytes": conditions.swapped_bytes,
+        **{name: _list(getattr(conditions, name)) for name in _LISTS},
         **{f"memory_use_{name}": getattr(use, name, None) for name in (*_MEMORY_USE, "source")},
     }
 

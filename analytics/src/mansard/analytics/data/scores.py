@@ -16,15 +16,15 @@ from mansard.core.storage.jsonl import read_rows, write_rows
 
 def score_id(score: ModelScore) -> str:
     """A short name for one score: the same model in the same circumstances."""
-    asked: list[object] = [score.phase, score.batch, score.dimensions, score.trips, score.optimizer]
+    given: list[object] = [score.phase, score.batch, score.dimensions, score.trips, score.optimizer]
     # A quantised network's main precision is the same whatever its floats are counted at.
     precisions = Counter(layer.precision for layer in score.layers)
-    asked += [score.recompute, score.cache_bytes, score.precision, dict(sorted(precisions.items()))]
+    given += [score.recompute, score.cache_bytes, score.precision, dict(sorted(precisions.items()))]
     if score.bounds:
-        asked.append(score.bounds)
+        given.append(score.bounds)
     if score.kv_cache_update == "in-place":
-        asked.append(score.kv_cache_update)
-    return content_hash([score.model, score.model_hash, *asked])
+        given.append(score.kv_cache_update)
+    return content_hash([score.model, score.model_hash, *given])
 
 
 def keep_scores(runs: Path, scores: Sequence[ModelScore]) -> None:

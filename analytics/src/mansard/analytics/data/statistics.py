@@ -1,4 +1,4 @@
-"""What the measurements of one network in one mode say together, and how surely.
+"""Pooled measurements of one network in one mode, with their uncertainty.
 
 Quantiles of Student's distribution are made without SciPy, which takes long to import.
 
@@ -40,7 +40,7 @@ def pool_repeats(observations: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     logarithms, ``latency_half`` and ``power_half`` the half widths of 95 % intervals of these;
     ``latency_n`` and ``power_n`` how many rows they are of. ``reason``: the first.
     """
-    columns = [each for name, scatter in _SCATTERS for each in _pooled(name, scatter)]
+    columns = [column for name, scatter in _SCATTERS for column in _pooled(name, scatter)]
     reason = pl.col("reason").drop_nulls().first()
     pooled = observations.group_by(*by, maintain_order=True).agg(*columns, reason)
     return pooled.with_columns(
@@ -57,10 +57,10 @@ def _pooled(column: str, scatter: float) -> list[pl.Expr]:
     is_usable = (value.is_finite() & (value > 0)).fill_null(value=False)
     usable = value.filter(is_usable)
     logs = usable.log()
-    own = pl.col(f"{name}_deviation").filter(is_usable).fill_null(0.0)
+    within = pl.col(f"{name}_deviation").filter(is_usable).fill_null(0.0)
     n, n_prior = logs.len(), _RUN_ROWS
     squares = (logs - logs.mean()).pow(2).sum()
-    variance = (n_prior * (scatter**2 + own.pow(2).mean()) + squares) / (n_prior + n - 1)
+    variance = (n_prior * (scatter**2 + within.pow(2).mean()) + squares) / (n_prior + n - 1)
     of_median = pl.when(n > 2).then(math.pi / 2).otherwise(1.0) / n
     return [
         usable.median().alias(column),
@@ -70,8 +70,8 @@ def _pooled(column: str, scatter: float) -> list[pl.Expr]:
 
 
 def _quantiles(n_rows: pl.Series) -> pl.Series:
-    found = {n: student_quantile(_RUN_ROWS + max(n, 1) - 1) for n in n_rows.unique().to_list()}
-    return pl.Series([found[n] for n in n_rows.to_list()], dtype=pl.Float64)
+    factors = {n: student_quantile(_RUN_ROWS + max(n, 1) - 1) for n in n_rows.unique().to_list()}
+    return pl.Series([factors[n] for n in n_rows.to_list()], dtype=pl.Float64)
 
 
 def single_half(scatter: float, deviation: float | None = None) -> float:

@@ -16,12 +16,13 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from mansard.analytics.data.expansion import check_expansion, expanded_bytes
 from mansard.analytics.data.frames import FrameSchema, layer_frame, to_json
 from mansard.analytics.data.layout import (
     MAKE_AGAIN,
     SCORE_ENTRY_SCHEMA,
     FileMark,
+    check_expansion,
+    expanded_bytes,
     layer_part,
     score_entry,
 )
@@ -51,8 +52,8 @@ _NETWORK = "check the URL, the credentials and the network"
 
 def is_url(location: str) -> bool:
     """Whether ``location`` is a URL and no folder; raises InputError for one we cannot read."""
-    scheme, found, _ = location.partition("://")
-    if not found or "/" in scheme:
+    scheme, separator, _ = location.partition("://")
+    if not separator or "/" in scheme:
         return False
     if not location.startswith(_SCHEMES):
         known = ", ".join(_SCHEMES)
@@ -125,11 +126,11 @@ class Store:
             files = [_read_open(self.location(name), name) for name in names]
             return pl.concat(files).lazy().select(list(schema))
         # Not by glob: a folder may be called "[old]"; nor by key=value: so may its parents.
-        found = pl.scan_parquet(paths, glob=False, hive_partitioning=False, include_file_paths=PATH)
-        return found.select(list(schema))
+        frame = pl.scan_parquet(paths, glob=False, hive_partitioning=False, include_file_paths=PATH)
+        return frame.select(list(schema))
 
     def read(self, names: Collection[str], schema: FrameSchema) -> pl.DataFrame:
-        """The same, read; raises StorageError where a file is damaged or has other columns."""
+        """Read the rows of ``names``; raises StorageError for a damaged file or other columns."""
         with _polars_errors(self.root, MAKE_AGAIN):
             return self._checked(self.scan(names, schema, is_whole=True).collect(), schema)
 
@@ -141,17 +142,17 @@ class Store:
         """
         with _polars_errors(self.root, _NETWORK if self.is_remote else MAKE_AGAIN):
             if self.is_remote:
-                found = pl.scan_parquet(
+                frame = pl.scan_parquet(
                     self.location(f"{table}/*/{file}"),
                     hive_partitioning=False,
                     include_file_paths=PATH,
                 ).select([*schema, PATH])
             else:
                 listed = self._folders(table)
-                names = [f"{table}/{folder}/{file}" for folder, own in listed if file in own]
-                found = self.scan(names, schema, with_path=True, is_whole=True)
+                names = [f"{table}/{folder}/{file}" for folder, files in listed if file in files]
+                frame = self.scan(names, schema, with_path=True, is_whole=True)
             try:
-                rows = found.collect()
+                rows = frame.collect()
             except (pl.exceptions.PolarsError, OSError) as error:
                 if self.is_remote and any(words in str(error) for words in _NO_FILES):
                     return pl.DataFrame(schema=schema)
@@ -175,7 +176,7 @@ class Store:
             )
 
     def holds(self, name: str, mark: FileMark, *, is_made_here: bool = False) -> bool:
-        """Whether a file is the one that was written; of an object store it is believed.
+        """Whether a file is the one that was written; not checked in an object store.
 
         What a mark that was made here says of the expansion is believed as well. Raises
         StorageError for a link, a pipe or a device.
@@ -204,9 +205,9 @@ class Store:
                 remove(Path(self.location(name)), self._within)
 
     def remove_others(
-        self, tables: Sequence[str], kept: Collection[str], but: Collection[str] = ()
+        self, tables: Sequence[str], keep: Collection[str], but: Collection[str] = ()
     ) -> None:
-        """Remove the files of ``tables`` that are not ``kept``, and halves of files; in a folder.
+        """Remove files of ``tables`` that are not in ``keep``, and half-written files; in a folder.
 
         Files that do not bear our names are left alone, and folders with the names ``but``;
         raises StorageError for a link.
@@ -214,18 +215,18 @@ class Store:
         if self.is_remote:
             return
         for table in tables:
-            for folder, own in self._folders(table):
+            for folder, files in self._folders(table):
                 if folder in but:
                     continue
-                names = [f"{table}/{folder}/{name}" for name in own if name.endswith(".parquet")]
-                others = [name for name in names if name not in kept]
+                names = [f"{table}/{folder}/{name}" for name in files if name.endswith(".parquet")]
+                others = [name for name in names if name not in keep]
                 for name in others:
                     find_status(Path(self.location(name)), self._within)  # raises for a link
-                self.remove(others if len(others) < len(own) else [*others, f"{table}/{folder}"])
+                self.remove(others if len(others) < len(files) else [*others, f"{table}/{folder}"])
 
     def foreign(self, table: str, file: str) -> set[str]:
         """The folders of ``table`` with other files than ``file``, as other versions have."""
-        return {folder for folder, own in self._folders(table) if own - {file}}
+        return {folder for folder, files in self._folders(table) if files - {file}}
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -270,7 +271,7 @@ class Store:
 
 @contextmanager
 def _polars_errors(where: str, fix: str) -> Iterator[None]:
-    """Turns what Polars raises on reading or writing files into one clear line."""
+    """Turn errors of Polars on reading or writing files into one clear line."""
     try:
         yield
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -300,10 +301,10 @@ def write_scores(store: Store, wanted: pl.DataFrame, there: pl.DataFrame) -> set
     files: set[str] = set()
     for row in wanted.iter_rows():
         score_id, _, score_json = row
-        own = (layer_part(score_id), score_entry(score_id))
-        files.update(own)
+        names = (layer_part(score_id), score_entry(score_id))
+        files.update(names)
         if row not in known:
             score = msgspec.json.decode(score_json, type=ModelScore)
-            store.write(own[0], layer_frame([score]))
-            store.write(own[1], wanted.filter(pl.col("score_id") == score_id))
+            store.write(names[0], layer_frame([score]))
+            store.write(names[1], wanted.filter(pl.col("score_id") == score_id))
     return files

@@ -1,7 +1,7 @@
 """What a choice is compared with: the highest mode, the board's default, and near candidates.
 
-Near are those on the Pareto front, which no other candidate beats in time, energy and power at
-once, and those that cannot be told apart from the choice.
+Near candidates are those on the Pareto front of time, energy and power, and those whose intervals
+do not separate them from the choice.
 """
 
 from __future__ import annotations
@@ -309,7 +309,7 @@ def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tu
 def find_equals(
     values: Values, wanted: Wanted, at: int, feasible: Mask
 ) -> tuple[tuple[Candidate, ...], int]:
-    """Feasible ones whose objective cannot be told from the choice's, the best few, and how many.
+    """Feasible candidates that are not separated from the choice: the best few, and the number.
 
     Two values differ if the logarithm of their ratio is greater than the root of the sum of the
     squares of the half intervals that face each other: errors are taken as independent. Where a
@@ -323,7 +323,7 @@ def find_equals(
     theirs = np.where(is_above, objective.value / low, high / objective.value)
     mine = np.where(is_above, high[at] / objective.value[at], objective.value[at] / low[at])
     reach = np.hypot(np.log(theirs), np.log(mine))
-    # A roof tells nothing apart, and nothing is within what has no interval.
+    # A roof separates nothing, and a value without an interval contains nothing.
     is_bounds = objective.interval == "bounds"
     has_ends = (objective.interval == "spread") | is_bounds
     overlap = (low <= high[at]) & (low[at] <= high)

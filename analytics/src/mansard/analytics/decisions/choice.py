@@ -183,9 +183,9 @@ def is_likeliest(values: Values, screened: Screen, at: int, among: Mask) -> bool
 
 
 def best_measured(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> int | None:
-    """The best measured row: of those that keep the limits, else may, else of all; or None.
+    """The best measured row that keeps the limits, else that may, else of all; None without any.
 
-    By its value: none of them is modelled, and the least is told to be the best.
+    Compared by value: all are measured, so uncertainty is not counted.
     """
     objective = values.objective(wanted.minimise)
     measured = among & values.is_measured

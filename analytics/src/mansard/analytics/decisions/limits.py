@@ -1,16 +1,18 @@
-"""What is known of each candidate and each limit: kept, broken, or not known.
+"""Whether each candidate keeps each limit: kept, broken, or not known.
 
 Where no mode keeps them: the nearest ones, and which limit would have to be loosened.
 
 A limit on the drop of accuracy selects precisions before anything is compared: the drop depends on
 the network and its precision, not on the mode or the batch. It is relative to fp32, and has to hold
 with ``Wanted.probability``, as other limits do. Precisions whose drop is not known are left out.
+
+Also what is missing for an answer, and why: quantities, and modes without a prediction.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,6 +42,60 @@ from mansard.analytics.decisions.values import (
 )
 from mansard.core.errors import UsageError
 from mansard.core.units import Interval
+
+_NO_ROW = "nothing that was measured tells of it"
+
+
+def unknown_modes(
+    predictions: pl.DataFrame, modes: Sequence[str], batches: Sequence[int] | None = None
+) -> dict[str, str]:
+    """Those of ``modes`` in which no row of ``predictions`` has a time, with the reason.
+
+    ``predictions``: PREDICTION_SCHEMA of one network on one device; ``batches``: those that are
+    open, None for any.
+    """
+    rows = predictions
+    if batches is not None:
+        rows = rows.filter(pl.col("batch").fill_null(1).is_in(list(batches)))
+    has_time = pl.col("latency_s").is_finite() & (pl.col("latency_s") > 0)
+    known = set(rows.filter(has_time.fill_null(value=False))["mode"].to_list())
+    said = dict(rows.filter(pl.col("reason").is_not_null()).select("mode", "reason").iter_rows())
+    missing = (mode for mode in dict.fromkeys(modes) if mode not in known)
+    return {mode: said.get(mode, _NO_ROW) for mode in missing}
+
+
+def why_missing(values: Values, rows: Mask) -> str:
+    """The most frequent reason of ``rows``; empty if none has one."""
+    reasons = values.frame["reason"].to_list()
+    said = [reasons[at] for at in np.flatnonzero(rows) if reasons[at]]
+    return max(sorted(set(said)), key=said.count) if said else ""
+
+
+def missing_quantity(values: Values, screened: Screen, wanted: Wanted, rows: Mask) -> str:
+    """The quantity that ``rows`` need to be compared: "power", "energy", or both."""
+    limited = {quantity for quantity, _ in screened.limits}
+    lacks = []
+    for name, band in (("energy", values.energy), ("power", values.power)):
+        is_used = name in limited or wanted.minimise in (name, "edp" if name == "energy" else name)
+        if is_used and np.isnan(band.value[rows]).any():
+            lacks.append(name)
+    return " and ".join(lacks) or wanted.minimise
+
+
+def without_energy(predictions: pl.DataFrame, whys: Mapping[tuple[str, str], str]) -> pl.DataFrame:
+    """PREDICTION_SCHEMA without the energies and powers that cannot be true.
+
+    ``whys``: the reason by device and network.
+    """
+    for (device, network), why in whys.items():
+        is_it = (pl.col("device") == device) & (pl.col("network") == network)
+        lost = [name for name in predictions.columns if name.startswith(("energy_", "power_"))]
+        predictions = predictions.with_columns(
+            *(pl.when(~is_it).then(pl.col(name)).alias(name) for name in lost),
+            reason=pl.when(is_it).then(pl.lit(why)).otherwise("reason"),
+        )
+    return predictions
+
 
 Accuracies = Mapping[str, NetworkAccuracy]  # of one network on one device, by precision
 
@@ -193,8 +249,8 @@ def check_limits(candidate: Candidate, wanted: Wanted) -> tuple[LimitCheck, ...]
 
 
 def upper_bound(quantity: Quantity, limit: float) -> float:
-    """The most that ``Values.of`` the quantity may be; rounding alone breaks no limit."""
-    # So many items in a second are so many seconds for an item.
+    """The upper bound of ``Values.of`` the quantity; rounding alone breaks no limit."""
+    # A least rate is the reciprocal of a longest time of an item.
     most = 1.0 / limit if quantity == "rate" else limit
     return most * (1.0 + _ROUNDING)
 
@@ -255,8 +311,8 @@ _SHOWN = 3
 def find_nearest(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> tuple[int, ...]:
     """The rows whose worst broken limit is broken by the least share, the best first.
 
-    Of bounds by their upper ends. Equal ones are told apart by the objective, then by their names.
-    Those of which a quantity that is limited is unknown come last, by the others.
+    Bounds count by their upper ends. Ties are broken by the objective, then by name. Rows with an
+    unknown quantity that is limited come last, ordered by their other quantities.
     """
     rows = np.flatnonzero(among)
     worst = np.nan_to_num(_worst_excess(values, screened)[1][rows], nan=0.0)
@@ -301,11 +357,11 @@ def _worst_excess(values: Values, screened: Screen) -> tuple[Array, Array]:
 def find_relaxations(
     values: Values, screened: Screen, wanted: Wanted, among: Mask
 ) -> tuple[Relaxation, ...]:
-    """For each limit: what it would have to be if it alone gave way, where that is enough.
+    """For each limit: the value to which it alone would have to be loosened, if that is enough.
 
-    Of the rows that keep all other limits the one that breaks this one least; the new limit is
-    what it keeps with the probability that was asked for. What is on a roof or has no interval
-    keeps no limit, however loose.
+    It is chosen by the row that keeps all other limits and breaks this one least: the value that
+    this row keeps with the required probability. A value at a roof or without an interval keeps no
+    limit, however loose.
     """
     relaxations = []
     for number, (quantity, present) in enumerate(screened.limits):

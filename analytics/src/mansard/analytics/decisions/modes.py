@@ -1,4 +1,4 @@
-"""The modes that a decision is about: from a board or a table, and those that are measured."""
+"""The modes that a decision is about, from a board or a table, and the data of measured ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from mansard.analytics.data.model_frames import MODE_SCHEMA
+from mansard.analytics.data.model_frames import (
+    MODE_SCHEMA,
+    OBSERVATION_SCHEMA,
+    PREDICTION_KEY,
+)
 from mansard.analytics.data.published.cells import Cells, check_modes, read_table
 from mansard.analytics.data.published.columns import find_columns
 from mansard.analytics.data.published.modes import fill_modes
@@ -18,6 +22,7 @@ from mansard.core.errors import InputError, UsageError
 from mansard.core.hardware import SETTINGS, KnownMode, NamedModes, boards_with, find_mode
 from mansard.core.power_mode import custom_name
 from mansard.core.records import PowerMode, Processor, PublishedMode
+from mansard.core.text import printable
 
 _SETTINGS = tuple(name for name in MODE_SCHEMA if name not in ("device", "mode"))
 
@@ -36,11 +41,11 @@ def mode_frame(modes: Sequence[PowerMode | PublishedMode], device: str) -> ModeF
 def read_mode_table(path: Path, device: str) -> ModeFrame:
     """The modes that the CSV file ``path`` lists, each once, in its order.
 
-    Columns: ``mode``, and of ``gpu_hz``, ``memory_hz``, ``cpu_hz`` (or ``_mhz``), ``n_sms``,
-    ``n_cpus``, ``power_limit_w`` those that there are, named as for an imported table; others
-    do not matter. Without ``mode`` they are called by their clocks; what it leaves out of modes of
-    NVIDIA's comes from their own table, as of imported tables. Raises InputError for what
-    is no such table, StorageError where it cannot be read.
+    Columns: ``mode`` and any of ``gpu_hz``, ``memory_hz``, ``cpu_hz`` (or ``_mhz``), ``n_sms``,
+    ``n_cpus``, ``power_limit_w``, named as in an imported table; others are ignored. Without
+    ``mode``, modes are named by their clocks. Settings that the table does not give for a mode of
+    NVIDIA's come from NVIDIA's table, as for imported tables. Raises InputError for another table,
+    StorageError if it cannot be read.
     """
     table = read_table(path)
     columns, _ = find_columns(table.columns, {}, table.where)
@@ -216,3 +221,100 @@ def _unnamed_by(
     if others.height and others.filter(is_named).is_empty():
         return "candidates"
     return None
+
+
+@dataclass(frozen=True, eq=False)
+class PlanningData:
+    """One device's modes (MODE_SCHEMA) and observations (OBSERVATION_SCHEMA).
+
+    ``modelled``: the networks whose observations are predictions, as they were not run there.
+    """
+
+    device: str
+    modes: pl.DataFrame
+    observations: pl.DataFrame
+    modelled: tuple[str, ...]
+
+
+def select_data(
+    modes: pl.DataFrame,
+    observations: pl.DataFrame,
+    predictions: pl.DataFrame,
+    *,
+    device: str | None = None,
+    network: str | None = None,
+) -> PlanningData:
+    """The modes and observations of one device, and of ``network`` or of all networks.
+
+    ``device``: its name or a part of it; None if there is only one device, or only one that ran
+    the ``network``. ``modes``: those that were measured or published. ``predictions``:
+    PREDICTION_SCHEMA rows from the roofs of these modes; they are the observations of a network
+    that was not run on the device. Raises UsageError, which lists the devices or networks.
+    """
+    chosen = _choose_device(modes, observations, device, network)
+    ours = pl.col("device") == chosen
+    runs = observations.filter(ours)
+    allowed = predictions.filter(
+        ours & pl.col("latency_s").is_not_null() & ~pl.col("is_extrapolated").fill_null(value=False)
+    ).join(modes.select("device", "mode"), on=["device", "mode"], how="semi")
+    allowed = allowed.join(runs, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
+    if network is not None:
+        runs, allowed = _choose_network(runs, allowed, network)
+    return PlanningData(
+        chosen,
+        modes.filter(ours).select(*MODE_SCHEMA),
+        pl.concat([runs.select(*OBSERVATION_SCHEMA), _as_observations(allowed)]),
+        tuple(allowed.get_column("network").unique(maintain_order=True).to_list()),
+    )
+
+
+def _choose_device(
+    modes: pl.DataFrame, observations: pl.DataFrame, device: str | None, network: str | None
+) -> str:
+    devices = pl.concat([modes.get_column("device"), observations.get_column("device")])
+    names: list[str] = devices.unique(maintain_order=True).to_list()
+    if not names:
+        raise UsageError("no mode was measured", fix="leave the folder out")
+    part = (device or "").casefold()
+    matches = [name for name in names if name == device] or [
+        name for name in names if part in name.casefold()
+    ]
+    if len(matches) > 1 and network is not None:
+        ran = observations.filter(pl.col("network").str.to_lowercase() == network.lower())
+        on = ran.get_column("device").unique().to_list()
+        matches = [name for name in matches if name in on] or matches
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        raise UsageError(f"no measured device is called {device!r}", fix=f"use {_some(names)}")
+    raise UsageError(
+        f"{len(matches)} devices were measured", fix=f"choose one with --device: {_some(matches)}"
+    )
+
+
+def _choose_network(
+    runs: pl.DataFrame, allowed: pl.DataFrame, network: str
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    is_it = pl.col("network").str.to_lowercase() == network.lower()
+    selected = runs.filter(is_it), allowed.filter(is_it)
+    if not any(frame.height for frame in selected):
+        columns = [frame.get_column("network") for frame in (runs, allowed)]
+        names = pl.concat(columns).unique(maintain_order=True).to_list()
+        fix = f"use {_some(names)}" if names else "score or import it first"
+        raise UsageError(f"nothing is known of a network {network!r}", fix=fix)
+    return selected
+
+
+def _as_observations(predictions: pl.DataFrame) -> pl.DataFrame:
+    reason = pl.lit("not metered: modelled from the roofs of the mode")
+    return predictions.with_columns(
+        pl.lit("modelled").alias("source"),
+        *(pl.lit(None, pl.String).alias(name) for name in ("engine", "citation")),
+        *(pl.lit(None, pl.Float64).alias(f"{name}_deviation") for name in ("latency", "power")),
+        pl.when(pl.col("power_w").is_null()).then(reason).alias("reason"),
+    ).select(*OBSERVATION_SCHEMA)
+
+
+def _some(names: list[str]) -> str:
+    shown = [printable(name) for name in names[:8]]
+    return ", ".join(shown) + (", …" if len(names) > 8 else "")

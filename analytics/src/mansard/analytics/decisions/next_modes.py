@@ -1,9 +1,13 @@
-"""Which modes to measure next: those that tell most, and those that may be the best.
+"""Which modes to measure next: those that reduce the error most, and those that may be the best.
 
-Before DESIGN_SIZE modes are measured, a designed set completes them (``decisions.design``), with
-the weights of the terms of time and power unknown. Then a mode is scored by the expected
-improvement of the objective plus the expected reduction of the error, both relative. For later
-picks, a picked mode counts as measured, with its predicted values.
+Before DESIGN_SIZE modes are measured, a designed set completes them, with the weights of the terms
+of time and power unknown. It minimises the expected error of the modes that are not measured (an
+I-optimal design; A. C. Atkinson, A. N. Donev, R. D. Tobias, Optimum Experimental Designs, 2007,
+chapter 10), and reaches both ends of every setting, so that the other modes lie between.
+
+Then a mode is scored by the expected improvement of the objective plus the expected reduction of
+the error, both relative. For later picks, a picked mode counts as measured, with its predicted
+values.
 """
 
 from __future__ import annotations
@@ -11,17 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.data.model_frames import (
-    MODE_SCHEMA,
-    OBSERVATION_SCHEMA,
-    PREDICTION_KEY,
-)
-from mansard.analytics.decisions.design import DESIGN_SIZE, PlanStep, choose, design, find_ends
 from mansard.analytics.decisions.modes import SettingGap, comparable_modes
 from mansard.analytics.decisions.outlook import (
     Outlook,
@@ -31,107 +30,122 @@ from mansard.analytics.decisions.outlook import (
 )
 from mansard.analytics.decisions.records import Objective
 from mansard.analytics.models.scaling.network_fit import NetworkFit, fit_networks
-from mansard.analytics.models.scaling.network_terms import setting_values
+from mansard.analytics.models.scaling.network_terms import Array, setting_values, varying
 from mansard.core.errors import UsageError
 from mansard.core.records import Record
-from mansard.core.text import printable
+
+Indices: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+DESIGN_SIZE = 4  # with fewer modes the laws of the clocks cannot be told apart
+_MOST_SWEEPS = 5  # of exchanges in a design; two are nearly always enough
+_MOST_EXCHANGES = 200  # a larger set is good without exchanges
+_DIGITS = 9  # of scores, so that ties are the same on every machine; the earlier mode wins
+_SAME = 1e-6  # relative: a clock so close to an end is at the end
 
 
-@dataclass(frozen=True, eq=False)
-class PlanningData:
-    """One device's modes (MODE_SCHEMA) and observations (OBSERVATION_SCHEMA).
+@dataclass(frozen=True)
+class ChosenMode:
+    """A mode to measure, by its index, and the expected effects; means over networks.
 
-    ``modelled``: the networks whose observations are predictions, as they were not run there.
+    ``improvement``: relative, None if no measured mode can be improved on. ``chance``: that it is
+    the first mode within the limit on time, None if one was measured or there is no limit.
     """
 
-    device: str
-    modes: pl.DataFrame
-    observations: pl.DataFrame
-    modelled: tuple[str, ...]
+    at: int
+    improvement: float | None
+    chance: float | None
+    error_before: float
+    error_after: float
 
 
-def select_data(
-    modes: pl.DataFrame,
-    observations: pl.DataFrame,
-    predictions: pl.DataFrame,
-    *,
-    device: str | None = None,
-    network: str | None = None,
-) -> PlanningData:
-    """The modes and observations of one device, and of ``network`` or of all networks.
+def choose(outlook: Outlook, free: Indices, n: int) -> tuple[tuple[ChosenMode, ...], Outlook]:
+    """The ``n`` best of the modes ``free``, best first, and the outlook after them.
 
-    ``device``: its name or a part of it; None if there is only one device, or only one that ran
-    the ``network``. ``modes``: those that were measured or published. ``predictions``:
-    PREDICTION_SCHEMA rows from the roofs of these modes; they are the observations of a network
-    that was not run on the device. Raises UsageError, which lists the devices or networks.
+    Each counts as measured for those after it.
     """
-    chosen = _choose_device(modes, observations, device, network)
-    ours = pl.col("device") == chosen
-    runs = observations.filter(ours)
-    allowed = predictions.filter(
-        ours & pl.col("latency_s").is_not_null() & ~pl.col("is_extrapolated").fill_null(value=False)
-    ).join(modes.select("device", "mode"), on=["device", "mode"], how="semi")
-    allowed = allowed.join(runs, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
-    if network is not None:
-        runs, allowed = _choose_network(runs, allowed, network)
-    return PlanningData(
-        chosen,
-        modes.filter(ours).select(*MODE_SCHEMA),
-        pl.concat([runs.select(*OBSERVATION_SCHEMA), _as_observations(allowed)]),
-        tuple(allowed.get_column("network").unique(maintain_order=True).to_list()),
-    )
+    steps: list[ChosenMode] = []
+    is_open = _mask(free, outlook.start.size)
+    for _ in range(n):
+        at = _best(_score(outlook), is_open)
+        after = outlook.measured(at)
+        steps.append(
+            ChosenMode(
+                at=at,
+                improvement=outlook.improvement_at(at),
+                chance=outlook.chance_at(at),
+                error_before=outlook.error(),
+                error_after=after.error(),
+            )
+        )
+        is_open[at], outlook = False, after
+    return tuple(steps), outlook
 
 
-def _choose_device(
-    modes: pl.DataFrame, observations: pl.DataFrame, device: str | None, network: str | None
-) -> str:
-    devices = pl.concat([modes.get_column("device"), observations.get_column("device")])
-    names: list[str] = devices.unique(maintain_order=True).to_list()
-    if not names:
-        raise UsageError("no mode was measured", fix="leave the folder out")
-    part = (device or "").casefold()
-    matches = [name for name in names if name == device] or [
-        name for name in names if part in name.casefold()
-    ]
-    if len(matches) > 1 and network is not None:
-        ran = observations.filter(pl.col("network").str.to_lowercase() == network.lower())
-        on = ran.get_column("device").unique().to_list()
-        matches = [name for name in matches if name in on] or matches
-    if len(matches) == 1:
-        return matches[0]
-    if not matches:
-        raise UsageError(f"no measured device is called {device!r}", fix=f"use {_few(names)}")
-    raise UsageError(
-        f"{len(matches)} devices were measured", fix=f"choose one with --device: {_few(matches)}"
-    )
+def design(outlook: Outlook, ends: Mask, free: Indices, n: int) -> Indices:
+    """The ``n`` of the modes ``free`` that are best as a set.
+
+    ``ends``: see ``find_ends``, those that measured modes reach left out. Modes at the ends come
+    before others until every end is reached; then each mode is tried against all others until
+    none is better that reaches as many ends.
+    """
+    chosen: list[int] = []
+    is_open = _mask(free, ends.shape[1])
+    for _ in range(n):
+        at = _best(_score(outlook), _furthest(ends, chosen, is_open))
+        chosen.append(at)
+        is_open[at] = False
+        outlook = outlook.measured(at)
+    for _ in range(min(_MOST_SWEEPS, _MOST_EXCHANGES // max(1, n))):
+        before = tuple(chosen)
+        for place, at in enumerate(before):
+            others = [*chosen[:place], *chosen[place + 1 :]]
+            without = outlook.unmeasured(at)
+            is_open[at] = True
+            score = _score(without)
+            rival = _best(score, _furthest(ends, others, is_open))
+            chosen[place] = rival if score[rival] > score[at] else at
+            is_open[chosen[place]] = False
+            outlook = without.measured(chosen[place])
+        if tuple(chosen) == before:
+            break
+    return np.array(chosen, dtype=np.int64)
 
 
-def _choose_network(
-    runs: pl.DataFrame, allowed: pl.DataFrame, network: str
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    is_it = pl.col("network").str.to_lowercase() == network.lower()
-    selected = runs.filter(is_it), allowed.filter(is_it)
-    if not any(frame.height for frame in selected):
-        columns = [frame.get_column("network") for frame in (runs, allowed)]
-        names = pl.concat(columns).unique(maintain_order=True).to_list()
-        fix = f"use {_few(names)}" if names else "score or import it first"
-        raise UsageError(f"nothing is known of a network {network!r}", fix=fix)
-    return selected
+def find_ends(values: Mapping[str, Array], taken: Mask) -> Mask:
+    """Ends × modes: which modes have a setting at its minimum, or at its maximum.
+
+    An end that one of ``taken`` has is left out.
+    """
+    rows = []
+    for name in varying(values):
+        value = values[name]
+        rows += [value <= value.min() * (1 + _SAME), value >= value.max() * (1 - _SAME)]
+    ends = np.array(rows, dtype=bool).reshape(len(rows), taken.size)
+    return np.asarray(ends[~ends[:, taken].any(axis=1)])
 
 
-def _as_observations(predictions: pl.DataFrame) -> pl.DataFrame:
-    reason = pl.lit("not metered: modelled from the roofs of the mode")
-    return predictions.with_columns(
-        pl.lit("modelled").alias("source"),
-        *(pl.lit(None, pl.String).alias(name) for name in ("engine", "citation")),
-        *(pl.lit(None, pl.Float64).alias(f"{name}_deviation") for name in ("latency", "power")),
-        pl.when(pl.col("power_w").is_null()).then(reason).alias("reason"),
-    ).select(*OBSERVATION_SCHEMA)
+def _furthest(ends: Mask, chosen: Sequence[int], is_open: Mask) -> Mask:
+    """The open modes that reach most of the ends which no chosen mode reaches."""
+    missing = ends[~ends[:, list(chosen)].any(axis=1)]
+    n_reached = np.where(is_open, missing.sum(axis=0), -1)
+    return np.asarray(n_reached == n_reached.max())
 
 
-def _few(names: list[str]) -> str:
-    shown = [printable(name) for name in names[:8]]
-    return ", ".join(shown) + (", …" if len(names) > 8 else "")
+def _best(score: Array, allowed: Mask) -> int:
+    return int(np.where(allowed, score, -np.inf).argmax())
+
+
+def _mask(indices: Indices, size: int) -> Mask:
+    mask = np.zeros(size, dtype=bool)
+    mask[indices] = True
+    return mask
+
+
+def _score(outlook: Outlook) -> Array:
+    """The score of each mode: expected improvement plus expected reduction of the error."""
+    score = outlook.improvement() + outlook.hope() + outlook.information()
+    return np.asarray(score.round(_DIGITS), dtype=np.float64)
 
 
 MOST_PICKS = 1000
@@ -155,10 +169,10 @@ class Pick(Record, frozen=True, kw_only=True):
 
 
 class Plan(Record, frozen=True, kw_only=True):
-    """Modes to measure next, best first, in words (``pages.words.next_modes``).
+    """Modes to measure, the most telling first. ``networks``: whose measurements were used.
 
-    ``n_designed``: the number of first picks that were chosen together, as a set; the others
-    were chosen one after the other. ``networks``: whose measurements were used.
+    ``n_designed``: so many of the first picks are a set that tells most together; the others
+    were chosen one after the other.
     """
 
     picks: tuple[Pick, ...]
@@ -180,7 +194,7 @@ class NextModes:
     """
 
     modes: pl.DataFrame
-    steps: tuple[PlanStep, ...]
+    steps: tuple[ChosenMode, ...]
     n_designed: int
     minimise: Objective
     networks: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What is expected of the modes that were not measured: how sure, and how good.
+"""The expected uncertainty and objective of modes that were not measured.
 
 An ``Outlook`` is about all networks together, or about none in particular before anything was
 measured. It holds what a choice of modes needs: the terms that time and power are made of, what
@@ -55,7 +55,7 @@ class Block:
         return np.asarray(self.weights * self.leverages, dtype=np.float64)
 
     def lessening(self) -> Array:
-        """By how much measuring each mode lessens the mean of that variance over all modes."""
+        """The reduction of the mean of that variance over all modes if each mode were measured."""
         return np.asarray(self.reach / (1 + self.leverages), dtype=np.float64)
 
     def changed(self, at: int, sign: float) -> Block:
@@ -157,7 +157,7 @@ class Outlook:
         return float(np.sqrt(sum(block.uncertainty().mean() for block in self.blocks)))
 
     def information(self) -> Array:
-        """By how much measuring each mode lessens that error."""
+        """The reduction of that error if each mode were measured."""
         before = sum(block.uncertainty().mean() for block in self.blocks)
         lessening = np.asarray(sum(block.lessening() for block in self.blocks))
         reduction: Array = np.sqrt(before) - np.sqrt(np.maximum(0.0, before - lessening))
@@ -392,7 +392,7 @@ class Terms:
         }
 
     def least_power(self, at: int, slowing: Array) -> Array:
-        """By how much power grows at least from mode ``at``, in modes that slow down so much."""
+        """The least growth of power from mode ``at`` to modes that are slower by ``slowing``."""
         work = (self.work / self.work[at]).min(axis=1) / slowing
         return np.asarray(np.minimum((self.power / self.power[at]).min(axis=1), work))
 

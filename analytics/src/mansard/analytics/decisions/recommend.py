@@ -41,9 +41,10 @@ from mansard.analytics.decisions.limits import (
     find_relaxations,
     nearness,
     screen,
+    unknown_modes,
+    why_missing,
     without_drops,
 )
-from mansard.analytics.decisions.missing import unknown_modes, why_missing
 from mansard.analytics.decisions.records import (
     Candidate,
     CandidateCounts,

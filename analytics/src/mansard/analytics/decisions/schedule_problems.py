@@ -1,4 +1,4 @@
-"""Problems of scheduling: of what was measured, with modelled times where nothing was.
+"""Scheduling problems from measurements, with modelled times where nothing was measured.
 
 A problem has groups of networks on the accelerators of one machine. Modelled times are labelled
 as modelled.
@@ -41,13 +41,12 @@ def problem_of_runs(
     *,
     is_lenient: bool = False,
 ) -> Problem:
-    """``wanted`` with the groups, accelerators and contention that ``dataset`` knows.
+    """``wanted`` completed by the measured groups, accelerators and contention.
 
-    A network that has groups keeps them. Of several ways in which a network was cut or run, the
-    one with the most accelerators is taken, then the fastest; a batch of 0 is the smallest that
-    was measured. ``wanted`` without networks is about all that were measured. ``is_lenient``: what
-    was not measured stays without groups. Raises UsageError for what was not measured, and for
-    several machines or modes.
+    A network that has groups keeps them. If a network was cut or run in several ways, the one with
+    the most accelerators is used, then the fastest. A batch of 0 means the smallest measured batch;
+    no networks mean all measured networks. ``is_lenient``: networks that were not measured stay
+    without groups; otherwise they raise UsageError, as do several machines or modes.
     """
     names = [_model(chain) for chain in wanted.networks if not chain.groups]
     known = [times for times in measured if not names or times.network in names]
@@ -60,7 +59,7 @@ def problem_of_runs(
         if not any(times.network == name for times in known):
             where = f" in {mode}" if mode else ""
             what = f"no group of {name} was measured{where}"
-            fix = f"measure them: {measuring(name, 8, mode=mode)}"
+            fix = f"measure them: {groups_command(name, 8, mode=mode)}"
             if name in begun:
                 what, fix = (
                     _begun(begun[name]),
@@ -68,7 +67,7 @@ def problem_of_runs(
                 )
             raise UsageError(what, fix=fix)
     if not known and not wanted.networks:
-        fix = f"measure networks: {measuring('NETWORK', 8)}"
+        fix = f"measure networks: {groups_command('NETWORK', 8)}"
         raise UsageError("no groups of networks were measured", fix=fix)
     networks, used, notes = [], list[GroupTimes](), list(wanted.notes)
     notes += [f"{_begun(times)}: left out" for times in begun.values()]
@@ -95,7 +94,7 @@ def _model(chain: NetworkChain) -> str:
     return Path(chain.model or chain.name).name.removesuffix(".onnx")
 
 
-def measuring(
+def groups_command(
     network: str, n_groups: int, accelerators: Iterable[str] = (), mode: str | None = None
 ) -> str:
     """The command that measures the groups of a network."""
@@ -198,7 +197,7 @@ def _group(names: Sequence[str], measured: Sequence[GroupTime], source: str) -> 
 
 
 def _doubts(used: Iterable[GroupTimes]) -> list[str]:
-    """What is modelled, clamped, or not known of the groups of networks."""
+    """Notes on modelled, clamped and unknown values of the groups."""
     places, notes = defaultdict[str, list[str]](list), list[str]()
     for times in used:
         where, groups = f"{times.network} on {times.accelerator}", times.groups
@@ -227,7 +226,7 @@ def _doubts(used: Iterable[GroupTimes]) -> list[str]:
             if group.time_s is None:
                 notes.append(f"{where}: group {group.number} has no time: {group.remark}")
         if all(group.leave_s is None for group in groups):
-            command = measuring(times.network, len(groups), [times.accelerator])
+            command = groups_command(times.network, len(groups), [times.accelerator])
             notes.append(f"{where}: no transition was measured: {command}")
     said = [f"{what}: {', '.join(where)}" for what, where in places.items()]
     entering = "what entering an accelerator costs was not measured, and counts as 0"
@@ -287,7 +286,7 @@ def _missing(accelerators: Sequence[Accelerator], used: Sequence[GroupTimes]) ->
         names = {times.accelerator for times in measured}
         if others := [processor.name for processor in accelerators if processor.name not in names]:
             what = f"{network} was not measured on {listed(others)}"
-            notes.append(f"{what}: {measuring(network, len(measured[0].groups), others)}")
+            notes.append(f"{what}: {groups_command(network, len(measured[0].groups), others)}")
     if len(accelerators) == 1:
         notes.append(f"all was measured on {accelerators[0].name} alone: nothing can be split")
     return notes
@@ -389,7 +388,7 @@ def with_modelled(problem: Problem, predicted: Prediction, names: Mapping[str, s
         if not filled.groups:
             partitions = ": no prediction is of some CPUs" if has_partitions else ""
             what = f"{chain.name} was not measured; nothing is predicted of it here{partitions}"
-            raise UsageError(what, fix=f"measure it: {measuring(chain.name, 8)}")
+            raise UsageError(what, fix=f"measure it: {groups_command(chain.name, 8)}")
         networks.append(filled)
     used = {name for chain in networks for group in chain.groups for name in group.time_s}
     known = {processor.name for processor in problem.accelerators}

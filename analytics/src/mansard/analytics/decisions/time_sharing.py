@@ -215,13 +215,13 @@ def _parts(hull: Sequence[int], at: int, share: float | None) -> tuple[OptionSha
 
 
 def least_time(times: Sequence[Array]) -> float:
-    """What all tasks take at the very least, each on its quickest option."""
+    """The sum of the times of all tasks, each on its fastest option."""
     return float(sum(np.min(time) for time in times))
 
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """What one task can run as, one element for each option.
+    """The options of one task, an element for each.
 
     ``busy``: the share of all time that it takes as predicted, ``busy_high`` what that stays
     below with the probability that was asked for; ``active_w``: its energy in a second, W.
@@ -246,11 +246,11 @@ class Options:
         return options
 
     def known(self) -> Options:
-        """Only those whose energy is known."""
+        """The options whose energy is known."""
         return self.keep([int(at) for at in np.flatnonzero(~np.isnan(self.active_w))])
 
     def keep(self, at: list[int]) -> Options:
-        """Only the options of these numbers."""
+        """The options with these indices."""
         return Options(
             self.task,
             self.values,

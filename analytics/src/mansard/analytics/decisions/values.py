@@ -70,7 +70,7 @@ class ValueBand:
         return ValueBand(self.value * other.value, low, high, interval)
 
     def over(self, divisor: Array) -> ValueBand:
-        """Divided by something that is known exactly."""
+        """The quotient by an exactly known divisor."""
         ends = (self.value / divisor, self.low / divisor, self.high / divisor)
         return ValueBand(*ends, self.interval, self.is_ratio)
 
@@ -80,7 +80,7 @@ class ValueBand:
         return np.asarray(np.log(high / low) / (2 * Z95))
 
     def cost(self) -> Array:
-        """What to compare values by: value · exp(½σ), the worse the less is known.
+        """The values with a penalty for uncertainty, value · exp(½σ), to compare them by.
 
         Of many values the least seems better than it is, and the more so the greater its error
         (J. E. Smith, R. L. Winkler, The optimizer's curse, Management Science 52(3), 2006). The
@@ -189,7 +189,7 @@ class Values:
         return bands.get(quantity, self.item)
 
     def objective(self, minimise: Objective) -> ValueBand:
-        """What is to be as small as can be: s, J, W, or J·s of the energy-delay product."""
+        """The quantity that is minimised: s, J, W, or J·s of the energy-delay product."""
         if minimise == "edp":
             return self.energy.times(self.latency)
         return self.of(minimise)

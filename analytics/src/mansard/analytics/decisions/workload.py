@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.decisions.missing import unknown_modes
+from mansard.analytics.decisions.limits import unknown_modes
 from mansard.analytics.decisions.records import Objective, Wanted
 from mansard.analytics.decisions.time_sharing import (
     Mix,
@@ -71,7 +71,7 @@ def constant_powers(coefficients: pl.DataFrame, device: str) -> dict[str, float]
     return dict(zip(rows["mode"].to_list(), rows["value"].to_list(), strict=True))
 
 
-def plan_mixes(
+def decide_mixes(
     predictions: pl.DataFrame,
     mix: Mix,
     wanted: Wanted,
@@ -79,7 +79,7 @@ def plan_mixes(
     refused: Mapping[tuple[str, str], str] | None = None,
     modes: pl.DataFrame | None = None,
 ) -> tuple[MixDecision, ...]:
-    """``plan_mix`` for every device; constant powers are those of ``coefficients``.
+    """``decide_mix`` for every device; constant powers are those of ``coefficients``.
 
     ``refused``: by device and network, why nothing is recommended. ``modes``: MODE_SCHEMA of those
     to choose from, where some may have no prediction.
@@ -93,7 +93,7 @@ def plan_mixes(
             decisions.append(MixDecision(device=device, refused=why))
             continue
         try:
-            decision = plan_mix(rows, mix, wanted, constant_powers(coefficients, device))
+            decision = decide_mix(rows, mix, wanted, constant_powers(coefficients, device))
             reasons = _unknown_reasons(device, rows, mix, wanted, modes)
             decisions.append(replace(decision, modes_unknown=reasons))
         except UsageError as error:  # another device may well have what this one lacks
@@ -120,7 +120,7 @@ def _unknown_reasons(
     return reasons
 
 
-def plan_mix(
+def decide_mix(
     predictions: pl.DataFrame, mix: Mix, wanted: Wanted, idle_w: Mapping[str, float]
 ) -> MixDecision:
     """How one device keeps up with ``mix``, by PREDICTION_SCHEMA rows of that device.
@@ -225,7 +225,7 @@ def _best_schedule(
 
 
 def _lost(mix: Mix, n_modes: int) -> float | None:
-    """The share of a round that goes into switching: each mode is entered once."""
+    """The share of a round that is spent on switching; each mode is entered once."""
     if mix.switch_s is None or mix.period_s is None:
         return None
     return n_modes * mix.switch_s / mix.period_s

@@ -1,4 +1,4 @@
-"""What accelerators lose of their memory's traffic beside one another, from measured points.
+"""The memory traffic that accelerators lose beside one another, from measured points.
 
 A point's speed is the median of its samples beside the other over the median of those alone, which
 were taken in turns with them. Its loss is 100·(1 − speed) points. Demands are medians of all
@@ -78,17 +78,17 @@ def measured_contention(dataset: Dataset) -> tuple[VictimContention, ...]:
         mode = runs[row.run_id].mode_read_back.name
         where = _Where(devices[row.run_id], mode, row.victim, row.aggressor)
         groups[where][row.run_id].append(row)
-    found = []
+    victims = []
     for where, by_run in sorted(groups.items()):
         best = max(by_run, key=lambda run: (sum(map(_counts, by_run[run])), runs[run].started_utc))
         back = groups.get(where._replace(victim=where.aggressor, aggressor=where.victim), {})
-        found.append(_victim(where, best, by_run, back.get(best, ())))
-    return tuple(found)
+        victims.append(_victim(where, best, by_run, back.get(best, ())))
+    return tuple(victims)
 
 
 def _counts(row: ContentionPoint) -> bool:
     rates = (row.alone_byte_per_s, row.achieved_byte_per_s)
-    is_there = all(each and median(each) >= _LEAST_BYTE_PER_S for each in rates)
+    is_there = all(rate and median(rate) >= _LEAST_BYTE_PER_S for rate in rates)
     return is_there and not row.failure and not row.disturbances
 
 
@@ -117,11 +117,11 @@ def _victim(
     by_run: Mapping[str, Sequence[ContentionPoint]],
     back: Iterable[ContentionPoint],
 ) -> VictimContention:
-    """What ``run_id`` measured; ``back``: its rows in which the aggressor is the victim."""
+    """The points of one run; ``back``: its rows in which the aggressor is the victim."""
     rows, others = by_run[run_id], [by_run[run] for run in by_run if run != run_id]
-    speeds, own, external = _speeds(rows), _demands(rows), _demands(back)
+    speeds, own_demands, external = _speeds(rows), _demands(rows), _demands(back)
     cells = {cell: speed for cell, speed in speeds.items() if cell.other in external}
-    surface = surface_of(cells, own, external)
+    surface = surface_of(cells, own_demands, external)
     n_points = (
         0 if surface is None else len(surface.own_byte_per_s) * len(surface.external_byte_per_s)
     )
@@ -132,7 +132,7 @@ def _victim(
     noise = max(alone, default=None)
     repeats = [
         100 * abs(speed - speeds[cell])
-        for cell, speed in chain.from_iterable(_speeds(each).items() for each in others)
+        for cell, speed in chain.from_iterable(_speeds(other).items() for other in others)
         if cell in speeds and cell.other > 0
     ]
     n_beside = sum(row.aggressor_share > 0 for row in rows)
@@ -168,15 +168,15 @@ def _remark(rows: Iterable[ContentionPoint], n_left_out: int) -> str:
 
 
 def surface_of(
-    speeds: Mapping[Cell, float], own: Mapping[float, float], external: Mapping[float, float]
+    speeds: Mapping[Cell, float], demands: Mapping[float, float], external: Mapping[float, float]
 ) -> ContentionSurface | None:
     """The surface over whole rows and columns; None for less than two of each.
 
-    ``speeds``: by the two shares; ``own`` and ``external``: bytes per second of each share, alone.
+    ``speeds``: by the two shares; ``demands`` and ``external``: bytes per second of a share alone.
     Where a point is missing, the row or the column that lacks more of them is left out.
     """
     # By demand: of equal ones the last counts.
-    rows = [k for _, k in sorted({own[cell.own]: cell.own for cell in speeds}.items())]
+    rows = [k for _, k in sorted({demands[cell.own]: cell.own for cell in speeds}.items())]
     columns = [j for _, j in sorted({external[cell.other]: cell.other for cell in speeds}.items())]
     while rows and columns:
         holes = {
@@ -190,9 +190,9 @@ def surface_of(
     if len(rows) < _LEAST_LINES or len(columns) < _LEAST_LINES:
         return None
     return ContentionSurface(
-        own_byte_per_s=tuple(own[k] for k in rows),
+        own_byte_per_s=tuple(demands[k] for k in rows),
         external_byte_per_s=tuple(external[j] for j in columns),
         achieved_byte_per_s=tuple(
-            tuple(own[k] * speeds[Cell(k, j)] for j in columns) for k in rows
+            tuple(demands[k] * speeds[Cell(k, j)] for j in columns) for k in rows
         ),
     )

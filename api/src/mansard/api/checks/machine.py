@@ -23,7 +23,7 @@ from mansard.device.meters.meter import Meter, Meters
 from mansard.device.system import board_root, find_tool
 from mansard.device.topology import cpu_quota
 from mansard.device.totals import total_power
-from mansard.microbench.cpu.selfcheck import check_kernels
+from mansard.microbench.cpu.launching import check_kernels
 from mansard.microbench.cuda.probe import GpuProbe, probe_gpu
 from mansard.microbench.cuda.trial_specs import choose_trials
 

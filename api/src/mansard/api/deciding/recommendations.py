@@ -14,16 +14,14 @@ import msgspec
 
 from mansard.analytics.data.accuracies import by_precision, network_accuracies
 from mansard.analytics.decisions import batches
-from mansard.analytics.decisions.limits import without_drops
-from mansard.analytics.decisions.missing import without_energy
+from mansard.analytics.decisions.limits import without_drops, without_energy
 from mansard.analytics.decisions.recommend import decide_each
 from mansard.analytics.decisions.time_sharing import Mix, Task
-from mansard.analytics.decisions.workload import plan_mixes
+from mansard.analytics.decisions.workload import decide_mixes
 from mansard.analytics.models.predict.measured import prefer_measured, prefer_observed
 from mansard.analytics.models.sanity.checks import find_faults
 from mansard.analytics.models.sanity.finding import refusals
-from mansard.analytics.pages.words.batches import with_remarks
-from mansard.analytics.pages.words.comparisons import unknown_modes_notes
+from mansard.analytics.pages.words.comparisons import unknown_modes_notes, with_remarks
 from mansard.analytics.pages.words.mixes import mix_in_words
 from mansard.analytics.pages.words.omissions import drop_notes
 from mansard.analytics.pages.words.recommendation import in_words
@@ -191,7 +189,7 @@ def recommend_workload(
     )
     predictions = _without_drops(predicted, predictions, wanted, reporter)
     coefficients, modes = predicted.coefficients, predicted.modes
-    decisions = plan_mixes(predictions, mix, wanted, coefficients, refused, modes)
+    decisions = decide_mixes(predictions, mix, wanted, coefficients, refused, modes)
     return tuple(map(mix_in_words, decisions))
 
 

@@ -8,8 +8,7 @@ from mansard.core.records import MachineIdentity
 from mansard.device.identity import find_module, is_jetson
 from mansard.device.meters.ina import open_hwmon, open_iio
 from mansard.device.meters.meter import Meter, Meters
-from mansard.device.meters.nvml import open_nvml_meter
-from mansard.device.meters.rapl import open_rapl
+from mansard.device.meters.processors import open_nvml_meter, open_rapl
 from mansard.device.meters.tegrastats import open_tegrastats
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.totals import Total, find_total

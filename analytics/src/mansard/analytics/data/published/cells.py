@@ -1,4 +1,4 @@
-"""The cells of a CSV file of others: read as text, as numbers, and by what their columns are.
+"""The cells of an imported CSV file, as text and numbers, by the meaning of their columns.
 
 Separators, byte order marks and quoting differ from tool to tool; none of them is guessed at
 where it would change a number. Numbers that may mean two things are refused.
@@ -84,7 +84,7 @@ def read_table(path: Path) -> TextTable:
 
 
 def parse_table(data: bytes, where: str) -> TextTable:
-    """The table in ``data``, which stands at ``where``; raises InputError."""
+    """The table in ``data``, read from ``where``; raises InputError."""
     text = _decode(data, where)
     lines = text.splitlines()
     first = next((line for line in lines if line.strip() and not line.startswith("#")), None)
@@ -276,17 +276,17 @@ class Cells:
     def precision(self) -> str | None:
         """The precision as all tables call it, None where the cell is empty; raises InputError."""
         text = self.text("precision")
-        found = None if text is None else parse_precision_name(text)
-        if text is not None and found is None:
+        parsed = None if text is None else parse_precision_name(text)
+        if text is not None and parsed is None:
             raise InputError(
                 f"unknown precision {text!r}", where=self.where, fix=f"use {', '.join(PRECISIONS)}"
             )
-        return found
+        return parsed
 
     def needed(self, field: str) -> str:
-        """A cell that must hold something; raises InputError."""
-        found = self.text(field)
-        if found is None:
+        """A cell that must not be empty; raises InputError."""
+        text = self.text(field)
+        if text is None:
             has = self.columns_of(field)
             what = f"{has[0].name} is empty" if has else f"the table has no column for the {field}"
             if self.table.is_made:
@@ -296,7 +296,7 @@ class Cells:
                     fix=f"say --fixed {field}=VALUE",
                 )
             raise InputError(what, where=self.where, fix=_how_to_give(field))
-        return found
+        return text
 
     def amount(self, column: KnownColumn) -> float | None:
         """A number above 0 in SI units; raises InputError."""

@@ -1,4 +1,4 @@
-"""Which column of a table is what: by its name and the unit in it, or as the user says.
+"""The meaning of a table's columns, by name and unit, or as the user says.
 
 A quantity whose unit does not stand in the name is refused: a factor of a thousand is the
 commonest error of tables.
@@ -21,7 +21,7 @@ Dimension = Literal["work rate", "byte rate", "time", "power", "energy", "freque
 
 @dataclass(frozen=True)
 class Unit:
-    """What a number in a column is multiplied by, to be FLOP/s, B/s, s, W, J, Hz or 1/s."""
+    """The factor from a column's unit to FLOP/s, B/s, s, W, J, Hz or 1/s."""
 
     dimension: Dimension
     factor: float
@@ -78,21 +78,21 @@ def words_of(column: str) -> list[str]:
     the word "per".
     """
     text = _PER_SECOND.sub("/s", _spaced(column.replace("µ", "u").replace("μ", "u")))
-    found: list[str] = re.findall(r"[A-Za-z0-9]+(?:/s)?|/", _SHORT.sub(r"\1/s", text))
-    return ["per" if word == "/" else word for word in found]
+    words: list[str] = re.findall(r"[A-Za-z0-9]+(?:/s)?|/", _SHORT.sub(r"\1/s", text))
+    return ["per" if word == "/" else word for word in words]
 
 
 def _spaced(column: str) -> str:
     """ "time/ms" as "time ms", "bandwidth / (GB/s)" as "bandwidth GB/s"; "perf/W" as it is."""
-    found = _OVER_UNIT.fullmatch(column)
-    if found is None:
+    match = _OVER_UNIT.fullmatch(column)
+    if match is None:
         return column
-    words = [word.casefold() for word in re.findall(r"[A-Za-z0-9]+", found[1])]
-    unit = unit_of(found[2])
+    words = [word.casefold() for word in re.findall(r"[A-Za-z0-9]+", match[1])]
+    unit = unit_of(match[2])
     is_quantity = unit is not None and unit.dimension in {_QUANTITIES.get(word) for word in words}
     if not is_quantity or any(unit_of(word) for word in words):
         return column
-    return f"{found[1]} {found[2]}{found[3]}"
+    return f"{match[1]} {match[2]}{match[3]}"
 
 
 def unit_of(word: str) -> Unit | None:
@@ -278,24 +278,24 @@ def find_columns(
     mapped = [_as_said(key, name, names, where) for key, name in said.items()]
     decided = {column.field for column in mapped}
     taken = {column.name for column in mapped}
-    found = [column for column in mapped if column.name]
+    columns = [column for column in mapped if column.name]
     bare: list[tuple[str, str]] = []
     for name in names:
         if name in taken:
             continue
         column = _by_name(name, where)
         if column is not None and column.field not in decided:
-            found.append(column)
+            columns.append(column)
         elif column is None and (field := _bare_field(name)) is not None:
             bare.append((field, name))
-    known = {column.field for column in found} | decided
+    known = {column.field for column in columns} | decided
     for field, name in bare:
         if field not in known and not (field == "peak" and "network" in known):
             raise _without_unit(field, name, where)
-    found = _without_twin_deviations(found + _bare_deviations(names, found))
-    _refuse_twins(found, where)
-    understood = {column.name for column in found}
-    return tuple(found), tuple(name for name in names if name not in understood)
+    columns = _without_twin_deviations(columns + _bare_deviations(names, columns))
+    _refuse_twins(columns, where)
+    understood = {column.name for column in columns}
+    return tuple(columns), tuple(name for name in names if name not in understood)
 
 
 def _as_said(key: str, name: str, names: Sequence[str], where: str) -> KnownColumn:
@@ -322,7 +322,7 @@ def _as_said(key: str, name: str, names: Sequence[str], where: str) -> KnownColu
 
 
 def _field_and_unit(key: str) -> tuple[str, Unit | None]:
-    """ "time" and "time_ms": a field, and its unit where one is said."""
+    """The field and the unit, if any, of "time" or "time_ms"."""
     plain = key.strip().casefold()
     if plain in FIELDS:
         return plain, None
@@ -338,7 +338,7 @@ def _field_and_unit(key: str) -> tuple[str, Unit | None]:
 
 
 def _by_name(name: str, where: str) -> KnownColumn | None:
-    """What a column is by its own name, or None where it is nothing that we read."""
+    """The meaning of a column by its name, or None if it is not used."""
     words = [word.casefold() for word in words_of(name)]
     plain = NAMES.get(" ".join(words))
     if plain is not None:
@@ -365,12 +365,12 @@ def _is_deviation(words: Sequence[str]) -> bool:
 
 def _is_other(words: Sequence[str], dimension: Dimension | None) -> bool:
     """Whether a column is about something else than a run: a spread, a start, one rail."""
-    found = set(words)
-    if SPREADS & found:
+    names = set(words)
+    if SPREADS & names:
         return True
-    if dimension not in {"time", "power", "energy"} or (dimension == "power" and LIMIT & found):
+    if dimension not in {"time", "power", "energy"} or (dimension == "power" and LIMIT & names):
         return False
-    return bool(OTHERS & found or (dimension != "time" and RAILS & found))
+    return bool(OTHERS & names or (dimension != "time" and RAILS & names))
 
 
 def _field_of(unit: Unit, words: Sequence[str]) -> str | None:
@@ -451,10 +451,10 @@ def _without_unit(field: str, name: str, where: str) -> InputError:
     )
 
 
-def _bare_deviations(names: Sequence[str], found: Sequence[KnownColumn]) -> list[KnownColumn]:
+def _bare_deviations(names: Sequence[str], columns: Sequence[KnownColumn]) -> list[KnownColumn]:
     """ "latency_std" beside "latency_ms" is in milliseconds as well."""
-    times = [column for column in found if column.field == "time"]
-    if len(times) != 1 or any(column.field == "deviation" for column in found):
+    times = [column for column in columns if column.field == "time"]
+    if len(times) != 1 or any(column.field == "deviation" for column in columns):
         return []
     plain = {name: {word.casefold() for word in words_of(name)} for name in names}
     return [
@@ -467,16 +467,16 @@ def _bare_deviations(names: Sequence[str], found: Sequence[KnownColumn]) -> list
 _BARE_TIMES = frozenset(word for word, field in BARE.items() if field == "time")
 
 
-def _without_twin_deviations(found: list[KnownColumn]) -> list[KnownColumn]:
-    """Of several deviations none says which time it is of."""
-    n_deviations = sum(column.field == "deviation" for column in found)
-    return found if n_deviations < 2 else [c for c in found if c.field != "deviation"]
+def _without_twin_deviations(columns: list[KnownColumn]) -> list[KnownColumn]:
+    """Drop deviations if there are several: none names its time."""
+    n_deviations = sum(column.field == "deviation" for column in columns)
+    return columns if n_deviations < 2 else [c for c in columns if c.field != "deviation"]
 
 
-def _refuse_twins(found: Sequence[KnownColumn], where: str) -> None:
+def _refuse_twins(columns: Sequence[KnownColumn], where: str) -> None:
     """Two columns for one thing: wide tables may have a peak for each precision and unit."""
     kinds: dict[tuple[str | None, ...], list[str]] = {}
-    for column in found:
+    for column in columns:
         kind: tuple[str | None, ...] = (column.field,)
         if column.field in {"peak", "bandwidth"}:
             kind = (column.field, column.precision, column.unit, column.level)

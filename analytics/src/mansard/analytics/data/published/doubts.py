@@ -1,9 +1,9 @@
-"""Published figures that are kept and said to be doubtful: no model and no decision uses them.
+"""Published figures that are marked as doubtful: no model and no decision uses them.
 
-Whatever is doubtful is found whenever tables are read, so that it holds for tables of earlier
-imports as well; the stored file says what its author says.
+Doubts are found each time tables are read, so that they cover earlier imports as well; the stored
+file keeps its author's figures.
 
-Limits are what the hardware of a device can do at most: rates, and times of known networks.
+Limits are the most that the hardware of a device can do: rates, and times of known networks.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def unit_of(rate: PublishedRate) -> Literal["FLOP/s", "OP/s", "B/s"]:
 def hardware_limit(
     rate: PublishedRate, module: Module | None, mode: PublishedMode | None = None
 ) -> float | None:
-    """What it can do at the clocks of ``mode``, in ``unit_of``; at its highest where it says none.
+    """The limit of the hardware at the clocks of ``mode``, in ``unit_of``; at its highest clocks if
+    the mode has none.
 
     ``mode``: that of the rate by default. None without a module, and where its hardware's limit is
     not known.
@@ -100,7 +101,7 @@ def peaks(module: Module, mode: PublishedMode) -> Iterator[tuple[str, str, float
 
 
 def without_clocks(mode: PublishedMode) -> PublishedMode:
-    """A mode that says no clock and no SMs: limits are the module's highest then."""
+    """``mode`` without clocks and SMs, so that limits are the module's highest."""
     left_out: dict[str, Any] = dict.fromkeys(SETTINGS)
     return PublishedMode(name=mode.name, **left_out, unknown=dict.fromkeys(SETTINGS, "left out"))
 
@@ -181,13 +182,13 @@ def time_doubts(runs: Sequence[PublishedRun], mode_of: ModeOf) -> dict[int, str]
 
 
 def power_doubts(runs: Sequence[PublishedRun]) -> dict[int, str]:
-    """Why powers of ``runs`` lie apart from those of other repeats, by their position."""
+    """Why powers of ``runs`` differ from those of other repeats, by their position."""
     read = (at for at, run in enumerate(runs) if run.power_w is not None and run.remark is None)
     doubts: dict[int, str] = {}
     for group in _repeats(runs, read):
         powers_w = [power_w for at in group if (power_w := runs[at].power_w) is not None]
-        found = repeat_doubts(powers_w, lambda power_w: quantity(power_w, "W"))
-        doubts |= {group[place]: why for place, why in found.items()}
+        reasons = repeat_doubts(powers_w, lambda power_w: quantity(power_w, "W"))
+        doubts |= {group[place]: why for place, why in reasons.items()}
     return doubts
 
 
@@ -210,8 +211,8 @@ def _doubt_of_one(run: PublishedRun, mode: PublishedMode) -> str | None:
     time_s, enqueue_s = run.latency_s or 0.0, run.figures.get("enqueue_s")
     if enqueue_s is not None and enqueue_s >= time_s:
         least_s = run.figures.get("least_s")
-        own = f"; the GPU's own time is near the least, {seconds(least_s)}" if least_s else ""
-        return f"{run.remark or host_bound(enqueue_s, time_s)}{own}"
+        gpu_note = f"; the GPU's own time is near the least, {seconds(least_s)}" if least_s else ""
+        return f"{run.remark or host_bound(enqueue_s, time_s)}{gpu_note}"
     spread_s = run.figures.get("deviation_s", 0.0)
     if spread_s > _MOST_SPREAD * time_s and not run.figures.get("samples"):
         return (
@@ -230,7 +231,7 @@ def _doubt_of_one(run: PublishedRun, mode: PublishedMode) -> str | None:
 def repeat_doubts(
     times_s: Sequence[float], text: Callable[[float], str] = seconds
 ) -> dict[int, str]:
-    """Which of some repeats lie apart from the others, by their place, and why.
+    """The repeats that differ from the others, by their place, and why.
 
     Where two thirds of them and more agree, the rest is set aside: as after a switch of the mode,
     wherever it stands. Where no such majority does, they are of several states and none is used.
@@ -260,7 +261,7 @@ def repeat_doubts(
 
 
 def _clusters(ordered_s: Sequence[float]) -> list[list[int]]:
-    """Places of ascending times, apart where there is a gap between two of them."""
+    """Clusters of the places of ascending times, split at gaps."""
     gap = _gap(ordered_s)
     clusters = [[0]] if ordered_s else []
     for at, (less, more) in enumerate(pairwise(ordered_s), start=1):
@@ -286,7 +287,7 @@ def _gap(ordered_s: Sequence[float]) -> float:
 def rate_doubt(
     rate: PublishedRate, mode: PublishedMode, modules: Sequence[Module] | None = None
 ) -> str | None:
-    """Why a rate is doubtful, with the likely cause; None where nothing speaks against it.
+    """Why a rate is doubtful, with the likely cause; None if it is plausible.
 
     ``modules``: those that the device may be, by its name where None.
     """
@@ -296,7 +297,7 @@ def rate_doubt(
     known = [(limit, module) for limit, module in limits if limit is not None]
     if not known or len(known) < len(limits):
         return None
-    limit, module = max(known, key=lambda each: each[0])
+    limit, module = max(known, key=lambda pair: pair[0])
     if rate.value <= SLACK * limit:
         return None
     return (
@@ -317,7 +318,7 @@ def _cause(rate: PublishedRate, mode: PublishedMode, module: Module, limit: floa
             causes.append("it counts sparsity and the DLAs, as data sheets do")
         other = [
             f"{precision.upper()} of {'tensor' if unit == 'tensor' else 'CUDA'} cores"
-            for precision, unit, peak in sorted(peaks(module, mode), key=lambda each: each[2])
+            for precision, unit, peak in sorted(peaks(module, mode), key=lambda row: row[2])
             if SLACK * peak >= rate.value and (precision, unit) != (rate.subject, _family(rate))
         ]
         causes += [f"it is {other[0]}"] if other else []

@@ -1,4 +1,4 @@
-"""From a file to published records, whose id is the hash of what they say.
+"""Published records from a file; their id is a hash of their content.
 
 A table holds what a device does in a mode (FLOP/s, B/s, seconds of a launch), or networks that
 others ran (mode, network, time, and power or energy). Files of tools that ``readers`` knows become
@@ -51,15 +51,15 @@ def has_windows(table: TextTable) -> bool:
 
 def _columns(table: TextTable) -> dict[str, tuple[str, float]]:
     """ "start" and "end", with the names of their columns and the factors to seconds."""
-    found: dict[str, tuple[str, float]] = {}
+    columns: dict[str, tuple[str, float]] = {}
     for name in table.columns:
         words = words_of(name)
         units = [unit for word in words if (unit := unit_of(word)) is not None]
         if units and units[-1].dimension == "time":
             for what, pattern in _ENDS:
                 if any(pattern.fullmatch(word) for word in words):
-                    found.setdefault(what, (name, units[-1].factor))
-    return found
+                    columns.setdefault(what, (name, units[-1].factor))
+    return columns
 
 
 def read_windows(table: TextTable, trace: PowerTrace, rule: str) -> ToolReading:
@@ -151,7 +151,7 @@ _OF_RUNS = frozenset(
 
 @dataclass(frozen=True)
 class Imported:
-    """What a file held: ``rates``, ``runs`` or ``layers``, as ``table_id`` is a hash of them.
+    """The content of a file: ``rates``, ``runs`` or ``layers``; ``table_id`` is their hash.
 
     ``ignored``: columns that nothing was read from. ``notes``: a line each about the file.
     """
@@ -165,7 +165,7 @@ class Imported:
 
     @property
     def kind(self) -> str:
-        """ "rates", "runs" or "layers": what its file is called by."""
+        """The kind in the file's name: "rates", "runs" or "layers"."""
         return "layers" if self.layers else "runs" if self.runs else "rates"
 
     @property
@@ -188,8 +188,8 @@ def import_table(
     {"precision": "fp16", "emc_mhz": "3199"}. Raises UsageError for what the caller said,
     InputError with the line for what the file holds.
     """
-    ((found,),) = import_files([path], origin, said=said, fixed=fixed)
-    return found
+    ((parts,),) = import_files([path], origin, said=said, fixed=fixed)
+    return parts
 
 
 def import_files(
@@ -199,7 +199,7 @@ def import_files(
     said: Mapping[str, str] | None = None,
     fixed: Mapping[str, str] | None = None,
 ) -> list[tuple[Imported, ...]]:
-    """What tables, and files that a reader recognises, hold: one for each kind of row of a file.
+    """Import tables and files that a reader recognises: one result for each kind of row of a file.
 
     ``said`` and ``fixed`` as in ``import_table``. Files of one engine tell each other what they say
     of it: trt-engine-explorer keeps the options of a build beside its times, as
@@ -208,23 +208,23 @@ def import_files(
     opened = [_open(path, said or {}) for path in paths]  # their bytes are let go one by one
     opened = _with_energies(opened)
     engines = [engine_of(path) for path in paths]
-    found: list[tuple[Imported, ...]] = []
+    imported: list[tuple[Imported, ...]] = []
     for path, engine, one in zip(paths, engines, opened, strict=True):
         if isinstance(one, TextTable):
-            found.append((_import_table(one, origin, said or {}, fixed or {}),))
+            imported.append((_import_table(one, origin, said or {}, fixed or {}),))
         else:
             beside = {
                 name: value
-                for other, each in zip(engines, opened, strict=True)
-                if other == engine and isinstance(each, ToolReading)
-                for name, value in each.says.items()
+                for other, reading in zip(engines, opened, strict=True)
+                if other == engine and isinstance(reading, ToolReading)
+                for name, value in reading.says.items()
             }
-            found.append(_import_reading(str(path), one, origin, beside, fixed or {}))
-    return found
+            imported.append(_import_reading(str(path), one, origin, beside, fixed or {}))
+    return imported
 
 
 def _open(path: Path, said: Mapping[str, str]) -> ToolReading | TextTable:
-    """A file of a tool's as its reader has it; any other, and any with --column, as a table."""
+    """Read a tool's file by its reader; any other file, and any with --column, as a table."""
     source = ToolFile(str(path), read_whole(path, most_bytes=MOST_TOOL_BYTES))
     reader = None if said else recognise(source)
     if reader is None and source.head.lstrip().startswith(("[", "{")):
@@ -240,7 +240,7 @@ def _open(path: Path, said: Mapping[str, str]) -> ToolReading | TextTable:
 
 
 def _with_energies(opened: Sequence[ToolReading | TextTable]) -> list[ToolReading | TextTable]:
-    """Windows get their energies from the samples beside them, which are no runs then."""
+    """Compute the energies of windows from the samples beside them, which then are no runs."""
     windows = [one for one in opened if isinstance(one, TextTable) and has_windows(one)]
     traces = [one for one in opened if isinstance(one, ToolReading) and one.trace is not None]
     if not windows or not traces:
@@ -251,15 +251,15 @@ def _with_energies(opened: Sequence[ToolReading | TextTable]) -> list[ToolReadin
             fix="import each with the windows of its own runs",
         )
     (samples,) = traces
-    found: list[ToolReading | TextTable] = []
+    results: list[ToolReading | TextTable] = []
     for one in opened:
         if one is samples:
-            found.append(ToolReading(notes=["its samples give the energies of the windows"]))
+            results.append(ToolReading(notes=["its samples give the energies of the windows"]))
         elif isinstance(one, TextTable) and has_windows(one) and samples.trace is not None:
-            found.append(read_windows(one, samples.trace, samples.trace_rule))
+            results.append(read_windows(one, samples.trace, samples.trace_rule))
         else:
-            found.append(one)
-    return found
+            results.append(one)
+    return results
 
 
 def engine_of(path: Path) -> str:
@@ -314,16 +314,16 @@ def _import_reading(
     table = _with_fixed(table, {**fixed, **missing})
     columns, ignored = find_columns(table.columns, {}, table.where)
     timed = replace(table, rows=tuple(row for row in table.rows if _is_run(row)))
-    found = []
+    parts = []
     if timed.rows:
         runs = read_runs(timed, columns, origin)
-        found.append(Imported("", runs=runs, ignored=ignored))
+        parts.append(Imported("", runs=runs, ignored=ignored))
         if n_lacking := sum(map(lacks_batch, runs)):
             notes += (without_batch(counted(n_lacking, "time")),)
     if layers := tuple(read_layers(table, columns, origin)):
-        found.append(Imported("", layers=layers, ignored=ignored))
+        parts.append(Imported("", layers=layers, ignored=ignored))
     return tuple(
-        replace(_named(one), notes=notes if number == 0 else ()) for number, one in enumerate(found)
+        replace(_named(one), notes=notes if number == 0 else ()) for number, one in enumerate(parts)
     )
 
 
@@ -360,7 +360,7 @@ def _named(imported: Imported) -> Imported:
 
 
 def table_id_of(rows: Sequence[PublishedRow | KernelCounters]) -> str:
-    """What a table of ``rows``, which have no id yet, is called: the hash of all they say."""
+    """The id of a table: the hash of its ``rows``, which have no id yet."""
     return content_hash(rows)
 
 

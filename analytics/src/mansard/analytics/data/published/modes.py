@@ -57,7 +57,7 @@ _OF_A_CPU = ("memory_hz", "cpu_hz", "n_cpus")
 
 @dataclass(frozen=True)
 class FilledModes:
-    """Modes with what NVIDIA's table adds, by name, and a line for each thing that it did."""
+    """Modes completed from NVIDIA's table, by name, and a note on each addition."""
 
     modes: Mapping[str, PublishedMode]
     notes: tuple[str, ...]
@@ -88,13 +88,13 @@ def fill_modes(
     added: dict[tuple[str, ...], list[str]] = {}
     disagreed: dict[str, list[str]] = {}
     for name, mode in known.items():
-        found = [each for board in boards if (each := board.find(name)) is not None]
+        matches = [match for board in boards if (match := board.find(name)) is not None]
         lacking = [setting for setting in wanted if getattr(mode, setting) is None]
-        values = {setting: {getattr(each, setting) for each in found} for setting in lacking}
+        values = {setting: {getattr(match, setting) for match in matches} for setting in lacking}
         agreed = {
             setting: least
-            for setting, each in values.items()
-            if len(each) == 1 and (least := min(each)) is not None
+            for setting, options in values.items()
+            if len(options) == 1 and (least := min(options)) is not None
         }
         filled[name] = _filled(mode, agreed)
         if agreed:
@@ -107,7 +107,7 @@ def fill_modes(
 
 
 def _different(boards: Iterable[NamedModes]) -> tuple[NamedModes, ...]:
-    """Of boards with the same modes the first: the AGX Orin kit has those of the 64GB module."""
+    """Boards with distinct modes, the first of equals: the AGX Orin kit has the 64GB module's."""
     kinds: dict[object, NamedModes] = {}
     for board in boards:
         kinds.setdefault(tuple(board.uncapped(mode) for mode in board.modes), board)
@@ -187,7 +187,7 @@ Table = dict[str, KnownMode]  # its modes by their names there
 
 @dataclass(frozen=True)
 class SameModes:
-    """What the modes of each table are called instead.
+    """The common names of the modes of each table.
 
     ``names``: the common name, by table and name there. ``notes``: lines with reasons, by table.
     """
@@ -224,14 +224,14 @@ def find_same_modes(rows: Iterable[Row]) -> SameModes:
         # Every board that the name may mean: two tables may be of two releases of JetPack.
         boards = boards_called(device)
         in_files = {mode.name for board in boards for mode in board.modes}
-        for found in _modes(tables, boards):
-            spellings = sorted(found.spelled.values(), key=lambda name: (len(name), name))
+        for same in _modes(tables, boards):
+            spellings = sorted(same.spelled.values(), key=lambda name: (len(name), name))
             taken = next((name for name in spellings if name in in_files), spellings[0])
-            for table, name in found.spelled.items():
+            for table, name in same.spelled.items():
                 if name != taken:
                     names[table, name] = taken
                     pair = f"{name} is {taken}"
-                    said.setdefault(table, {}).setdefault(found.why, []).append(pair)
+                    said.setdefault(table, {}).setdefault(same.why, []).append(pair)
     return SameModes(names, {table: [*_lines(reasons)] for table, reasons in said.items()})
 
 
@@ -243,33 +243,35 @@ def _lines(reasons: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def _with(mode: KnownMode, settings: Mapping[str, float | None]) -> KnownMode:
-    """``mode`` with what it does not know yet."""
+    """``mode`` with its missing settings added."""
     known = {key: value for key, value in mode.settings.items() if value is not None}
     return KnownMode(mode.name, {**settings, **known})
 
 
 def _modes(tables: Mapping[str, Table], boards: Sequence[NamedModes]) -> Sequence[_Mode]:
     """Each mode of one device, whatever the tables call it."""
-    found: list[_Mode] = []
+    known_modes: list[_Mode] = []
     index: dict[object, dict[_Mode, None]] = {}  # a table may have thousands of modes
     for table, modes in tables.items():
         # Exact names come first, so that no other spelling takes their place.
-        known = {mode.known.name for mode in found}
-        for name, mode in sorted(modes.items(), key=lambda each: each[0] not in known):
+        known = {mode.known.name for mode in known_modes}
+        for name, mode in sorted(modes.items(), key=lambda pair: pair[0] not in known):
             same, why = _find(mode, index.get(_by_name(mode, boards), ()), table, boards)
             if same is None:
                 near = [index.get(key, {}) for key in _near_settings(mode)]
-                others = [each for alike in near if len(alike) <= _MOST_ALIKE for each in alike]
+                others = [
+                    candidate for alike in near if len(alike) <= _MOST_ALIKE for candidate in alike
+                ]
                 same, why = _find(mode, others, table, boards)
             if same is None:
                 same = _Mode(mode, {})
-                found.append(same)
+                known_modes.append(same)
             same.known = _with(same.known, mode.settings)
             same.spelled[table] = name
             same.why = why or same.why
             for key in (_by_name(same.known, boards), _by_settings(same.known)):
                 index.setdefault(key, {})[same] = None
-    return found
+    return known_modes
 
 
 def _find(
@@ -277,14 +279,14 @@ def _find(
 ) -> tuple[_Mode | None, str]:
     """The one of ``others`` that the mode of ``table`` is, and why; never two of one table."""
     usable = [
-        each
-        for each in dict.fromkeys(others)
-        if table not in each.spelled and not contradict(mode.settings, each.known.settings)
+        other
+        for other in dict.fromkeys(others)
+        if table not in other.spelled and not contradict(mode.settings, other.known.settings)
     ]
-    match = find_mode(mode, [each.known for each in usable], boards)
+    match = find_mode(mode, [candidate.known for candidate in usable], boards)
     if match is None:
         return None, ""
-    return next(each for each in usable if each.known.name == match.name), match.why
+    return next(candidate for candidate in usable if candidate.known.name == match.name), match.why
 
 
 def _near_settings(mode: KnownMode) -> Iterator[object]:
@@ -298,7 +300,7 @@ def _near_settings(mode: KnownMode) -> Iterator[object]:
 
 def _by_name(mode: KnownMode, boards: Sequence[NamedModes]) -> object:
     """Its name in NVIDIA's table of each board, else its plain name."""
-    in_tables = tuple(each and each.name for each in (board.find(mode.name) for board in boards))
+    in_tables = tuple(match and match.name for match in (board.find(mode.name) for board in boards))
     return in_tables if any(in_tables) else plain_name(mode.name)
 
 

@@ -1,4 +1,4 @@
-"""What holds for every published figure: where it comes from, and the bounds of what it can be.
+"""The origin of published figures, and the bounds of their values.
 
 A figure outside of the bounds is a slip of a unit or of a key. They hold for anything from one core
 to a rack. What a known module can do is narrower: see ``doubts``. docs/use/importing.md lists them.
@@ -15,7 +15,7 @@ from mansard.core.records import Processor
 
 
 class Bound(NamedTuple):
-    """What a quantity lies between, in SI units, and what it is called."""
+    """The range of a quantity in SI units, and its name in messages."""
 
     least: float
     most: float

@@ -173,7 +173,7 @@ def agree(powers_w: Iterable[float]) -> bool:
 
 
 def meters_differ(powers_w: Mapping[str, float]) -> str:
-    """What is said of several meters of one run."""
+    """The remark on several meters of one run that disagree."""
     low, high = min(powers_w.values()), max(powers_w.values())
     said = [f"{name} {value:.4g} W" for name, value in powers_w.items()]
     return f"{METERS_SAY} {listed(said)}, which differ by {high / low - 1:.0%}; none is chosen"
@@ -189,8 +189,8 @@ def mark_meters(
             groups.setdefault(_setting(run), {}).setdefault(meter, []).append(run.power_w)
     doubts = {
         setting: meters_differ(powers_w)
-        for setting, each in groups.items()
-        if len(powers_w := {meter: median(values) for meter, values in each.items()}) > 1
+        for setting, group in groups.items()
+        if len(powers_w := {meter: median(values) for meter, values in group.items()}) > 1
         and not agree(powers_w.values())
     }
     return tuple(
@@ -385,5 +385,5 @@ def lacks_batch(run: PublishedRun) -> bool:
 
 
 def without_batch(times: str) -> str:
-    """What is said of so many ``times`` that lack their batch."""
+    """The note on a number of ``times`` without a batch."""
     return f"no model uses {times} without a batch: import the file with --fixed batch=N"

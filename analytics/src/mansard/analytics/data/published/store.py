@@ -114,10 +114,10 @@ def read_published(*folders: Path) -> Published:
     Raises SchemaError for a file of another version or with an unknown field, InputError for a
     file whose name is not what it holds, StorageError where one cannot be read.
     """
-    found = {kind: _read_all(folders, kind, each) for kind, each in _ROW_TYPES.items()}
-    same = find_same_modes(row for rows in found.values() for row in rows)
+    tables = {kind: _read_all(folders, kind, row_type) for kind, row_type in _ROW_TYPES.items()}
+    same = find_same_modes(row for rows in tables.values() for row in rows)
     renamed: dict[str, Any] = {
-        kind: tuple(_renamed(row, same) for row in rows) for kind, rows in found.items()
+        kind: tuple(_renamed(row, same) for row in rows) for kind, rows in tables.items()
     }
     return Published(**renamed, renamed=same)
 
@@ -134,14 +134,14 @@ def _files(runs: Path, kind: str) -> list[Path]:
 
 
 def _read_all(folders: Sequence[Path], kind: str, row_type: type[Row]) -> tuple[Row, ...]:
-    found: list[Row] = []
+    rows: list[Row] = []
     paths = {path.name: path for at in folders for path in _files(at, kind)}
     for path in paths.values():
         table = read_rows(path, row_type, path.parent.parent)
         _check(path, table.rows, table.torn)
-        found += table.rows
+        rows += table.rows
     # By device, and not by what their hashes happen to be; a table keeps the order of its rows.
-    return tuple(sorted(found, key=lambda row: (row.device, row.table_id)))
+    return tuple(sorted(rows, key=lambda row: (row.device, row.table_id)))
 
 
 def _check(path: Path, rows: Sequence[Row], torn: bytes | None) -> None:
@@ -163,10 +163,10 @@ def _is_sound(row: PublishedRow | KernelCounters) -> bool:
     """Whether every number is in the range that an import lets through."""
     if isinstance(row, KernelCounters):
         counts = [row.batch, row.n_launches, row.n_sms, row.row]
-        works = [row.time_s, row.sm_cycles, *(each.flop for each in row.work)]
-        bytes_ = [each.traffic_bytes for each in row.traffic]
-        return all(each is None or 0 <= each <= MOST for each in (*works, *bytes_)) and all(
-            each is None or 1 <= each <= LARGEST_COUNT for each in counts
+        works = [row.time_s, row.sm_cycles, *(work.flop for work in row.work)]
+        bytes_ = [traffic.traffic_bytes for traffic in row.traffic]
+        return all(x is None or 0 <= x <= MOST for x in (*works, *bytes_)) and all(
+            n is None or 1 <= n <= LARGEST_COUNT for n in counts
         )
     mode = row.mode
     amounts = [mode.gpu_hz, mode.memory_hz, mode.cpu_hz, mode.power_limit_w]
@@ -203,7 +203,7 @@ def device_names(published: Published) -> dict[Device, str]:
     n_rated = Counter(_plain(rows) for rows in tables.values() if _are_rates(rows))
     names: dict[Device, str] = {}
     sharing: dict[str, list[Rows]] = {}  # the tables that have a name without a mark
-    for key, rows in sorted(tables.items(), key=lambda each: not _are_rates(each[1])):
+    for key, rows in sorted(tables.items(), key=lambda table: not _are_rates(table[1])):
         name = _plain(rows)
         together = sharing.setdefault(name, [])
         if _are_rates(rows):
@@ -263,23 +263,23 @@ def known_modes(published: Published) -> KnownModes:
     Settings that no table says come from NVIDIA's table of the board: see ``modes``.
     """
     names = device_names(published)
-    found: dict[str, dict[str, PublishedMode]] = {}
+    by_device: dict[str, dict[str, PublishedMode]] = {}
     rows: dict[str, PublishedRate | PublishedRun] = {}
     for row in published.rows:
         device = names[row.device, row.table_id]
         rows.setdefault(device, row)
-        modes = found.setdefault(device, {})
+        modes = by_device.setdefault(device, {})
         modes[row.mode.name] = _together(modes.get(row.mode.name, row.mode), row.mode)
     filled = {
         device: fill_modes(rows[device].device, rows[device].processor, modes)
-        for device, modes in found.items()
+        for device, modes in by_device.items()
     }
     renamed: dict[str, list[str]] = {}
     for (_, table_id), device in names.items():
         renamed.setdefault(device, []).extend(published.renamed.notes.get(table_id, ()))
     return KnownModes(
-        {device: each.modes for device, each in filled.items()},
-        {device: (*dict.fromkeys(renamed[device]), *each.notes) for device, each in filled.items()},
+        {device: fill.modes for device, fill in filled.items()},
+        {device: (*dict.fromkeys(renamed[device]), *fill.notes) for device, fill in filled.items()},
     )
 
 

@@ -1,4 +1,4 @@
-"""Hierarchical inference as a whole: choose on one part of the samples, judge on the other."""
+"""Hierarchical inference: a rule is chosen on one part of the samples and judged on the other."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _judge(
     goal: Goal,
     settings: HiSettings,
 ) -> dict[str, Any]:
-    """The fields of the answer that need a choice."""
+    """The fields of the answer that depend on the chosen rule."""
 
     def points(
         candidate: _Candidate,
@@ -276,7 +276,7 @@ def _better_baseline(
 
 
 def _usual(candidate: _Candidate, goal: Goal) -> list[float]:
-    """Thresholds beside the best: DIME's 0.5; 1 − β, the best where p1 is calibrated."""
+    """Usual thresholds: DIME's 0.5; 1 − β, which is the best if p1 is calibrated."""
     if candidate.logistic is not None:
         return [0.5]
     return [] if goal.offload_cost is None else [1 - goal.offload_cost]

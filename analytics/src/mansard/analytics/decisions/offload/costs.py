@@ -1,4 +1,4 @@
-"""What a sample costs on average: its parts, each with how often it is paid.
+"""The mean cost of a sample: its parts, weighted by how often each is paid.
 
     mean = w_local · local + w_decision · decision + w_offload · offload
 

@@ -77,7 +77,7 @@ def read_columns(path: Path) -> dict[str, NDArray[Any]]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """What polars says of a file or a column that it cannot read, in one line."""
+    """Turn errors of Polars on a file or a column into an InputError of one line."""
     try:
         yield
     # Of a damaged file polars also raises a panic, which is no Exception.
@@ -285,7 +285,7 @@ def check_name(name: str) -> str:
 
 
 def write_answer(runs: Path, name: str, answer: Hierarchical) -> Path:
-    """Keep ``answer`` in ``runs`` under ``name``, in the place of one that is there."""
+    """Store ``answer`` in ``runs`` under ``name``, replacing an earlier one."""
     folder = make_folder(runs / OFFLOADS_FOLDER, runs)
     path = folder / f"{check_name(name)}.json"
     write_document(path, answer, runs)

@@ -87,7 +87,7 @@ def find_published(name: str) -> Logistic:
 
 
 def fit_logistic(samples: LabelledSamples, *, is_balanced: bool = False) -> Logistic | None:
-    """The theta of most likelihood, by Newton's method; None where nothing can be fitted.
+    """The coefficients of maximum likelihood, by Newton's method; None if they cannot be fitted.
 
     ``is_balanced``: right and wrong samples weigh the same in all, so that a threshold of 0.5
     separates them; the result is no probability then. Nothing can be fitted without p2, or where
@@ -133,7 +133,7 @@ def _loss(design: Array, right: Array, weights: Array, penalty: Array, theta: Ar
     return float(weights @ (np.logaddexp(0, scores) - right * scores) + penalty @ theta**2 / 2)
 
 
-MOST_REPLAYED = 100_000  # a replay of so many takes about 10 s
+MOST_REPLAYED = 100_000  # takes about 10 s
 EXPLORATION = 0.52  # α: just above a half
 BINS = 20
 _N_STEPS = 60  # of the curve of regret

@@ -1,4 +1,4 @@
-"""What is asked of hierarchical inference, and what it answers: plain records.
+"""Requests and answers of hierarchical inference: plain records.
 
 Shares and accuracies are between 0 and 1, times seconds and energies joules of one sample. "Low"
 and "high" of shares, accuracies and costs span 95 % of samples drawn again (``thresholds``).

@@ -152,7 +152,7 @@ def best(choices: Sequence[RuleChoice | None]) -> RuleChoice | None:
 
 
 def why_unknown(reached: Reached, modes: Sequence[ModeCosts], goal: Goal) -> str:
-    """Why nothing can be chosen."""
+    """The reason why no threshold can be chosen."""
     limits = {"latency": goal.max_latency_s, "energy": goal.max_energy_j}
     reasons = [
         means.unknown
@@ -263,7 +263,7 @@ def make_points(
 
 
 def make_gain(tables: NDArray[np.int64], seed: int) -> Gain:
-    """How much more is right than where the same share is offloaded at random; paired draws."""
+    """The gain in accuracy over offloading the same share at random, by paired draws."""
 
     def gain(table: NDArray[np.int64]) -> Array:
         by_threshold, random = reached(table, "threshold"), reached(table, "random")

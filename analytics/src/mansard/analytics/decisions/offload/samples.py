@@ -141,7 +141,7 @@ def make_samples(arrays: Mapping[str, NDArray[Any]], where: str) -> LabelledSamp
     unanswered = np.full(n, UNANSWERED, dtype=np.int8)
     if "remote_right" in columns:
         right = _truths("remote_right", columns["remote_right"], where, is_open=True)
-        # Whether it says the same is told only where one of the two is right.
+        # Whether both give the same class is known only where one of them is right.
         is_decided = (right != UNANSWERED) & ((right == RIGHT) | (local == RIGHT))
         return LabelledSamples(
             p1, p2, local, right, np.where(is_decided, right == local, UNANSWERED).astype("i1")

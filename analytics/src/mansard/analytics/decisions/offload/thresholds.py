@@ -184,7 +184,7 @@ def sweep(samples: LabelledSamples, confidence: Array) -> Sweep:
 
 
 def _before(is_so: NDArray[np.bool_], cuts: Counts) -> Counts:
-    """How many of the samples before each cut are so."""
+    """The number of such samples before each cut."""
     sums = np.zeros(len(is_so) + 1, dtype=np.int64)
     np.cumsum(is_so, out=sums[1:])
     return sums[cuts]

@@ -1,4 +1,4 @@
-"""Counters summed by the names of kernels: how often each ran, and its share of the time."""
+"""Counters summed by kernel name: how often each ran, and its share of the time."""
 
 from __future__ import annotations
 
@@ -68,30 +68,30 @@ def call_sum(rows: Sequence[KernelCounters], calls: int | None = None) -> CallSu
 
 
 def _work(rows: Sequence[KernelCounters], calls: int) -> tuple[WorkCount, ...]:
-    found: dict[tuple[str, str], list[WorkCount]] = {}
+    counts: dict[tuple[str, str], list[WorkCount]] = {}
     for row in rows:
         for work in row.work:
             scaled = replace(work, flop=work.flop * row.n_launches / calls)
-            found.setdefault((work.unit, work.precision), []).append(scaled)
-    summed = (replace(own[0], flop=sum(each.flop for each in own)) for own in found.values())
+            counts.setdefault((work.unit, work.precision), []).append(scaled)
+    summed = (replace(same[0], flop=sum(work.flop for work in same)) for same in counts.values())
     return tuple(sorted(summed, key=lambda work: -work.flop))
 
 
 def precisions_of(work: Iterable[WorkCount]) -> tuple[str, ...]:
     """The precisions of some work, each once."""
-    return tuple(dict.fromkeys(each.precision for each in work))
+    return tuple(dict.fromkeys(count.precision for count in work))
 
 
 def _traffic(rows: Sequence[KernelCounters], calls: int) -> Iterator[TrafficCount]:
-    levels = dict.fromkeys(each.level for row in rows for each in row.traffic)
+    levels = dict.fromkeys(traffic.level for row in rows for traffic in row.traffic)
     for level in levels:
-        own = [next((t for t in row.traffic if t.level == level), None) for row in rows]
-        first = next(each for each in own if each is not None)
+        of_level = [next((t for t in row.traffic if t.level == level), None) for row in rows]
+        first = next(traffic for traffic in of_level if traffic is not None)
         sums = {
-            way: total((getattr(each, way) if each else None for each in own), rows)
+            way: total((getattr(traffic, way) if traffic else None for traffic in of_level), rows)
             for way in _WAYS
         }
-        reasons = {n: why for each in own if each for n, why in each.unknown.items()}
+        reasons = {n: why for traffic in of_level if traffic for n, why in traffic.unknown.items()}
         yield TrafficCount(
             level=level,
             formula=first.formula,
@@ -106,17 +106,17 @@ def _traffic(rows: Sequence[KernelCounters], calls: int) -> Iterator[TrafficCoun
 
 def _mean_clocks_hz(rows: Sequence[KernelCounters]) -> dict[str, float]:
     """Cycles over time: clocks weighted with the time of each launch that has both."""
-    found: dict[str, float] = {}
+    means: dict[str, float] = {}
     for name in dict.fromkeys(name for row in rows for name in row.clocks_hz):
-        own = [
+        clocks = [
             (row.clocks_hz[name], (row.time_s or 0) * row.n_launches)
             for row in rows
             if name in row.clocks_hz
         ]
-        spent_s = sum(time_s for _, time_s in own)
+        spent_s = sum(time_s for _, time_s in clocks)
         if spent_s:
-            found[name] = sum(hz * time_s for hz, time_s in own) / spent_s
-    return found
+            means[name] = sum(hz * time_s for hz, time_s in clocks) / spent_s
+    return means
 
 
 def n_calls(rows: Sequence[KernelCounters]) -> int:
@@ -126,7 +126,7 @@ def n_calls(rows: Sequence[KernelCounters]) -> int:
 
 def memory_of(row: KernelCounters) -> TrafficCount | None:
     """The traffic with memory."""
-    return next((each for each in row.traffic if each.level == "memory"), None)
+    return next((traffic for traffic in row.traffic if traffic.level == "memory"), None)
 
 
 def by_kernel(rows: Sequence[KernelCounters], calls: int | None = None) -> tuple[KernelSum, ...]:
@@ -135,15 +135,15 @@ def by_kernel(rows: Sequence[KernelCounters], calls: int | None = None) -> tuple
     named: dict[str, list[KernelCounters]] = {}
     for row in rows:
         named.setdefault(row.kernel, []).append(row)
-    sums = {name: call_sum(own, calls) for name, own in named.items()}
-    known = [each.time_s for each in sums.values() if each.time_s is not None]
+    sums = {name: call_sum(launches, calls) for name, launches in named.items()}
+    known = [call.time_s for call in sums.values() if call.time_s is not None]
     whole_s = sum(known) if len(known) == len(sums) else None
-    found = [_kernel(name, own, whole_s) for name, own in sums.items()]
-    return tuple(sorted(found, key=lambda each: -(each.time_s or 0)))
+    kernels = [_kernel(name, launches, whole_s) for name, launches in sums.items()]
+    return tuple(sorted(kernels, key=lambda kernel: -(kernel.time_s or 0)))
 
 
 def _kernel(name: str, call: CallSum, whole_s: float | None) -> KernelSum:
-    memory = next(each for each in call.traffic if each.level == "memory")
+    memory = next(traffic for traffic in call.traffic if traffic.level == "memory")
     values: dict[str, float | None] = {
         "time_s": call.time_s,
         "share": call.time_s / whole_s if call.time_s is not None and whole_s else None,
@@ -165,5 +165,5 @@ def total(values: Iterable[float | None], rows: Sequence[KernelCounters]) -> flo
     products = [
         None if v is None else v * row.n_launches for v, row in zip(values, rows, strict=True)
     ]
-    known = [each for each in products if each is not None]
+    known = [product for product in products if product is not None]
     return sum(known) if len(known) == len(products) else None

@@ -1,8 +1,8 @@
-"""An estimate held against counters and measured times, part by part and in sum.
+"""Estimates compared with counters and measured times, for each part and in total.
 
-Where they differ, a class says why, as far as kernels and shapes tell. Each class has a bound, or
-predicts the count: padding the FLOP of whole tiles, split sums the bytes of their partial results,
-unfused kernels the bytes of nodes that run alone. What none of them allows is "not explained".
+Each difference is put into a class by kernels and shapes. A class has a bound or predicts the
+count: padding, the FLOP of whole tiles; split sums, the bytes of their partial results; unfused
+kernels, the bytes of nodes that run alone. A difference in no class is "not explained".
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def work_classes(
     is_winograd = any(_WINOGRAD.search(row.kernel) for row in rows)
     if is_winograd and expected / _MOST_SAVED <= counted_flop < expected:
         return (WINOGRAD,)
-    found = () if part.product is None else _of_product(part, part.product, rows, counted_flop)
-    if not found and _is_several(part, rows, counted_flop):
-        found = (SEVERAL,)
-    return found or (NOT_EXPLAINED,)
+    classes = () if part.product is None else _of_product(part, part.product, rows, counted_flop)
+    if not classes and _is_several(part, rows, counted_flop):
+        classes = (SEVERAL,)
+    return classes or (NOT_EXPLAINED,)
 
 
 def _is_several(part: EstimatePart, rows: Sequence[KernelCounters], counted_flop: float) -> bool:
@@ -88,7 +88,7 @@ def _is_several(part: EstimatePart, rows: Sequence[KernelCounters], counted_flop
 def _of_product(
     part: EstimatePart, product: CountedProduct, rows: Sequence[KernelCounters], counted_flop: float
 ) -> tuple[str, ...]:
-    """What the tiles of the first kernel that fits make of a product; empty: not all of it."""
+    """The classes of a product by the tiles of the first kernel that fits; empty if incomplete."""
     is_split = any(is_split_sum(row) for row in rows)
     padded = next(
         (
@@ -99,25 +99,25 @@ def _of_product(
         product.flop,
     )
     beside = (part.work_flop or product.flop) - product.flop
-    own = (PADDING,) if padded > product.flop * (1 + AGREE / 2) else ()
+    padding = (PADDING,) if padded > product.flop * (1 + AGREE / 2) else ()
     if is_near(counted_flop, padded + beside):
-        return own
+        return padding
     epilogue = _EPILOGUE_FLOP * padded / (2 * product.length)
     if padded < counted_flop <= (padded + beside + epilogue) * (1 + AGREE):
-        return (*own, EPILOGUE)
+        return (*padding, EPILOGUE)
     partial = _n_splits(product, rows) * product.outputs
     fits = padded < counted_flop <= (padded + beside + epilogue + partial) * (1 + AGREE)
-    return (*own, SPLIT) if is_split and fits else ()
+    return (*padding, SPLIT) if is_split and fits else ()
 
 
 def _n_splits(product: CountedProduct, rows: Sequence[KernelCounters]) -> int:
     """In how many parts the sums are split, by tile and grid; as many as usual at most."""
-    found = [
+    splits = [
         splits_of(product, tile, row.grid)
         for row in rows
         if row.grid is not None and (tile := tile_of(row.kernel))
     ]
-    return max((n for n in found if n and n > 1), default=_MOST_SPLITS)
+    return max((n for n in splits if n and n > 1), default=_MOST_SPLITS)
 
 
 def traffic_classes(
@@ -141,8 +141,10 @@ def traffic_classes(
         if missing <= part.between_bytes:
             return (FUSED,)
         # Caches were emptied, so only what is written can stay there.
-        kept = min(part.write_bytes or 0.0, cache_bytes or 0)
-        return (CACHE,) if missing <= kept and _reads_all(part, rows, calls) else (NOT_EXPLAINED,)
+        resident = min(part.write_bytes or 0.0, cache_bytes or 0)
+        return (
+            (CACHE,) if missing <= resident and _reads_all(part, rows, calls) else (NOT_EXPLAINED,)
+        )
     n_kernels = len(rows) / calls
     bounds = {LAUNCH: 0.0}
     if part.product is not None and any(is_split_sum(row) for row in rows):
@@ -150,7 +152,7 @@ def traffic_classes(
         bounds[SPLIT] = 2.0 * partial  # written, and read
     if n_kernels > 1:
         copies = [memory_of(row) for row in rows if _REFORMAT.search(row.kernel)]
-        bounds[REFORMATS] = sum(each.traffic_bytes or 0 for each in copies if each) / calls
+        bounds[REFORMATS] = sum(copy.traffic_bytes or 0 for copy in copies if copy) / calls
         bounds[UNFUSED] = (part.bytes_alone or expected) - expected
     extra = counted_bytes - expected - slack - _LAUNCH_BYTES * n_kernels
     for names in ((SPLIT,), (LAUNCH,), (REFORMATS,), (UNFUSED,), (SPLIT, REFORMATS)):
@@ -162,7 +164,7 @@ def traffic_classes(
 def _reads_all(part: EstimatePart, rows: Sequence[KernelCounters], calls: int) -> bool:
     """Whether the kernels read as much as estimated, as far as reads were counted apart."""
     memory = [memory_of(row) for row in rows]
-    read = total((each.read_bytes if each else None for each in memory), rows)
+    read = total((traffic.read_bytes if traffic else None for traffic in memory), rows)
     return read is None or read / calls >= (1 - AGREE) * (part.read_bytes or 0)
 
 
@@ -230,7 +232,7 @@ def check_network(
     cache_bytes: int | None = None,
     is_warm: bool = False,
 ) -> CheckedNetwork:
-    """``score`` held against ``rows``, the kernels of one network in one setting; at least one row.
+    """Compare ``score`` with ``rows``, the kernels of one network in one setting; at least one.
 
     Fused groups are parts, or single nodes where more of the kernels' time then has its part.
     ``layers``: measured without a profiler. ``calls``: that the rows are of; None: as their
@@ -240,7 +242,7 @@ def check_network(
     calls = calls or n_calls(rows)
     tried = [match(parts_of(score, fused=fused), rows, calls) for fused in (True, False)]
     is_fused, matching = max(
-        zip((True, False), tried, strict=True), key=lambda each: (_share(each[1], rows), each[0])
+        zip((True, False), tried, strict=True), key=lambda pair: (_share(pair[1], rows), pair[0])
     )
     parts, of_calls = matching.parts, calls if matching.matched == "nodes" else 1
     times = _times(parts, layers)
@@ -295,12 +297,12 @@ def _precisions(estimated: Sequence[str], rows: Sequence[KernelCounters]) -> tup
 
 def _share(matching: Matching, rows: Sequence[KernelCounters]) -> float:
     """The share of the kernels' time that has its part; by their number where it is unknown."""
-    own = [row for each in matching.kernels.values() for row in each]
-    all_ = [*own, *matching.left] or list(rows)
+    matched = [row for kernel in matching.kernels.values() for row in kernel]
+    all_ = [*matched, *matching.left] or list(rows)
     if any(row.time_s is None for row in all_):
-        return len(own) / len(all_)
+        return len(matched) / len(all_)
     whole = sum((row.time_s or 0) * row.n_launches for row in all_)
-    return sum((row.time_s or 0) * row.n_launches for row in own) / whole if whole else 0.0
+    return sum((row.time_s or 0) * row.n_launches for row in matched) / whole if whole else 0.0
 
 
 def _counted(
@@ -310,7 +312,7 @@ def _counted(
     if not rows:
         return dict.fromkeys(_COUNTS), dict.fromkeys((*_COUNTS, *_RATIOS), _NO_KERNEL)
     call = call_sum(rows, calls)
-    memory = next(each for each in call.traffic if each.level == "memory")
+    memory = next(traffic for traffic in call.traffic if traffic.level == "memory")
     values = {
         "counted_flop": call.work_flop,
         "least_flop": float(sum(work.flop for work in call.work)),
@@ -375,11 +377,13 @@ def _part(
 
 
 def _no_estimates(*, is_warm: bool) -> dict[str, str]:
-    found = {
+    reasons = {
         "estimated_flop": "the work of a node is not known",
         "estimated_bytes": "the traffic of a node is not known",
     }
-    return found | dict.fromkeys(("estimated_bytes", "bytes_ratio"), _WARM) if is_warm else found
+    return (
+        reasons | dict.fromkeys(("estimated_bytes", "bytes_ratio"), _WARM) if is_warm else reasons
+    )
 
 
 _SETTING = ("citation", "batch", "precision")
@@ -390,12 +394,12 @@ def _times(parts: Sequence[EstimatePart], layers: Sequence[LayerTime]) -> Mappin
     from statistics import median
 
     part_of = {node: at for at, part in enumerate(parts) for node in part.nodes}
-    found: dict[int, float] = {}
+    times: dict[int, float] = {}
     for layer in layers:
-        own = next((part_of[node] for node in layer.nodes or () if node in part_of), None)
-        if own is not None and layer.seconds_s:
-            found[own] = found.get(own, 0.0) + median(layer.seconds_s)
-    return found
+        position = next((part_of[node] for node in layer.nodes or () if node in part_of), None)
+        if position is not None and layer.seconds_s:
+            times[position] = times.get(position, 0.0) + median(layer.seconds_s)
+    return times
 
 
 def _ratio(counted: float | None, expected: float | None) -> float | None:
@@ -403,5 +407,5 @@ def _ratio(counted: float | None, expected: float | None) -> float | None:
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None

@@ -1,4 +1,4 @@
-"""What is estimated of a network, in the parts that kernels are held against.
+"""The estimates of a network, in the parts that kernels are compared with.
 
 A part is a fused group, which a runtime starts as one kernel, or a node where each ran alone.
 
@@ -102,9 +102,9 @@ _USUAL_STEP = 8  # of sgemm kernels: recorded ones of 6 and of 20 sums did 8 and
 def tile_of(kernel: str) -> Tile | None:
     """The tile that a name of cuBLAS, CUTLASS or cuDNN says."""
     for pattern in _TILES:
-        if found := pattern.search(kernel):
-            step = found.groupdict().get("k")
-            sides = int(found["a"]), int(found["b"]), int(step or _USUAL_STEP)
+        if match := pattern.search(kernel):
+            step = match.groupdict().get("k")
+            sides = int(match["a"]), int(match["b"]), int(step or _USUAL_STEP)
             return Tile(*sides) if all(sides) else None
     return None
 
@@ -173,7 +173,7 @@ class EstimatePart:
 
 
 def joined(parts: Sequence[EstimatePart]) -> EstimatePart:
-    """Parts that kernels have in common, as one part; what they write for each other counts."""
+    """Parts that share kernels, as one part; the traffic between them counts."""
     if len(parts) == 1:
         return parts[0]
     heavy = max(parts, key=lambda part: part.work_flop or 0)
@@ -200,15 +200,15 @@ def parts_of(score: ModelScore, *, fused: bool = True) -> tuple[EstimatePart, ..
     fused = fused and has_groups
     groups: dict[int, list[LayerScore]] = {}
     for layer in layers:
-        own = layer.fused_group if fused and layer.fused_group is not None else layer.index
-        groups.setdefault(own, []).append(layer)
-    found = (_part(own, fused=fused) for own in groups.values())
-    return tuple(part for part in found if part.work_flop != 0 or part.traffic_bytes != 0)
+        group = layer.fused_group if fused and layer.fused_group is not None else layer.index
+        groups.setdefault(group, []).append(layer)
+    parts = (_part(group, fused=fused) for group in groups.values())
+    return tuple(part for part in parts if part.work_flop != 0 or part.traffic_bytes != 0)
 
 
 def _part(layers: Sequence[LayerScore], *, fused: bool) -> EstimatePart:
     heavy = max(layers, key=lambda layer: layer.work_flop or 0)
-    products = [each for layer in layers if layer.macs and (each := product_of(layer))]
+    products = [product for layer in layers if layer.macs and (product := product_of(layer))]
     n_with_sums = sum(bool(layer.macs) for layer in layers)
     read, write = (
         ("fused_read_bytes", "fused_write_bytes") if fused else ("read_bytes", "write_bytes")
@@ -229,5 +229,5 @@ def _part(layers: Sequence[LayerScore], *, fused: bool) -> EstimatePart:
 
 def _sum(values: Iterable[float | None]) -> float | None:
     all_ = list(values)
-    known = [each for each in all_ if each is not None]
+    known = [value for value in all_ if value is not None]
     return float(sum(known)) if len(known) == len(all_) else None

@@ -1,7 +1,7 @@
-"""From an export to rows of counters, with what the file does not say.
+"""Rows of counters from an export, completed by what the file does not hold.
 
-The file may be any page of Nsight Compute. What is before the table (``==PROF==`` lines, what the
-program printed) is skipped.
+The file may be any page of Nsight Compute. Lines before the table (``==PROF==``, output of the
+program) are skipped.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from mansard.analytics.data.published.cells import LARGEST_COUNT
 from mansard.analytics.data.published.importing import table_id_of
 from mansard.analytics.data.published.readers.reader import ToolFile
-from mansard.analytics.models.counters.counting import count
 from mansard.analytics.models.counters.launch import Export, ProfiledLaunch, is_used
+from mansard.analytics.models.counters.metrics import count
 from mansard.analytics.models.counters.pages import (
     KERNEL,
     METRIC,
@@ -144,8 +144,8 @@ def _rows(where: str, lines: list[str], start: int) -> TableRows:
                 skipped += 1
                 continue
             # Of the thousands of metrics that a raw page may have, those that are made use of.
-            own = [cells[at] if at < len(cells) else "" for at in used]
-            rows.append((start + 1 + reader.line_num, own))
+            row = [cells[at] if at < len(cells) else "" for at in used]
+            rows.append((start + 1 + reader.line_num, row))
             if len(rows) > MOST_LAUNCHES * (60 if METRIC in header else 1):
                 raise InputError(
                     "holds more launches than can be read", where=where, fix="split it"
@@ -166,7 +166,7 @@ def _rows(where: str, lines: list[str], start: int) -> TableRows:
 
 
 def _least_cells(header: tuple[str, ...]) -> int:
-    """So many cells has a row at least: a raw page's are whole, a details row may end early."""
+    """The fewest cells of a row: rows of a raw page are whole, a details row may end early."""
     return header.index(METRIC) + 3 if METRIC in header and KERNEL in header else len(header)
 
 
@@ -183,7 +183,7 @@ NOT_SAID = "the export does not say it"
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOrigin:
-    """What an export is of, as far as it does not say so itself.
+    """The origin of an export, as far as the file does not have it.
 
     ``iterations``: calls of the network in the export, which launch the same kernels.
     ``compute_capability``: 87 is 8.7. ``citation`` is None of what was measured here, and ``tool``
@@ -207,7 +207,7 @@ class ExportOrigin:
 
 @dataclass(frozen=True)
 class ImportedCounters:
-    """The rows of one export, which form of export it was, and a line for each note."""
+    """The rows of one export, its form, and a line for each note."""
 
     table_id: str
     form: str
@@ -237,9 +237,9 @@ def counters_of(export: Export, origin: ExportOrigin, where: str) -> tuple[Kerne
 
 def in_calls(rows: Sequence[KernelCounters], n: int, where: str) -> tuple[KernelCounters, ...]:
     """Rows of ``n`` equal calls, one after the other; raises UsageError where they are not."""
-    each, left = divmod(len(rows), n)
+    n_each, left = divmod(len(rows), n)
     names = [row.kernel for row in rows]
-    if left or any(names[at] != names[at % each] for at in range(len(names))):
+    if left or any(names[at] != names[at % n_each] for at in range(len(names))):
         raise UsageError(
             f"{where}: its {len(rows)} launches are not {n} times the same kernels",
             fix="say --calls as many calls as were profiled, or leave it out",
@@ -247,7 +247,7 @@ def in_calls(rows: Sequence[KernelCounters], n: int, where: str) -> tuple[Kernel
     return tuple(
         replace(
             row,
-            iteration=at // each,
+            iteration=at // n_each,
             unknown={name: why for name, why in row.unknown.items() if name != "iteration"},
         )
         for at, row in enumerate(rows)

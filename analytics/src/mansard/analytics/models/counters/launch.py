@@ -1,4 +1,4 @@
-"""One kernel launch as an export has it: its name, its grid, and the metrics that are used.
+"""One kernel launch of an export: its name, its grid, and the metrics that are used.
 
 Numbers are in base units: seconds are ns in Nsight Compute's tables, here s. Exports of one tool
 differ: "15,136" with base units (ns, byte, hz) or "0.015136" with scaled ones (ms, Kbyte, Ghz), and
@@ -101,8 +101,8 @@ def unit_factor(unit: str) -> float | None:
 def _factor(word: str) -> float | None:
     if word in _SECONDS:
         return _SECONDS[word]
-    found = _COUNTED.fullmatch(word)
-    return _PREFIXES[found[1]] if found else None
+    match = _COUNTED.fullmatch(word)
+    return _PREFIXES[match[1]] if match else None
 
 
 def base_factor(metric: str) -> float:
@@ -115,16 +115,16 @@ _TRIPLE = re.compile(r"\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?")
 
 def triple(text: str) -> tuple[int, int, int] | None:
     """``(2, 256, 1)`` of a grid or a block; None where it is none."""
-    found = _TRIPLE.fullmatch(text.strip())
-    if found is None or any(len(digits) > 10 for digits in found.groups()):
+    match = _TRIPLE.fullmatch(text.strip())
+    if match is None or any(len(digits) > 10 for digits in match.groups()):
         return None
-    return int(found[1]), int(found[2]), int(found[3])
+    return int(match[1]), int(match[2]), int(match[3])
 
 
 def capability(text: str) -> int | None:
     """``8.7`` as 87."""
-    found = re.fullmatch(r"(\d{1,2})\.(\d)", text.strip())
-    return 10 * int(found[1]) + int(found[2]) if found else None
+    match = re.fullmatch(r"(\d{1,2})\.(\d)", text.strip())
+    return 10 * int(match[1]) + int(match[2]) if match else None
 
 
 @dataclass(frozen=True)

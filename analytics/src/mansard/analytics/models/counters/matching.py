@@ -78,15 +78,15 @@ def match(
     if any(row.nodes for row in rows):
         return _by_nodes(parts, rows)
     last = max((row.iteration for row in rows if row.iteration is not None), default=None)
-    own = [row for row in rows if row.iteration == last]
+    last_rows = [row for row in rows if row.iteration == last]
     if any(row.n_launches > 1 for row in rows):
         why = "sums by kernel have no order of launches"
     elif last is None and calls > 1:
         why = "the calls launched different kernels"
-    elif len(parts) * len(own) > _MOST_CELLS:
-        why = f"{len(parts):,} layers and {len(own):,} kernels are too many to align"
+    elif len(parts) * len(last_rows) > _MOST_CELLS:
+        why = f"{len(parts):,} layers and {len(last_rows):,} kernels are too many to align"
     else:
-        return _by_order(parts, own)
+        return _by_order(parts, last_rows)
     return Matching(tuple(parts), {}, tuple(rows), "nothing", why)
 
 
@@ -100,20 +100,20 @@ def _by_nodes(parts: Sequence[EstimatePart], rows: Sequence[KernelCounters]) -> 
             at = first[at]
         return at
 
-    own = [[part_of[node] for node in row.nodes or () if node in part_of] for row in rows]
-    for each in own:
-        for one, other in pairwise(each):
+    row_parts = [[part_of[node] for node in row.nodes or () if node in part_of] for row in rows]
+    for of_row in row_parts:
+        for one, other in pairwise(of_row):
             before, after = sorted((root(one), root(other)))
             first[after] = before
     members: dict[int, list[EstimatePart]] = {}
     for at, part in enumerate(parts):
         members.setdefault(root(at), []).append(part)
     position = {at: number for number, at in enumerate(members)}
-    found: dict[int, list[KernelCounters]] = {}
+    by_part: dict[int, list[KernelCounters]] = {}
     left: list[KernelCounters] = []
-    for row, each in zip(rows, own, strict=True):
-        (found.setdefault(position[root(each[0])], []) if each else left).append(row)
-    kernels = {at: tuple(each) for at, each in found.items()}
+    for row, of_row in zip(rows, row_parts, strict=True):
+        (by_part.setdefault(position[root(of_row[0])], []) if of_row else left).append(row)
+    kernels = {at: tuple(of_part) for at, of_part in by_part.items()}
     return Matching(tuple(map(joined, members.values())), kernels, tuple(left), "nodes")
 
 
@@ -129,9 +129,9 @@ def _by_order(parts: Sequence[EstimatePart], rows: Sequence[KernelCounters]) -> 
 
     ``best[i, j]`` is the least cost of the parts from i and the kernels from j on.
     """
-    own = [row for row in rows if not is_split_sum(row)]
-    n_parts, n_rows = len(parts), len(own)
-    costs = _costs(parts, own)
+    whole_rows = [row for row in rows if not is_split_sum(row)]
+    n_parts, n_rows = len(parts), len(whole_rows)
+    costs = _costs(parts, whole_rows)
     skipped = _SKIP_KERNEL * np.arange(n_rows + 1)
     best = np.empty((n_parts + 1, n_rows + 1))
     best[n_parts] = skipped[::-1]
@@ -140,29 +140,31 @@ def _by_order(parts: Sequence[EstimatePart], rows: Sequence[KernelCounters]) -> 
         without[:-1] = np.minimum(without[:-1], best[i + 1, 1:] + costs[i])
         # Kernels that are skipped before the next choice: a running minimum from the right.
         best[i] = np.minimum.accumulate((without + skipped)[::-1])[::-1] - skipped
-    found: dict[int, list[KernelCounters]] = {}
+    by_part: dict[int, list[KernelCounters]] = {}
     i = j = 0
     while i < n_parts and j < n_rows:
         if isclose(best[i, j], best[i + 1, j + 1] + costs[i, j]):
-            found[i] = [own[j]]
+            by_part[i] = [whole_rows[j]]
             i, j = i + 1, j + 1
         elif isclose(best[i, j], best[i, j + 1] + _SKIP_KERNEL):
             j += 1
         else:
             i += 1
-    _add_split_sums(found, rows)
-    taken = {row.index for each in found.values() for row in each}
+    _add_split_sums(by_part, rows)
+    taken = {row.index for of_part in by_part.values() for row in of_part}
     left = tuple(row for row in rows if row.index not in taken)
-    kernels = {at: tuple(each) for at, each in found.items()}
+    kernels = {at: tuple(of_part) for at, of_part in by_part.items()}
     return Matching(tuple(parts), kernels, left, "order and size")
 
 
-def _add_split_sums(found: dict[int, list[KernelCounters]], rows: Sequence[KernelCounters]) -> None:
+def _add_split_sums(
+    by_part: dict[int, list[KernelCounters]], rows: Sequence[KernelCounters]
+) -> None:
     """The sums of a split product belong to the kernel before them."""
-    part_of = {row.index: at for at, each in found.items() for row in each}
+    part_of = {row.index: at for at, of_part in by_part.items() for row in of_part}
     for before, row in pairwise(rows):
         if is_split_sum(row) and before.index in part_of:
-            found[part_of[before.index]].append(row)
+            by_part[part_of[before.index]].append(row)
 
 
 def _costs(parts: Sequence[EstimatePart], rows: Sequence[KernelCounters]) -> FloatArray:
@@ -193,8 +195,8 @@ _WAYS = ("read_bytes", "write_bytes", "traffic_bytes")
 
 def _memory(rows: Sequence[KernelCounters]) -> FloatArray:
     """Bytes by direction and kernel; NaN where they were not counted."""
-    own = [memory_of(row) for row in rows]
-    values = [[getattr(each, way, None) for each in own] for way in _WAYS]
+    traffic = [memory_of(row) for row in rows]
+    values = [[getattr(of_row, way, None) for of_row in traffic] for way in _WAYS]
     return np.array(values, dtype=float).reshape(len(_WAYS), len(rows))
 
 

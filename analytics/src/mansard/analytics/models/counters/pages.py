@@ -62,17 +62,17 @@ def _heading(line: str) -> re.Match[str] | None:
 
 def read_sections(lines: Sequence[str], where: str) -> Export:
     """The launches of a text; raises InputError. Of a summary the mean, its last column, counts."""
-    heads = [(number, found) for number, line in enumerate(lines) if (found := _heading(line))]
+    heads = [(number, heading) for number, line in enumerate(lines) if (heading := _heading(line))]
     starts = [number for number, _ in heads] + [len(lines)]
     launches = [
         OpenLaunch(
             line=number + 1,
-            cells={column: found[name] or "" for column, name in _CELLS.items()},
+            cells={column: heading[name] or "" for column, name in _CELLS.items()},
             texts=_metrics(lines[number + 1 : end], number + 2),
         )
-        for (number, found), (_, end) in zip(heads, pairwise(starts), strict=True)
+        for (number, heading), (_, end) in zip(heads, pairwise(starts), strict=True)
     ]
-    notes = [] if any(each.texts for each in launches) else ["none of its metrics is used"]
+    notes = [] if any(launch.texts for launch in launches) else ["none of its metrics is used"]
     whole = TableRows(where, (), (), cut=False, skipped=0)
     return export_of("text of sections", whole, launches, notes, has_units=True)
 
@@ -90,13 +90,13 @@ _CELLS = MappingProxyType(
 
 def _metrics(body: Sequence[str], first: int) -> dict[str, tuple[str, str, int]]:
     """Number, unit and line of each metric that is used; the last number of a row."""
-    found: dict[str, tuple[str, str, int]] = {}
+    metrics: dict[str, tuple[str, str, int]] = {}
     for number, line in enumerate(body, first):
         row = _GLUED.match(line) or _ROW.match(line)
         metric = wanted(row["name"].strip()) if row else None
         if row and metric:
-            found.setdefault(metric, (row["values"].split()[-1], row["unit"] or "", number))
-    return found
+            metrics.setdefault(metric, (row["values"].split()[-1], row["unit"] or "", number))
+    return metrics
 
 
 KERNEL = "Kernel Name"
@@ -139,7 +139,7 @@ def read_raw(lines: TableRows) -> Export:
     notes = []
     if not units:
         notes.append("has no units row: numbers are taken to be in base units (ns, byte, hz)")
-    found = [
+    launches = [
         OpenLaunch(
             line,
             cells,
@@ -147,7 +147,7 @@ def read_raw(lines: TableRows) -> Export:
         )
         for line, cells in rows
     ]
-    return export_of("raw page", lines, found, notes, has_units=bool(units))
+    return export_of("raw page", lines, launches, notes, has_units=bool(units))
 
 
 def _units_row(lines: TableRows) -> tuple[dict[str, str], list[tuple[int, dict[str, str]]]]:
@@ -170,19 +170,23 @@ def read_summary(lines: TableRows) -> Export:
 
 
 def _gathered(form: str, lines: TableRows, value: str, key: Sequence[str]) -> Export:
-    found: dict[tuple[str, ...], OpenLaunch] = {}
+    launches_by_key: dict[tuple[str, ...], OpenLaunch] = {}
     for line, cells in lines.dicts():
-        own = found.setdefault(tuple(cells.get(name, "") for name in key), OpenLaunch(line, cells))
+        open_launch = launches_by_key.setdefault(
+            tuple(cells.get(name, "") for name in key), OpenLaunch(line, cells)
+        )
         name = cells[METRIC].strip()  # empty in rows that hold only what a rule says
         if name:
-            own.seen.add(name)
+            open_launch.seen.add(name)
         metric = wanted(name)
         if metric is not None:
-            own.texts.setdefault(metric, (cells.get(value, ""), cells.get("Metric Unit", ""), line))
-    launches = list(found.values())
+            open_launch.texts.setdefault(
+                metric, (cells.get(value, ""), cells.get("Metric Unit", ""), line)
+            )
+    launches = list(launches_by_key.values())
     notes = []
     if len(launches) > 1:
-        usual = set.intersection(*(each.seen for each in launches[:-1]))
+        usual = set.intersection(*(launch.seen for launch in launches[:-1]))
         if lacking := usual - launches[-1].seen:
             notes.append(
                 f"its last launch lacks {len(lacking)} of the metrics that all others have: the "
@@ -195,22 +199,22 @@ def read_metric_table(lines: TableRows) -> Export:
     """A table with columns called as metrics are, and no names of kernels."""
     columns = {name: metric for name in lines.header if (metric := wanted(name))}
     others = [name for name in lines.header if not METRIC_NAME.fullmatch(name)][:4]
-    found = []
+    launches = []
     for line, cells in lines.dicts():
         texts = {metric: (cells[name], "", line) for name, metric in columns.items()}
         said = ", ".join(f"{name or 'row'}={cells[name]}" for name in others)
-        found.append(OpenLaunch(line, {**cells, KERNEL: said or f"line {line}"}, texts))
+        launches.append(OpenLaunch(line, {**cells, KERNEL: said or f"line {line}"}, texts))
     notes = ["has neither kernels' names nor units: numbers are taken to be in base units"]
-    return export_of("table of metrics", lines, found, notes, has_units=False)
+    return export_of("table of metrics", lines, launches, notes, has_units=False)
 
 
 def export_of(
-    form: str, lines: TableRows, found: Sequence[OpenLaunch], notes: list[str], *, has_units: bool
+    form: str, lines: TableRows, opened: Sequence[OpenLaunch], notes: list[str], *, has_units: bool
 ) -> Export:
     """The launches with their numbers in SI; raises InputError for what is none."""
-    texts = (text for each in found for text, _, _ in each.texts.values())
+    texts = (text for launch in opened for text, _, _ in launch.texts.values())
     comma = has_decimal_comma(texts, lines.where)
-    launches = [_launch(each, lines.where, comma=comma, has_units=has_units) for each in found]
+    launches = [_launch(launch, lines.where, comma=comma, has_units=has_units) for launch in opened]
     if lines.cut:
         notes.append(
             f"ends in the middle of a row: it was left out, and {len(launches)} launches were kept"
@@ -281,8 +285,8 @@ def _ranges(cells: Mapping[str, str]) -> tuple[str, ...] | None:
     return tuple(
         said
         for name in names
-        for found in _RANGE.findall(cells[name])
-        if (said := _range_name(found))
+        for range_text in _RANGE.findall(cells[name])
+        if (said := _range_name(range_text))
     )
 
 
@@ -300,5 +304,5 @@ def is_metric_table(header: Sequence[str]) -> bool:
 def twice(header: Sequence[str]) -> str | None:
     """A column that stands in a header more than once, if it is one that is read."""
     counted = Counter(header)
-    own = {KERNEL, METRIC, "Metric Value", "Average", "ID"}
-    return next((n for n, k in counted.items() if k > 1 and (n in own or wanted(n))), None)
+    known = {KERNEL, METRIC, "Metric Value", "Average", "ID"}
+    return next((n for n, k in counted.items() if k > 1 and (n in known or wanted(n))), None)

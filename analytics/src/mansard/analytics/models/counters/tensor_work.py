@@ -60,20 +60,20 @@ def tensor_work(
     if active == 0:
         return [], None
     counts = _instructions(launch, operand, sm, n_sms)
-    found: list[WorkCount] = []
+    by_operation: list[WorkCount] = []
     for op, n in counts.items():
         if n:
-            own = _OF_OP.get(op, None if operand in _OF_OP.values() else operand)
-            work, why = _matrix_work(launch, op, n, own, sm, active)
+            operand_type = _OF_OP.get(op, None if operand in _OF_OP.values() else operand)
+            work, why = _matrix_work(launch, op, n, operand_type, sm, active)
             if why:
-                return found, why
-            found += [work] if work else []
+                return by_operation, why
+            by_operation += [work] if work else []
     missing = [op for op, n in counts.items() if n is None]
     if not missing:
-        return found, None
+        return by_operation, None
     alone, why = _kind_alone(launch, counts, operand, sm, active)
     by_cycles = _by_cycles(alone, sm, active)
-    return ([by_cycles], None) if by_cycles else (found, why)
+    return ([by_cycles], None) if by_cycles else (by_operation, why)
 
 
 def _kind_alone(
@@ -117,7 +117,7 @@ def _only_matrices(launch: ProfiledLaunch, op: str, operand: str | None, sm: int
 def _operations(
     metrics: Mapping[str, float], names: tuple[str, ...], operand: str | None, active: float | None
 ) -> tuple[list[WorkCount], str | None]:
-    found = [
+    counts = [
         WorkCount(
             unit="tensor core", precision=TENSOR_CORE_WORK[name], flop=metrics[name], formula=name
         )
@@ -125,8 +125,8 @@ def _operations(
         if metrics[name]
     ]
     is_counted = operand is None or operand in {TENSOR_CORE_WORK[name] for name in names}
-    if found or is_counted or active == 0:
-        return found, None
+    if counts or is_counted or active == 0:
+        return counts, None
     return [], f"operations of tensor cores in {operand} were not counted"
 
 
@@ -166,7 +166,9 @@ def _instructions(
         # What is left of it is of the kind that the kernel's name says. An int8 network's copies
         # have plain half instructions in it, which are taken off those of HMMA.
         is_named = kernel_precision(launch.kernel) == operand or instruction_flop(launch.kernel)
-        usual = next((op for op, own in _OF_OP.items() if own == operand and is_named), "hmma")
+        usual = next(
+            (op for op, result in _OF_OP.items() if result == operand and is_named), "hmma"
+        )
         missing = [op for op, n in counts.items() if n is None]
         rest = max(total - sum(n or 0.0 for n in counts.values()), 0.0)
         counts |= dict.fromkeys(missing, 0.0)
@@ -182,9 +184,9 @@ def _instructions(
 def _counted(
     metrics: Mapping[str, float], op: str, sm: int | None, n_sms: int | None
 ) -> float | None:
-    own, share = metrics.get(f"{_INSTRUCTIONS.format(op)}.sum"), metrics.get(_SHARE.format(op))
-    if own is not None or share is None:
-        return own
+    executed, share = metrics.get(f"{_INSTRUCTIONS.format(op)}.sum"), metrics.get(_SHARE.format(op))
+    if executed is not None or share is None:
+        return executed
     active, rate = metrics.get("sm__cycles_active.avg"), _PEAK_RATE.get(sm or 0)
     if share == 0:
         return 0.0
@@ -242,8 +244,8 @@ def _without_half(
         return max(n - half, 0.0), f"({formula} − …_type_hfma2)"
     if (plain := _HALF_CYCLES.get(sm or 0)) and active:
         peak = sm_flop_per_cycle(sm, precision, "tensor") if sm and precision else None
-        each = flop / peak if flop and peak else _MATRIX_CYCLES
-        matrix = (active - plain * n) / (each - plain)
+        cycles_each = flop / peak if flop and peak else _MATRIX_CYCLES
+        matrix = (active - plain * n) / (cycles_each - plain)
         return (matrix if matrix > _NOISE * n else 0.0), f"{formula} by its pipe cycles"
     # A plain instruction has 1 to 32 threads. A kernel of matrices has them at its end, and whole.
     threads = metrics.get(_HFMA)
@@ -286,10 +288,10 @@ _PRECISIONS = (
 
 def instruction_flop(kernel: str) -> int | None:
     """FLOP of one matrix instruction of a warp; None where the name does not say its shape."""
-    if found := _JOINED.search(kernel):
-        return _FLOP[found[2]] * (2 if found[1] == "h" and found[2] == "884" else 1)
-    if found := _SPELLED.search(kernel):
-        m, n, k = map(int, found.groups())
+    if match := _JOINED.search(kernel):
+        return _FLOP[match[2]] * (2 if match[1] == "h" and match[2] == "884" else 1)
+    if match := _SPELLED.search(kernel):
+        m, n, k = map(int, match.groups())
         return 2 * m * n * k or None
     return None
 

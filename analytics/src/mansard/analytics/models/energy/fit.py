@@ -19,8 +19,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import UNDISTURBED, Dataset
 from mansard.analytics.models.energy.least_squares import Array, Solution, solve_non_negative
-from mansard.analytics.models.roofs.ceilings import STORING_KERNELS
-from mansard.analytics.models.roofs.levels import in_level
+from mansard.analytics.models.roofs.ceilings import STORING_KERNELS, in_level
 from mansard.analytics.models.roofs.rates import describe
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.core.records import Record

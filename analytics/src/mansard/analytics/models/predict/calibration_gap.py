@@ -33,12 +33,12 @@ def calibration_gap(
             where=where,
             fix="measure one, or import a table of times with 'mansard import'",
         )
-    gaps: dict[str, list[str]] = {}  # networks by what is said of them
+    gaps: dict[str, list[str]] = {}  # networks by their explanation
     settings = measured.unique(["network", *_SETTINGS], maintain_order=True)
     for row in settings.unique("network", keep="first", maintain_order=True).to_dicts():
-        own = measured.filter(pl.col("network") == row["network"])
-        modes = ", ".join(own["mode"].unique(maintain_order=True).to_list()[:_MOST])
-        said = f"measured in {modes} of {row['device']}, {_why(own, predictions, scores)}"
+        of_network = measured.filter(pl.col("network") == row["network"])
+        modes = ", ".join(of_network["mode"].unique(maintain_order=True).to_list()[:_MOST])
+        said = f"measured in {modes} of {row['device']}, {_why(of_network, predictions, scores)}"
         gaps.setdefault(said, []).append(f"{row['network']} ({_setting(row)})")
     lines = [f"{first_names(names, _MOST)}: {said}" for said, names in list(gaps.items())[:_MOST]]
     return InputError(
@@ -48,8 +48,8 @@ def calibration_gap(
     )
 
 
-def _why(own: pl.DataFrame, predictions: pl.DataFrame, scores: pl.DataFrame) -> str:
-    is_own = pl.col("network") == own["network"][0]
+def _why(of_network: pl.DataFrame, predictions: pl.DataFrame, scores: pl.DataFrame) -> str:
+    is_own = pl.col("network") == of_network["network"][0]
     scored = scores.filter(is_own)
     if scored.is_empty():
         names = scores["network"].unique(maintain_order=True).to_list()
@@ -57,12 +57,12 @@ def _why(own: pl.DataFrame, predictions: pl.DataFrame, scores: pl.DataFrame) -> 
         return f"but it is not scored ({others})"
     alike = scored
     for name in ("phase", "batch", "precision"):
-        same = alike.filter(pl.col(name).is_in(own[name].to_list(), nulls_equal=True))
+        same = alike.filter(pl.col(name).is_in(of_network[name].to_list(), nulls_equal=True))
         if same.is_empty():
             return f"but its score has {name} {_values(alike[name])}"
         alike = same
     timed = predictions.filter(is_own).join(alike, on="score_id", how="semi")
-    in_mode = timed.join(own, on=["device", "mode"], how="semi")
+    in_mode = timed.join(of_network, on=["device", "mode"], how="semi")
     if in_mode.is_empty():
         places = predictions.unique(["device", "mode"], maintain_order=True)
         there = [f"{mode} of {device}" for device, mode in places.select("device", "mode").rows()]
@@ -80,4 +80,4 @@ def _setting(row: Mapping[str, Any]) -> str:
 
 def _values(column: pl.Series) -> str:
     known = column.unique(maintain_order=True).to_list()[:_MOST]
-    return " and ".join("unknown" if each is None else str(each) for each in known)
+    return " and ".join("unknown" if value is None else str(value) for value in known)

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mansard.analytics.models.predict.groups import COMPUTED_IN, CUDA, TENSOR
-from mansard.analytics.models.roofs.levels import DRAM
+from mansard.analytics.models.roofs.ceilings import DRAM
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -92,10 +92,10 @@ def coefficient_table(coefficients: pl.DataFrame, modes: pl.DataFrame) -> Coeffi
         .unique(["device", "mode"], keep="first", maintain_order=True)
         .with_row_index("at")
     )
-    found = coefficients.join(
+    joined = coefficients.join(
         once.select("device", "mode", "at"), on=["device", "mode"], how="inner"
     )
-    parts = found.partition_by("quantity", "subject", "unit", as_dict=True, maintain_order=True)
+    parts = joined.partition_by("quantity", "subject", "unit", as_dict=True, maintain_order=True)
     columns = {
         (str(quantity), str(subject), str(unit)): _column(str(quantity), part, len(once))
         for (quantity, subject, unit), part in parts.items()
@@ -137,8 +137,8 @@ def _column(quantity: str, part: pl.DataFrame, n_modes: int) -> CoefficientColum
 
 def repeated(one: pl.Series, n: int) -> pl.Series:
     """The only value of ``one``, ``n`` times."""
-    found: pl.Series = one.new_from_index(0, n)
-    return found
+    constant: pl.Series = one.new_from_index(0, n)
+    return constant
 
 
 def _numbers(series: pl.Series) -> Array:
@@ -239,9 +239,9 @@ class WorkTable:
 
     def reason(self) -> str | None:
         """Why the work or traffic of a group is unknown, in one line; None where all is known."""
-        found = self.reasons.drop_nulls().unique().sort().to_list()
+        reasons = self.reasons.drop_nulls().unique().sort().to_list()
         lost = np.isnan(self.tensor_flop + self.cuda_flop + self.traffic_bytes).any()
-        return "; ".join(found) or ("the work or traffic of a group is unknown" if lost else None)
+        return "; ".join(reasons) or ("the work or traffic of a group is unknown" if lost else None)
 
 
 def busy_groups(groups: pl.DataFrame) -> pl.DataFrame:
@@ -261,50 +261,50 @@ def work_table(groups: pl.DataFrame, efficiency: Mapping[str, float] | None = No
     for name, factor in factors.items():
         if not 0 < factor < _MOST_COUNT:
             raise ValueError(f"the time of {name} cannot be multiplied with {factor}")
-    found = busy_groups(groups).with_columns(
+    busy = busy_groups(groups).with_columns(
         pl.when(pl.col(*_COUNTS).is_between(0.0, _MOST_COUNT)).then(pl.col(*_COUNTS))
     )
-    names = pl.concat([found["tensor_precision"], found["cuda_precision"]]).drop_nulls()
+    names = pl.concat([busy["tensor_precision"], busy["cuda_precision"]]).drop_nulls()
     precisions = tuple(names.unique().sort().to_list())
     codes = {name: code for code, name in enumerate(precisions)}
     # Work in no precision has no peak that could be looked for.
-    found = found.with_columns(
+    busy = busy.with_columns(
         pl.when(pl.col(f"{kind}_precision").is_not_null() | (pl.col(f"{kind}_flop") == 0)).then(
             f"{kind}_flop"
         )
         for kind in ("tensor", "cuda")
     )
-    lengths = found.group_by("score_id", maintain_order=True).len()
+    lengths = busy.group_by("score_id", maintain_order=True).len()
     ends = lengths["len"].cum_sum()
     spans = {
         score: slice(end - length, end)
         for score, length, end in zip(lengths["score_id"], lengths["len"], ends, strict=True)
     }
     tensor_flop, cuda_flop, traffic = (
-        found[name].fill_null(np.nan).to_numpy().astype(np.float64) for name in _COUNTS
+        busy[name].fill_null(np.nan).to_numpy().astype(np.float64) for name in _COUNTS
     )
     return WorkTable(
         spans=spans,
         precisions=precisions,
-        tensor=_codes(found["tensor_precision"], codes, tensor_flop),
+        tensor=_codes(busy["tensor_precision"], codes, tensor_flop),
         tensor_flop=tensor_flop,
-        cuda=_codes(found["cuda_precision"], codes, cuda_flop),
+        cuda=_codes(busy["cuda_precision"], codes, cuda_flop),
         cuda_flop=cuda_flop,
         traffic_bytes=traffic,
-        n_launches=found["n_launches"].fill_null(1).to_numpy().astype(np.float64),
-        factor=_factors(found["op_class"], factors),
-        reasons=found["reason"],
+        n_launches=busy["n_launches"].fill_null(1).to_numpy().astype(np.float64),
+        factor=_factors(busy["op_class"], factors),
+        reasons=busy["reason"],
     )
 
 
 def _codes(names: pl.Series, codes: Mapping[str, int], flop: Array) -> Codes:
-    found = names.replace_strict(codes, default=NONE, return_dtype=pl.Int64)
-    return np.where(flop > 0, found.fill_null(NONE).to_numpy(), NONE)  # no work needs no peak
+    numbers = names.replace_strict(codes, default=NONE, return_dtype=pl.Int64)
+    return np.where(flop > 0, numbers.fill_null(NONE).to_numpy(), NONE)  # no work needs no peak
 
 
 def _factors(classes: pl.Series, factors: Mapping[str, float]) -> Array:
-    found = classes.replace_strict(dict(factors), default=1.0, return_dtype=pl.Float64)
-    return np.asarray(found.fill_null(1.0))
+    values = classes.replace_strict(dict(factors), default=1.0, return_dtype=pl.Float64)
+    return np.asarray(values.fill_null(1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,12 +340,12 @@ def assign_ceilings(precisions: tuple[str, ...], given: frozenset[Key]) -> Ceili
 
 
 def _tensor_key(precision: str, given: frozenset[Key]) -> Key:
-    own = peak_key(TENSOR, precision)
-    return own if own in given else cuda_peak("fp32" if precision == "tf32" else precision)
+    exact = peak_key(TENSOR, precision)
+    return exact if exact in given else cuda_peak("fp32" if precision == "tf32" else precision)
 
 
 def _cuda_key(precision: str, given: frozenset[Key]) -> Key:
-    own = cuda_peak(COMPUTED_IN.get(precision, precision))
-    if own in given or precision not in NO_SLOWER_THAN_FP32:
-        return own
-    return cuda_peak("fp32") if peak_key(TENSOR, precision) in given else own
+    exact = cuda_peak(COMPUTED_IN.get(precision, precision))
+    if exact in given or precision not in NO_SLOWER_THAN_FP32:
+        return exact
+    return cuda_peak("fp32") if peak_key(TENSOR, precision) in given else exact

@@ -1,4 +1,4 @@
-"""Each group of each network in each of a few modes: what it takes, and what bounds it."""
+"""The time, energy and bound of each group of each network, in each of a few modes."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def predict_groups(
     """
     table = coefficient_table(coefficients, modes)
     work, rows = work_table(groups, efficiency), busy_groups(groups)
-    found = [
+    pieces = [
         _rows(rows, work, part, table, index)
         for part in mode_parts(table, work.precisions)
         for index in range(len(part.at))
     ]
     empty = pl.DataFrame(schema=GROUP_ROW_SCHEMA)
-    return pl.concat([empty, *found]).sort("device", "mode", "score_id", "group")
+    return pl.concat([empty, *pieces]).sort("device", "mode", "score_id", "group")
 
 
 def _rows(
@@ -141,8 +141,8 @@ def _by_place(rates: Rates, keys: Sequence[Key], index: int) -> Array:
 
 
 def _cost(rates: Rates, key: Key, index: int) -> float:
-    found = rates.costs.get(key)
-    return float("nan") if found is None else float(found[index])
+    pair = rates.costs.get(key)
+    return float("nan") if pair is None else float(pair[index])
 
 
 def _times_cost(amount: Array, cost: float) -> Array:
@@ -206,7 +206,9 @@ def _reasons(
     of_all: str | None,
 ) -> Iterator[str | None]:
     tensor, cuda = _places(work, ceilings)
-    for own, one, other, moved in zip(work.reasons, tensor, cuda, work.traffic_bytes, strict=True):
-        said = [own, *(of_work[at] for at in (one, other) if at != NONE)]
+    for reason, one, other, moved in zip(
+        work.reasons, tensor, cuda, work.traffic_bytes, strict=True
+    ):
+        said = [reason, *(of_work[at] for at in (one, other) if at != NONE)]
         said += [of_traffic if moved > 0 else None, of_all]
-        yield "; ".join(dict.fromkeys(each for each in said if each)) or None
+        yield "; ".join(dict.fromkeys(text for text in said if text)) or None

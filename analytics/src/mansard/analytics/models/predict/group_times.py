@@ -120,7 +120,7 @@ def group_times(
 
     ``run_ids``: of these runs alone. ``counted``: for demands on a GPU; the last of a setting.
     """
-    by_setting = {each.setting: each for each in counted}
+    by_setting = {counts.setting: counts for counts in counted}
     runs = {run.run_id: run for run in dataset.workload_manifests}
     names, traffic = network_names(dataset), _traffic_bytes(dataset)
     by_way: dict[tuple[object, ...], list[Measurement]] = {}
@@ -138,22 +138,22 @@ def group_times(
         for row in rows:
             if ran_as(row) == ran_as(rows[-1]):  # other dimensions and versions do not count
                 by_run.setdefault(row.run_id, []).append(row)
-        found = [
-            _chain(own, runs[run_id], name, traffic, by_setting)
-            for run_id, own in by_run.items()
-            if any(row.part.kind == "stage" for row in own)
+        chains_of_run = [
+            _chain(run_rows, runs[run_id], name, traffic, by_setting)
+            for run_id, run_rows in by_run.items()
+            if any(row.part.kind == "stage" for row in run_rows)
         ]
         # The one of which most is known; of several the newest.
-        chains += sorted(found, key=_n_known)[-1:]
+        chains += sorted(chains_of_run, key=_n_known)[-1:]
     times = [_with_ratio(chain, chains) for chain in chains]
     order = ("machine", "network", "precision", "mode", "accelerator", "n_groups")
-    return tuple(sorted(times, key=lambda each: [getattr(each, name) for name in order]))
+    return tuple(sorted(times, key=lambda time: [getattr(time, name) for name in order]))
 
 
 def _n_known(chain: _Chain) -> tuple[int, int]:
     """How many groups have a time, and how many a cost of leaving."""
     groups = chain.times.groups
-    times, leaves = ([getattr(each, name) for each in groups] for name in ("time_s", "leave_s"))
+    times, leaves = ([getattr(group, name) for group in groups] for name in ("time_s", "leave_s"))
     return len(times) - times.count(None), len(leaves) - leaves.count(None)
 
 
@@ -165,13 +165,13 @@ def leave_times(
     ``whole_s``: of the whole network, by how often it had run before; those before and after the
     marked one count, or the one of them that is there.
     """
-    found = {}
+    costs = {}
     for number, time_s in marked_s.items():
-        beside = [whole_s[each] for each in (number, number + 1) if each in whole_s]
+        beside = [whole_s[at] for at in (number, number + 1) if at in whole_s]
         if beside:
             half_s = _half_s(whole_s, 1 + 1 / len(beside))
-            found[number] = Difference(time_s - fmean(beside), half_s)
-    return found
+            costs[number] = Difference(time_s - fmean(beside), half_s)
+    return costs
 
 
 def prefix_times(
@@ -218,14 +218,14 @@ def scaled_times(
     if not whole_s or len(alone) < n_groups:
         return dict(alone), None
     mean_s, half_s = fmean(whole_s.values()), _half_s(whole_s, 1 / len(whole_s))
-    share = sum(each.value_s for each in alone.values()) / mean_s
-    found = {}
+    share = sum(difference.value_s for difference in alone.values()) / mean_s
+    scaled = {}
     for number, (value_s, own_s) in alone.items():
         is_known = own_s is not None and half_s is not None
         error = hypot(own_s / value_s, half_s / mean_s) if is_known else None  # type: ignore[operator]
         time_s = value_s / share
-        found[number] = Difference(time_s, None if error is None else error * time_s)
-    return found, share
+        scaled[number] = Difference(time_s, None if error is None else error * time_s)
+    return scaled, share
 
 
 def _half_s(whole_s: Mapping[int, float], n_variances: float) -> float | None:
@@ -233,7 +233,7 @@ def _half_s(whole_s: Mapping[int, float], n_variances: float) -> float | None:
     changes_s = [after - before for before, after in pairwise(whole_s[n] for n in sorted(whole_s))]
     if not changes_s:
         return None
-    variance = sum(each**2 for each in changes_s) / (2 * len(changes_s))
+    variance = sum(change_s**2 for change_s in changes_s) / (2 * len(changes_s))
     return student_quantile(len(changes_s)) * sqrt(n_variances * variance)
 
 
@@ -247,9 +247,9 @@ def _chain(
     """``rows``: of one run, the newest last."""
     used: dict[str, dict[int, Measurement]] = {kind: {} for kind in _KINDS}
     for row in rows:  # the newest good one of each number, else the newest
-        own, number = used[row.part.kind], row.part.number
-        if number not in own or not why_unused(row) or why_unused(own[number]):
-            own[number] = row
+        by_number, number = used[row.part.kind], row.part.number
+        if number not in by_number or not why_unused(row) or why_unused(by_number[number]):
+            by_number[number] = row
     stages = [used["stage"][number] for number in sorted(used["stage"])]
     one, n_groups = stages[0], stages[0].part.n_parts
     prefixes_s, marked_s = (
@@ -260,7 +260,7 @@ def _chain(
     leaves = leave_times(whole_s, marked_s)
     on_dla = "dla_core" in one.options
     differs = on_dla and bool(used["prefix"])
-    alone = {each.part.number: found for each in stages if (found := _alone(each)) is not None}
+    alone = {stage.part.number: time for stage in stages if (time := _alone(stage)) is not None}
     alone_share = None
     if differs:
         times = prefix_times(whole_s, prefixes_s, leaves, n_groups)
@@ -351,19 +351,19 @@ def _group(
         nodes=row.part.nodes,
         op_types=row.part.op_types,
         remark=remark if time is None else "",
-        unknown={each: reasons[each] for each, value in values.items() if value is None},
+        unknown={field: reasons[field] for field, value in values.items() if value is None},
         **values,
     )
 
 
 def _alone(row: Measurement) -> Difference | None:
     """The time of a group that ran by itself."""
-    found = timed(() if why_unused(row) else row.seconds_s)
-    if found.time_s is None:
+    timing = timed(() if why_unused(row) else row.seconds_s)
+    if timing.time_s is None:
         return None
-    if found.low_s is None or found.high_s is None:
-        return Difference(found.time_s, None)
-    return Difference(found.time_s, (found.high_s - found.low_s) / 2)
+    if timing.low_s is None or timing.high_s is None:
+        return Difference(timing.time_s, None)
+    return Difference(timing.time_s, (timing.high_s - timing.low_s) / 2)
 
 
 def _counted_demand(
@@ -372,11 +372,13 @@ def _counted_demand(
     """Counted bytes over the group's time; None where a kernel ran nodes of another group too."""
     nodes, n_bytes, covered = set(row.part.nodes), 0.0, set[int]()
     for part, own_bytes in counted.parts:
-        own = nodes.intersection(part)
-        if own and (own_bytes is None or not nodes.issuperset(set(all_nodes).intersection(part))):
+        shared = nodes.intersection(part)
+        if shared and (
+            own_bytes is None or not nodes.issuperset(set(all_nodes).intersection(part))
+        ):
             return None
-        covered |= own
-        n_bytes += (own_bytes or 0.0) if own else 0.0
+        covered |= shared
+        n_bytes += (own_bytes or 0.0) if shared else 0.0
     if time is None or time.value_s <= 0 or covered != nodes:
         return None
     return n_bytes / time.value_s, counted.source
@@ -402,17 +404,17 @@ def _demand(
 def _with_ratio(chain: _Chain, chains: Iterable[_Chain]) -> GroupTimes:
     """Modelled demands on a DLA: the GPU's times the use on the DLA over that on the GPU, and of
     its source."""
-    own, same = chain.times, ("machine_id", "mode", "model_hash", "network", "batch", "precision")
+    mine, same = chain.times, ("machine_id", "mode", "model_hash", "network", "batch", "precision")
     beside = [
-        each
-        for each in chains
-        if each.times.accelerator == "gpu"
-        and all(getattr(each.times, name) == getattr(own, name) for name in same)
-        and [one.nodes for one in each.times.groups] == [one.nodes for one in own.groups]
+        other
+        for other in chains
+        if other.times.accelerator == "gpu"
+        and all(getattr(other.times, name) == getattr(mine, name) for name in same)
+        and [one.nodes for one in other.times.groups] == [one.nodes for one in mine.groups]
     ]
-    if not own.accelerator.startswith("dla") or not beside:
-        return own
-    groups = list(own.groups)
+    if not mine.accelerator.startswith("dla") or not beside:
+        return mine
+    groups = list(mine.groups)
     shares = zip(chain.used_shares, beside[0].used_shares, strict=True)
     for at, (on_dla, on_gpu) in enumerate(shares):
         gpu = beside[0].times.groups[at]
@@ -427,13 +429,13 @@ def _with_ratio(chain: _Chain, chains: Iterable[_Chain]) -> GroupTimes:
                 demand_byte_per_s=gpu.demand_byte_per_s * on_dla / on_gpu,
                 demand_source=gpu.demand_source,
             )
-    return replace(own, groups=tuple(groups))
+    return replace(mine, groups=tuple(groups))
 
 
 def _traffic_bytes(dataset: Dataset) -> dict[object, dict[int, int]]:
     """The fused bytes of each layer by its index, of each network as it was scored."""
     ids = {score_id(score): score for score in dataset.scores if not score.bounds}
-    found: dict[object, dict[int, int]] = {}
+    by_network: dict[object, dict[int, int]] = {}
     known = dataset.layers.filter(
         pl.col("fused_traffic_bytes").is_not_null() & (pl.col("scope") == "")
     )
@@ -442,8 +444,8 @@ def _traffic_bytes(dataset: Dataset) -> dict[object, dict[int, int]]:
     ).iter_rows():
         if (score := ids.get(name)) is not None and score.phase == "inference":
             key = (score.model_hash, score.precision, score.batch, *_dimensions(score))
-            found.setdefault(key, {})[index] = n_bytes
-    return found
+            by_network.setdefault(key, {})[index] = n_bytes
+    return by_network
 
 
 def _dimensions(of: Measurement | ModelScore | CounterRun) -> tuple[tuple[str, int], ...]:

@@ -156,9 +156,9 @@ def layer_class(
     dense convolution has such sums with one input channel, where it writes more than it reads, or
     with a few rare numbers of channels, such as 9; those are taken for depthwise.
     """
-    found = op_class(op_type)
-    if found != "conv":
-        return found
+    known_class = op_class(op_type)
+    if known_class != "conv":
+        return known_class
     if precision in TENSOR_PRECISIONS:
         return "depthwise" if unit == "CUDA core" else "conv"
     is_short = sum_length in _SUMS_OF_ONE_CHANNEL
@@ -185,13 +185,13 @@ def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
     work without multiply-adds (positions, masks, a requantised result) is in neither: no integer
     peak is measured, and its traffic says how long it takes. FLOP, bytes.
     """
-    own = layers.lazy().with_columns(
+    with_classes = layers.lazy().with_columns(
         is_fused=is_fused(),
         is_tensor=pl.col("unit") == TENSOR,
         precision_of_cuda=pl.col("layer_precision").replace(COMPUTED_IN),
     )
-    found = (
-        own.with_columns(
+    grouped = (
+        with_classes.with_columns(
             group=pl.when("is_fused").then("fused_group").otherwise("index"),
             moved=pl.when("is_fused").then("fused_traffic_bytes").otherwise("traffic_bytes"),
             tensor=pl.when("is_tensor").then("multiply_add_flop").otherwise(0),
@@ -214,7 +214,7 @@ def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
         )
         .sort("score_id", "group")
     )
-    return found.select(pl.col(name).cast(kind) for name, kind in GROUP_SCHEMA.items()).collect()
+    return grouped.select(pl.col(name).cast(kind) for name, kind in GROUP_SCHEMA.items()).collect()
 
 
 def is_fused() -> pl.Expr:
@@ -269,8 +269,8 @@ _SUMS = {
 
 def _classes(layers: pl.DataFrame) -> pl.LazyFrame:
     kinds = layers.with_columns(**_SUMS).select(_NODE).unique()
-    found = [layer_class(*row) for row in kinds.iter_rows()]
-    return kinds.with_columns(pl.Series("op_class", found, pl.String)).lazy()
+    class_names = [layer_class(*row) for row in kinds.iter_rows()]
+    return kinds.with_columns(pl.Series("op_class", class_names, pl.String)).lazy()
 
 
 def halves(groups: pl.DataFrame) -> pl.DataFrame:
@@ -358,7 +358,7 @@ def score_frame(layers: pl.DataFrame, names: Mapping[str, str] | None = None) ->
         pl.lit("sizes that depend on data count with their upper bounds: it needs at most this")
     )
     lost = pl.col("work_flop").is_null() | pl.col("moved").is_null()
-    found = (
+    scores = (
         layers.lazy()
         .with_columns(is_fused=is_fused())
         .with_columns(moved=traffic)
@@ -377,7 +377,7 @@ def score_frame(layers: pl.DataFrame, names: Mapping[str, str] | None = None) ->
     known = names or {}
     shown = [
         known.get(network_key(model, model_hash), model)
-        for model, model_hash in found.select("model", "model_hash").iter_rows()
+        for model, model_hash in scores.select("model", "model_hash").iter_rows()
     ]
-    named = found.with_columns(pl.Series("network", shown, pl.String))
+    named = scores.with_columns(pl.Series("network", shown, pl.String))
     return named.select(pl.col(name).cast(kind) for name, kind in SCORE_SCHEMA.items())

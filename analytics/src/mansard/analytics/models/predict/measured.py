@@ -51,11 +51,11 @@ from mansard.core.records import (
 _SAYS = {"spread": 0, "bounds": 1, "roof": 2}
 
 
-def prefer_measured(found: Prediction) -> pl.DataFrame:
-    """PREDICTION_SCHEMA: those of ``found``, by the networks' own times where these tell more."""
-    models = found.models
+def prefer_measured(prediction: Prediction) -> pl.DataFrame:
+    """PREDICTION_SCHEMA: ``prediction``, by the networks' own times where these tell more."""
+    models = prediction.models
     known = models.of_devices(models.modes)
-    return prefer_observed(found.predictions, models.observations, known, found.modes)
+    return prefer_observed(prediction.predictions, models.observations, known, prediction.modes)
 
 
 def prefer_observed(
@@ -64,10 +64,10 @@ def prefer_observed(
     """``prefer_measured`` of frames: predictions in ``modes``, and the ``known`` modes."""
     key = ["mode", *PREDICTION_KEY]
     ran = observations.join(modelled, on=list(PREDICTION_KEY), how="semi", nulls_equal=True)
-    own = predict_observed(ran, known, modes)
-    own = own.filter(pl.col("latency_s").is_not_null())
-    own = own.join(modelled, on=key, how="semi", nulls_equal=True)
-    both = pl.concat([own, modelled]).with_columns(
+    observed = predict_observed(ran, known, modes)
+    observed = observed.filter(pl.col("latency_s").is_not_null())
+    observed = observed.join(modelled, on=key, how="semi", nulls_equal=True)
+    both = pl.concat([observed, modelled]).with_columns(
         is_modelled=pl.col("source") == "modelled",
         says=pl.col("interval").replace_strict(_SAYS, default=len(_SAYS), return_dtype=pl.Int64),
         width=(pl.col("latency_high_s") / pl.col("latency_low_s")).fill_null(float("inf")),
@@ -169,14 +169,14 @@ def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[Netw
     same: dict[tuple[object, ...], list[str]] = {}
     for row in network_measurements(dataset):
         same.setdefault((engine_name(row), *where(row)), []).append(row.run_id)
-    found = []
+    networks = []
     for row in shown_measurements(dataset):
         at = where(row)
-        own: dict[str, Any] = dict(zip(fields, at, strict=True))
+        setting: dict[str, Any] = dict(zip(fields, at, strict=True))
         key = (engine_name(row), *at)
-        own["run_ids"] = tuple(dict.fromkeys(same[key]))
-        found.append(_network(row, own, idle_power_w(runs[row.run_id]), known.get(at, {})))
-    return tuple(sorted(found, key=_order))
+        setting["run_ids"] = tuple(dict.fromkeys(same[key]))
+        networks.append(_network(row, setting, idle_power_w(runs[row.run_id]), known.get(at, {})))
+    return tuple(sorted(networks, key=_order))
 
 
 def _order(row: NetworkTimes) -> tuple[object, ...]:
@@ -184,7 +184,7 @@ def _order(row: NetworkTimes) -> tuple[object, ...]:
 
 
 def _network(
-    row: Measurement, own: Mapping[str, Any], idle_w: float | None, predicted: Mapping[str, Any]
+    row: Measurement, setting: Mapping[str, Any], idle_w: float | None, predicted: Mapping[str, Any]
 ) -> NetworkTimes:
     why = remark_on(row)
     ran = why or ("no call was timed" if not row.seconds_s else _SINGLE)
@@ -213,7 +213,7 @@ def _network(
         "batch": "the model does not say which dimension is the batch",
         **row.unknown,
     }
-    values |= own
+    values |= setting
     return NetworkTimes(
         run_id=row.run_id,
         model_hash=row.model_hash,
@@ -237,10 +237,10 @@ _SINGLE = "one time gives no interval"
 
 def times_of(row: Measurement) -> dict[str, float | None]:
     """The time of a call with its ends; where every sample was disturbed, what it is at most."""
-    found = timed(row.seconds_s)
-    if found.time_s is None and row.rejected_s:
-        found = found._replace(high_s=float(np.median(row.rejected_s)))
-    return found._asdict()
+    timing = timed(row.seconds_s)
+    if timing.time_s is None and row.rejected_s:
+        timing = timing._replace(high_s=float(np.median(row.rejected_s)))
+    return timing._asdict()
 
 
 _OF_ENERGY = ("energy_j", "energy_low_j", "energy_high_j", "power_w")
@@ -250,31 +250,31 @@ def energies_of(
     row: Measurement, idle_w: float | None
 ) -> tuple[dict[str, float | None], dict[str, str]]:
     """Energies of a call and power; and the reasons of those that are not known."""
-    found = call_energy(row.energy or (), row.seconds_s, idle_w)
-    why = row.unknown.get("energy") or found.reason
+    call = call_energy(row.energy or (), row.seconds_s, idle_w)
+    why = row.unknown.get("energy") or call.reason
     above = why if idle_w is not None else "the idle power is not known"
     return (
         {
-            "energy_j": found.energy_j,
-            "energy_low_j": found.low_j,
-            "energy_high_j": found.high_j,
-            "above_idle_j": found.above_idle_j,
-            "power_w": found.power_w,
+            "energy_j": call.energy_j,
+            "energy_low_j": call.low_j,
+            "energy_high_j": call.high_j,
+            "above_idle_j": call.above_idle_j,
+            "power_w": call.power_w,
         },
         {**dict.fromkeys(_OF_ENERGY, why), "above_idle_j": above},
     )
 
 
 def _call_times(seconds_s: Sequence[float]) -> dict[str, float | None]:
-    """Quantiles that were measured: at least so many of all calls took no longer."""
-    found: dict[str, float | None] = {
+    """Measured quantiles of the times of calls; None with too few calls."""
+    ends: dict[str, float | None] = {
         name: float(np.quantile(seconds_s, share, method="inverted_cdf"))
         if len(seconds_s) >= n_least
         else None
         for name, (share, n_least) in _CALLS.items()
     }
     middle = float(np.median(seconds_s)) if seconds_s else None
-    return {"p50_s": middle, **found, "worst_s": max(seconds_s, default=None)}
+    return {"p50_s": middle, **ends, "worst_s": max(seconds_s, default=None)}
 
 
 _EARLIER = "an earlier version of the program"
@@ -286,13 +286,13 @@ def measured_programs(dataset: Dataset) -> tuple[ProgramTimes, ...]:
     runs = {run.run_id: run for run in dataset.workload_manifests}
     devices = device_labels(dataset.all_manifests)
     counted = {program.run_id for program in counted_programs(dataset)}
-    found = []
+    programs = []
     for program in shown_programs(dataset):
         mode = runs[program.run_id].mode_read_back.name
         remark = "" if program.run_id in counted else _EARLIER
-        found.append(program_times(program, devices[program.run_id], mode, remark))
-    found.sort(key=lambda rows: (rows[0].device, rows[0].workload, rows[0].mode))
-    return tuple(row for rows in found for row in rows)
+        programs.append(program_times(program, devices[program.run_id], mode, remark))
+    programs.sort(key=lambda rows: (rows[0].device, rows[0].workload, rows[0].mode))
+    return tuple(row for rows in programs for row in rows)
 
 
 def program_times(
@@ -314,13 +314,13 @@ def program_times(
     whole = where | {
         "workload": display_name(program.workload),
         "window": None,
-        "cpu_s": _median(each.user_s + each.system_s for each in runs),
-        "peak_w": _most(each.peak_w for each in runs if _has_total(each)),
-        "memory_bytes": _most(each.peak_memory_bytes for each in runs),
-        "metric": _median(each.metric for each in runs if each.metric is not None),
+        "cpu_s": _median(run.user_s + run.system_s for run in runs),
+        "peak_w": _most(run.peak_w for run in runs if _has_total(run)),
+        "memory_bytes": _most(run.peak_memory_bytes for run in runs),
+        "metric": _median(run.metric for run in runs if run.metric is not None),
         "n_per_run": None,
     }
-    rows = [_program_row(whole, [each.wall_s for each in runs], runs)]
+    rows = [_program_row(whole, [run.wall_s for run in runs], runs)]
     for name, windows in windows_by_name(runs).items():
         named = where | {
             "workload": window_name(program.workload, name),
@@ -345,20 +345,20 @@ def _program_row(
     spans: Sequence[ProgramRepetition] | Sequence[NamedWindow],
 ) -> ProgramTimes:
     """Time, energy and power of ``spans`` beside ``values``, and why some are not known."""
-    energies = [each.energy for each in spans if each.energy is not None]
-    found = call_energy(energies, seconds_s, is_program=True)
+    energies = [timed.energy for timed in spans if timed.energy is not None]
+    call = call_energy(energies, seconds_s, is_program=True)
     values |= timed(seconds_s)._asdict()
     values |= {
-        "energy_j": found.energy_j,
-        "energy_low_j": found.low_j,
-        "energy_high_j": found.high_j,
-        "power_w": found.power_w,
+        "energy_j": call.energy_j,
+        "energy_low_j": call.low_j,
+        "energy_high_j": call.high_j,
+        "power_w": call.power_w,
     }
     why: dict[str, str] = {}
-    for each in spans:
-        why |= each.unknown
+    for span in spans:
+        why |= span.unknown
     no_time = values["remark"] or "no run of it was timed"
-    no_energy = why.get("energy") or (found.reason if energies else no_time)
+    no_energy = why.get("energy") or (call.reason if energies else no_time)
     of_window = "only known for the whole program"
     reasons: dict[str, str] = {
         **dict.fromkeys(("window", "n_per_run"), "it is the program as a whole"),

@@ -52,19 +52,21 @@ def memory_traffic(dataset: Dataset) -> tuple[MemoryTraffic, ...]:
     scored = [
         (score, traffic[score_id(score)]) for score in dataset.scores if score_id(score) in traffic
     ]
-    found = []
+    traffic_rows = []
     for row in shown_measurements(dataset):
         use = row.conditions.memory_use
         if use is None or use.source != "actmon" or why_unused(row):
             continue
         modelled = {n_bytes for score, n_bytes in scored if _is_of(score, row)}
         name = names[network_key(row.model, row.model_hash)]
-        found.append(_row(row, use, runs[row.run_id], devices[row.run_id], name, modelled))
-    return tuple(sorted(found, key=lambda row: (row.device, row.network, row.batch or 0, row.mode)))
+        traffic_rows.append(_row(row, use, runs[row.run_id], devices[row.run_id], name, modelled))
+    return tuple(
+        sorted(traffic_rows, key=lambda row: (row.device, row.network, row.batch or 0, row.mode))
+    )
 
 
 def _is_of(score: ModelScore, row: Measurement) -> bool:
-    """Whether ``score`` is of what ``row`` ran: the same graph, sizes and precision."""
+    """Whether ``score`` is of the network that ``row`` ran: the same graph, sizes and precision."""
     same = ("model_hash", "phase", "precision", "batch", "dimensions")
     return not score.bounds and all(getattr(score, name) == getattr(row, name) for name in same)
 

@@ -1,4 +1,4 @@
-"""What is known of the devices of a dataset: roofs, costs, and models of their modes."""
+"""The models of a dataset's devices: roofs, costs, and laws of their modes."""
 
 from __future__ import annotations
 
@@ -116,7 +116,8 @@ class Models:
         Of one mode several runs may be there. Only the power limit of the mode is known here.
         """
         limits_w = {
-            each.run_id: each.mode_read_back.power_limit_w for each in self.dataset.manifests
+            manifest.run_id: manifest.mode_read_back.power_limit_w
+            for manifest in self.dataset.manifests
         }
         rows = [
             {
@@ -164,9 +165,9 @@ def find_models(dataset: Dataset, device: str | None = None) -> Models:
     energies = fit_runs(dataset, measured)
     published = published_in(dataset.locations)
     manifests, labels = dataset.manifests, device_labels(dataset.all_manifests)
-    own = pl.concat([measured_modes(manifests, measured, labels), workload_modes(dataset)])
-    own = own.unique(["device", "mode"], keep="first", maintain_order=True)
-    modes = pl.concat([own, published_modes(published)])
+    own_modes = pl.concat([measured_modes(manifests, measured, labels), workload_modes(dataset)])
+    own_modes = own_modes.unique(["device", "mode"], keep="first", maintain_order=True)
+    modes = pl.concat([own_modes, published_modes(published)])
     coefficients = [
         measured_coefficients(manifests, measured, energies, labels),
         published_coefficients(published),
@@ -189,14 +190,14 @@ def find_models(dataset: Dataset, device: str | None = None) -> Models:
     )
 
 
-def _new_launches(found: pl.DataFrame, others: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Those of ``found`` in modes that have a roof, and no launches of their kernels.
+def _new_launches(coefficients: pl.DataFrame, others: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Those of ``coefficients`` in modes that have a roof, and no launches of their kernels.
 
     Launches alone would make a mode look as if it had one.
     """
     known, where = pl.concat(others), ["device", "mode"]
     launches = known.filter(pl.col("quantity") == "launch")
-    return found.join(known, on=where, how="semi").join(launches, on=where, how="anti")
+    return coefficients.join(known, on=where, how="semi").join(launches, on=where, how="anti")
 
 
 def _choose_devices(names: Sequence[str], device: str | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Layers and stages that were run alone: each beside its network, and their sum against the whole.
+"""Layers and stages that were run alone, beside their network; their sum against the whole.
 
 The sum of the parts less the whole, term by term. T is the time of a call in the loop; L the time
 of an engine's layer while profiled, of the part or of the whole; n the number of parts.
@@ -104,8 +104,10 @@ class _PartPlace(NamedTuple):
 
 def measured_parts(dataset: Dataset) -> tuple[PartTimes, ...]:
     """The parts that were run alone, by device, network, batch, engine and mode, in their order."""
-    found = _found(dataset)
-    rows = [_part_times(row, at[0], found) for at, parts in found.parts.items() for row in parts]
+    measured = _measured_parts(dataset)
+    rows = [
+        _part_times(row, at[0], measured) for at, parts in measured.parts.items() for row in parts
+    ]
     return tuple(sorted(rows, key=_order))
 
 
@@ -114,23 +116,23 @@ def part_sums(dataset: Dataset, run_ids: frozenset[str] | None = None) -> tuple[
 
     ``run_ids``: only where one of these runs measured a part.
     """
-    found = _found(dataset)
+    measured = _measured_parts(dataset)
     sums = [
-        _sum(where, rows, found)
-        for (where, _kind), rows in found.parts.items()
+        _sum(where, rows, measured)
+        for (where, _kind), rows in measured.parts.items()
         if run_ids is None or any(row.run_id in run_ids for row in rows)
     ]
-    return tuple(sorted(sums, key=lambda each: (each.device, each.network, each.batch or 0)))
+    return tuple(sorted(sums, key=lambda s: (s.device, s.network, s.batch or 0)))
 
 
-class _Found(NamedTuple):
+class _MeasuredParts(NamedTuple):
     parts: dict[tuple[_PartPlace, str], list[Measurement]]  # also by kind
     wholes: dict[tuple[_PartPlace, object], Measurement]  # also by ``ran_as``
     calls_s: dict[tuple[str, str, str], float | None]  # by device, mode and engine
     idle_w: dict[str, float | None]  # by run
 
 
-def _found(dataset: Dataset) -> _Found:
+def _measured_parts(dataset: Dataset) -> _MeasuredParts:
     runs = {run.run_id: run for run in dataset.workload_manifests}
     devices, names = device_labels(dataset.all_manifests), network_names(dataset)
 
@@ -151,12 +153,12 @@ def _found(dataset: Dataset) -> _Found:
     parts: dict[tuple[_PartPlace, str], list[Measurement]] = {}
     for row in shown_parts(dataset):
         parts.setdefault((where(row), row.part.kind), []).append(row)
-    return _Found(
+    return _MeasuredParts(
         parts,
         {(where(row), ran_as(row)): row for row in wholes},
         {
-            (each.device, each.mode, each.engine): each.call_s
-            for each in find_node_launches(dataset, devices)
+            (launch.device, launch.mode, launch.engine): launch.call_s
+            for launch in find_node_launches(dataset, devices)
         },
         {run.run_id: idle_power_w(run) for run in dataset.workload_manifests},
     )
@@ -167,11 +169,11 @@ def _order(row: PartTimes) -> tuple[object, ...]:
     return (*same, row.part.kind, row.part.number)
 
 
-def _part_times(row: Measurement, where: _PartPlace, found: _Found) -> PartTimes:
-    idle_w = found.idle_w[row.run_id]
+def _part_times(row: Measurement, where: _PartPlace, measured: _MeasuredParts) -> PartTimes:
+    idle_w = measured.idle_w[row.run_id]
     energies, no_energy = energies_of(row, idle_w)
     values: dict[str, Any] = times_of(row) | energies
-    whole = found.wholes.get((where, ran_as(row)))
+    whole = measured.wholes.get((where, ran_as(row)))
     values["in_network_s"], why_not = _in_network_s(row.part, whole)
     why = remark_on(row)
     reasons = {
@@ -197,10 +199,10 @@ def _in_network_s(part: NetworkPart, whole: Measurement | None) -> tuple[float |
         return None, _NO_WHOLE
     if whole.layers is None:
         return None, whole.unknown["layers"]
-    own = set(part.nodes)
-    layers = [layer for layer in whole.layers if own.intersection(layer.nodes or ())]
+    part_nodes = set(part.nodes)
+    layers = [layer for layer in whole.layers if part_nodes.intersection(layer.nodes or ())]
     held = {node for layer in layers for node in layer.nodes or ()}
-    if own - held:
+    if part_nodes - held:
         return None, "the engine does not say in which of its layers they are"
     return sum(map(_seconds_s, layers)), ""
 
@@ -209,9 +211,9 @@ def _seconds_s(layer: LayerTime) -> float:
     return median(layer.seconds_s) if layer.seconds_s else 0.0
 
 
-def _sum(where: _PartPlace, rows: Sequence[Measurement], found: _Found) -> PartSum:
+def _sum(where: _PartPlace, rows: Sequence[Measurement], measured: _MeasuredParts) -> PartSum:
     good = [row for row in rows if not why_unused(row)]
-    whole = found.wholes.get((where, ran_as(rows[0])))
+    whole = measured.wholes.get((where, ran_as(rows[0])))
     part = rows[0].part
     times_s = [median(row.seconds_s) for row in good]
     values: dict[str, Any] = {
@@ -223,7 +225,7 @@ def _sum(where: _PartPlace, rows: Sequence[Measurement], found: _Found) -> PartS
     why = _why_no_terms(whole, good, part.n_parts)
     terms: dict[str, float | int | None] = dict.fromkeys(("difference_s", *_TERMS, "n_fused"))
     if whole is not None and not why:
-        call_s = found.calls_s.get((where.device, where.mode, where.engine))
+        call_s = measured.calls_s.get((where.device, where.mode, where.engine))
         terms = _terms(whole, good, call_s)
     values |= terms
     reasons = {
@@ -278,7 +280,7 @@ def _terms(
     own_s = []
     for at, row in enumerate(parts):
         layers = row.layers or ()
-        mine = [each for each in layers if any(part_of.get(n) == at for n in each.nodes or ())]
+        mine = [layer for layer in layers if any(part_of.get(n) == at for n in layer.nodes or ())]
         own_s.append(sum(map(_seconds_s, mine)))
         added_s += sum(map(_seconds_s, layers)) - own_s[-1]
     fused = {at for held, _ in inside if len(held) > 1 for at in held}

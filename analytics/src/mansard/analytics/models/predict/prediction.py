@@ -114,10 +114,10 @@ class Basis:
     @cached_property
     def coefficients(self) -> pl.DataFrame:
         """COEFFICIENT_SCHEMA in ``modes``."""
-        found = self.measured
+        measured = self.measured
         if self.is_filled:
-            found = scale(self.known, found, self.modes)
-        return _comparable(found, self.modes)
+            measured = scale(self.known, measured, self.modes)
+        return _comparable(measured, self.modes)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -181,8 +181,8 @@ def predict(
             models.run_modes,
             _comparable(models.run_coefficients, models.run_modes),
         )
-        found = predict_scores(groups, scores, coefficients, modes, with_shares=True)
-        return Prediction(models, modes, coefficients, groups, scores, found.collect(), {})
+        predictions = predict_scores(groups, scores, coefficients, modes, with_shares=True)
+        return Prediction(models, modes, coefficients, groups, scores, predictions.collect(), {})
     basis = basis_of(
         models,
         networks,
@@ -196,9 +196,9 @@ def predict(
 
 def predict_all(models: Models, basis: Basis) -> Prediction:
     """Every network of ``basis``, which is of ``models``."""
-    found, coefficients = basis.predictions(), basis.coefficients
+    predictions, coefficients = basis.predictions(), basis.coefficients
     groups, scores, calibration = basis.groups, basis.scores, basis.calibration
-    return Prediction(models, basis.modes, coefficients, groups, scores, found, calibration)
+    return Prediction(models, basis.modes, coefficients, groups, scores, predictions, calibration)
 
 
 def basis_of(
@@ -239,7 +239,7 @@ def basis_of(
 
 def _notes(calibration: Calibration) -> tuple[str, ...]:
     return tuple(
-        line for place, each in calibration.items() for line in each.notes(place_name(*place))
+        line for place, fitted in calibration.items() for line in fitted.notes(place_name(*place))
     )
 
 
@@ -288,12 +288,12 @@ def apply_calibration(
 
     Where layers were timed, classes of operators come first.
     """
-    classes = {key: each.classes for key, each in calibration.items() if each.classes}
+    classes = {key: fitted.classes for key, fitted in calibration.items() if fitted.classes}
     if classes:
         key = ["device", "mode", "score_id"]
-        found = predict_by_classes(groups, scores, coefficients, modes, classes)
+        by_classes = predict_by_classes(groups, scores, coefficients, modes, classes)
         places = roofed.select(*key, "n_launches").with_row_index("place")
-        known = found.join(places, on=key).select(*roofed.columns, "place")
+        known = by_classes.join(places, on=key).select(*roofed.columns, "place")
         rest = roofed.with_row_index("place").join(known, on="place", how="anti")
         roofed = pl.concat([known, rest.select(known.columns)]).sort("place").drop("place")
     return apply_totals(roofed, calibration, coefficients)
@@ -318,44 +318,44 @@ def predict_roofed(
 ) -> pl.DataFrame:
     """PREDICTION_SCHEMA, SHARE_SCHEMA and n_launches, in those of ``modes`` that have a roof."""
     roofed = modes.join(coefficients, on=["device", "mode"], how="semi", maintain_order="left")
-    found = predict_scores(groups, scores, coefficients, roofed, with_shares=True).collect()
+    predictions = predict_scores(groups, scores, coefficients, roofed, with_shares=True).collect()
     starts = groups.group_by("score_id").agg(pl.col("n_launches").sum())
-    return found.join(starts, on="score_id", how="left", maintain_order="left")
+    return predictions.join(starts, on="score_id", how="left", maintain_order="left")
 
 
 def _calibrate(models: Models, layers: pl.DataFrame, names: dict[str, str] | None) -> Calibration:
     """By all measured networks of ``layers``, which are called ``names``, and of the dataset."""
-    own = models.dataset.layers.filter(~pl.col("score_id").is_in(layers["score_id"].to_list()))
+    unscored = models.dataset.layers.filter(~pl.col("score_id").is_in(layers["score_id"].to_list()))
     scores = pl.concat(
-        [score_frame(layers, names), score_frame(own, network_names(models.dataset))]
+        [score_frame(layers, names), score_frame(unscored, network_names(models.dataset))]
     )
-    found, predictions = _calibration(models, pl.concat([layers, own]), scores)
-    if not found:
+    calibration, predictions = _calibration(models, pl.concat([layers, unscored]), scores)
+    if not calibration:
         observations = models.of_devices(models.observations)
         raise calibration_gap(predictions, scores, observations, models.dataset.locations)
-    return found
+    return calibration
 
 
 def _has_scores(networks: Sequence[NetworkSelection] | None) -> bool:
-    return any(each.scores is not None for each in networks or ())
+    return any(network.scores is not None for network in networks or ())
 
 
 def _layers(dataset: Dataset, networks: Sequence[NetworkSelection] | None) -> pl.DataFrame:
     """LAYER_SCHEMA of the selected scores, each score once."""
     if networks is None:
         return dataset.layers
-    given = {score_id(score): score for each in networks for score in each.scores or ()}
+    given = {score_id(score): score for network in networks for score in network.scores or ()}
     layers = layer_frame(list(given.values()))
-    known = [each.keeps("model") for each in networks if each.scores is None]
+    known = [network.keeps("model") for network in networks if network.scores is None]
     if not known:
         return layers
-    own = dataset.layers.filter(pl.any_horizontal(known), ~pl.col("score_id").is_in(list(given)))
-    return pl.concat([layers, own])
+    others = dataset.layers.filter(pl.any_horizontal(known), ~pl.col("score_id").is_in(list(given)))
+    return pl.concat([layers, others])
 
 
 def _observations(models: Models, networks: Sequence[NetworkSelection] | None) -> pl.DataFrame:
     rows = models.of_devices(models.observations)
     if networks is None:
         return rows
-    kept = [rows.filter(each.keeps("network")) for each in networks]
-    return pl.concat(kept).unique(maintain_order=True) if kept else rows.clear()
+    selected = [rows.filter(network.keeps("network")) for network in networks]
+    return pl.concat(selected).unique(maintain_order=True) if selected else rows.clear()

@@ -232,9 +232,11 @@ class TimedClasses:
     def note(self, device: str) -> str:
         """What was timed, the factors of the classes with most groups, and the cost of a launch."""
         fit, launch_us = self.fit, self.fit.all_networks.launch_s * 1e6
-        by_groups = sorted(fit.records, key=lambda each: -each.n_groups)
+        by_groups = sorted(fit.records, key=lambda record: -record.n_groups)
         shown = [
-            f"{each.op_class} × {each.value:.2g}" for each in by_groups if each.value is not None
+            f"{group.op_class} × {group.value:.2g}"
+            for group in by_groups
+            if group.value is not None
         ]
         return (
             f"{device}: {counted(len(fit.networks), 'network')} timed layer by layer by "

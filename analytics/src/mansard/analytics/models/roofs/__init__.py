@@ -1,1 +1,1 @@
-"""From raw repetitions to ceilings: what a machine can do at most."""
+"""Ceilings from raw repetitions: the most that a machine can do."""

@@ -6,6 +6,8 @@ where no other that belongs there did. A peak is of one precision, on CUDA cores
 cores. Of several kernels and backends the best is the roof; all of them are kept as candidates.
 Trials with constant operands are left out: they show what values cost, and in ceilings of
 power-limited modes they would stand above what real data reach.
+
+A bandwidth is of the working sets that run from one level of memory, by the sizes of the caches.
 """
 
 from __future__ import annotations
@@ -15,16 +17,109 @@ from collections.abc import Sequence
 from typing import Literal
 
 from mansard.analytics.data.names import display_text
-from mansard.analytics.models.roofs.levels import (
-    DRAM,
-    DRAM_LEAST_MARGIN,
-    DRAM_MARGIN,
-    Level,
-    in_level,
-)
 from mansard.analytics.models.roofs.rates import TrialRate, estimate, members
+from mansard.core.caches import DRAM_MARGIN as GPU_DRAM_MARGIN
+from mansard.core.caches import (
+    LevelWindow,
+    gpu_level_windows,
+    latency_windows,
+    level_windows,
+    scope_of,
+)
 from mansard.core.precision import rate_unit
-from mansard.core.records import Record, Source
+from mansard.core.records import Gpu, MachineIdentity, Record, Scope, Source
+
+# STREAM's rule is arrays of four times the last caches; three are enough for one
+# pass over a set that an LRU-like cache cannot keep, two are used where no larger
+# set was measured. On a GPU both are larger by the same factor (core/caches.py).
+DRAM_MARGIN = 3.0
+DRAM_LEAST_MARGIN = 2.0
+DRAM = "DRAM"
+
+
+class Level(Record, frozen=True, kw_only=True):
+    """One level of memory as one mode sees it. Bytes over all instances in use.
+
+    Working sets w with low_bytes < w <= high_bytes run from this level; for DRAM
+    there is no upper end.
+    """
+
+    name: str
+    scope: Scope  # of the trials that show it
+    capacity_bytes: int | None
+    low_bytes: float
+    high_bytes: float | None
+
+
+def memory_levels(machine: MachineIdentity, cpus: Sequence[int]) -> tuple[Level, ...]:
+    """The caches in use, from the nearest, and DRAM; capacities in bytes.
+
+    Empty where the system reports no caches: nothing then says which working set
+    runs from where.
+    """
+    if not machine.caches:
+        return ()
+    windows = level_windows(machine.caches, cpus)
+    below = float(windows[-1].capacity_bytes)
+    return (*(_cache(window, "core") for window in windows), _dram(DRAM_MARGIN * below, "core"))
+
+
+def gpu_levels(gpu: Gpu, n_sms: int) -> tuple[Level, ...]:
+    """The levels of a GPU with ``n_sms`` SMs on: L1 of all SMs together, L2, DRAM.
+
+    Empty where the size of the L2 is not known.
+    """
+    if gpu.l2_bytes is None:
+        return ()
+    return _of_windows(gpu_level_windows(gpu, n_sms), gpu.l2_bytes)
+
+
+def latency_levels(gpu: Gpu) -> tuple[Level, ...]:
+    """The levels that a single thread's loads go through; empty as those of ``gpu_levels``.
+
+    The L2 of a card may be two of them, near and far (core/caches.py).
+    """
+    if gpu.l2_bytes is None:
+        return ()
+    return _of_windows(latency_windows(gpu), gpu.l2_bytes)
+
+
+def _of_windows(windows: Sequence[LevelWindow], l2_bytes: int) -> tuple[Level, ...]:
+    caches = (_cache(window, scope_of(window.level)) for window in windows)
+    return (*caches, _dram(GPU_DRAM_MARGIN * l2_bytes, "gpu"))
+
+
+def _cache(window: LevelWindow, scope: Scope) -> Level:
+    return Level(
+        name=window.name,
+        scope=scope,
+        capacity_bytes=window.capacity_bytes,
+        low_bytes=window.low_bytes,
+        high_bytes=window.high_bytes,
+    )
+
+
+def _dram(low_bytes: float, scope: Scope) -> Level:
+    return Level(
+        name=DRAM,
+        scope=scope,
+        capacity_bytes=None,
+        low_bytes=low_bytes,
+        high_bytes=None,
+        unknown={
+            "capacity_bytes": "the roof does not need the size of main memory",
+            "high_bytes": "main memory is the last level",
+        },
+    )
+
+
+def in_level(level: Level, working_set_bytes: float, least: float | None = None) -> bool:
+    """Whether a working set runs from ``level``; ``least`` replaces its lower end."""
+    low = level.low_bytes if least is None else least
+    return low < working_set_bytes and (
+        level.high_bytes is None or working_set_bytes <= level.high_bytes
+    )
+
 
 STREAM_TOLERANCE = 0.05  # block medians of memory kernels are stopped at 3 %
 # The streams that every plan has, in their usual order; others follow by their names.
@@ -63,7 +158,7 @@ class Ceiling(Record, frozen=True, kw_only=True):
 
 
 def best_of(ceilings: Sequence[Ceiling]) -> Ceiling:
-    """The highest of some ceilings of one kind, or the one that tells best why there is none.
+    """The highest of ceilings of one kind; if none has a value, the one with the best reason.
 
     Highest by the lower end of the interval: of several noisy rates the greatest is mostly
     the luckiest, and a wide interval must not make a roof.
@@ -76,8 +171,8 @@ def best_of(ceilings: Sequence[Ceiling]) -> Ceiling:
 
 def settled_of(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
     """Those with a value that rest on settled trials alone; where there is none, all of them."""
-    measured = [each for each in ceilings if each.value is not None]
-    return [each for each in measured if each.stable is not False] or measured
+    measured = [ceiling for ceiling in ceilings if ceiling.value is not None]
+    return [row for row in measured if row.stable is not False] or measured
 
 
 def find_bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Ceiling:
@@ -89,11 +184,11 @@ def find_bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Cei
     backends = sorted({rate.backend for rate in of_level})
     if not backends:
         return missing(level.name, "stream", kernel, "B/s", _why_empty(level, kernel, of_level))
-    found = [
+    ceilings = [
         _bandwidth(level, kernel, [rate for rate in of_level if rate.backend == backend])
         for backend in backends
     ]
-    return best_of(settled_of(found) or found)
+    return best_of(settled_of(ceilings) or ceilings)
 
 
 def _bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Ceiling:
@@ -141,25 +236,25 @@ def ceiling_of(
     # What did not settle may stand anywhere, twice as high as the memory or the units allow.
     counted = [rate for rate in calm if not rate.unstable] or calm
     chosen = [counted[at] for at in members([rate.blocks for rate in counted], tolerance)]
-    found = estimate([rate.blocks for rate in chosen])
+    estimated = estimate([rate.blocks for rate in chosen])
     sizes = [rate.working_set_bytes for rate in chosen]
-    reason = f"too few blocks ({found.n_blocks}) to show their own spread"
+    reason = f"too few blocks ({estimated.n_blocks}) to show their own spread"
     return Ceiling(
         subject=subject,
         family=family,
         kernel=kernel,
         backend=backend,
         unit=unit,
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        n_blocks=found.n_blocks,
+        value=estimated.value,
+        low=estimated.low,
+        high=estimated.high,
+        n_blocks=estimated.n_blocks,
         trial_ids=tuple(sorted(rate.trial_id for rate in chosen)),
         sets_bytes=(min(sizes), max(sizes)),
         n_disturbed=n_disturbed,
         stable=not any(rate.unstable for rate in chosen),
         source="simulated" if any(rate.source == "simulated" for rate in chosen) else "measured",
-        unknown={} if found.low is not None else {"low": reason, "high": reason},
+        unknown={} if estimated.low is not None else {"low": reason, "high": reason},
     )
 
 
@@ -211,7 +306,7 @@ def find_candidates(rates: Sequence[TrialRate]) -> tuple[Ceiling, ...]:
     In the order fma before tensor, narrow precisions' names first.
     """
     chosen = [rate for rate in rates if rate.operands == "chaotic"]
-    found = []
+    candidates = []
     for family in _FAMILIES:
         kinds = {(r.precision, r.backend, r.kernel) for r in chosen if r.family == family}
         for precision, backend, kernel in sorted(kinds, key=lambda kind: (len(kind[0]), kind)):
@@ -221,8 +316,8 @@ def find_candidates(rates: Sequence[TrialRate]) -> tuple[Ceiling, ...]:
                 if (rate.precision, rate.backend, rate.kernel) == (precision, backend, kernel)
                 and rate.family == family
             ]
-            found.append(_candidate(family, trials))
-    return tuple(found)
+            candidates.append(_candidate(family, trials))
+    return tuple(candidates)
 
 
 def find_peaks(candidates: Sequence[Ceiling]) -> tuple[Ceiling, ...]:

@@ -21,8 +21,15 @@ from statistics import median
 
 from msgspec.structs import replace
 
-from mansard.analytics.models.roofs.ceilings import Ceiling, best_of, find_bandwidth
-from mansard.analytics.models.roofs.levels import DRAM, Level, in_level, latency_levels
+from mansard.analytics.models.roofs.ceilings import (
+    DRAM,
+    Ceiling,
+    Level,
+    best_of,
+    find_bandwidth,
+    in_level,
+    latency_levels,
+)
 from mansard.analytics.models.roofs.rates import TrialRate, estimate, members
 from mansard.core.hardware import MODULES, Module, Unit, memory_bytes_per_s, sm_flop_per_cycle
 from mansard.core.records import Gpu, Manifest, Record
@@ -70,11 +77,11 @@ def compare_kernels(
 
 def _groups(ceilings: Sequence[Ceiling]) -> list[list[Ceiling]]:
     """Those that do the same in another way, together."""
-    found: dict[tuple[str, ...], list[Ceiling]] = {}
-    for each in ceilings:
-        kernel = (each.kernel or "") if each.family == "stream" else ""
-        found.setdefault((each.family, each.subject, kernel), []).append(each)
-    return list(found.values())
+    groups: dict[tuple[str, ...], list[Ceiling]] = {}
+    for ceiling in ceilings:
+        kernel = (ceiling.kernel or "") if ceiling.family == "stream" else ""
+        groups.setdefault((ceiling.family, ceiling.subject, kernel), []).append(ceiling)
+    return list(groups.values())
 
 
 def _memory_candidates(level: Level, rates: Sequence[TrialRate]) -> list[Ceiling]:
@@ -84,7 +91,7 @@ def _memory_candidates(level: Level, rates: Sequence[TrialRate]) -> list[Ceiling
         if rate.family == "stream" and rate.scope == level.scope and rate.operands == "chaotic"
     ]
     kinds = sorted({(rate.memory == "zero-copy", rate.kernel, rate.backend) for rate in streams})
-    found = []
+    candidates = []
     for zero_copy, kernel, backend in kinds:
         sweep = [
             rate
@@ -96,8 +103,8 @@ def _memory_candidates(level: Level, rates: Sequence[TrialRate]) -> list[Ceiling
         name = f"{kernel}, zero-copy" if zero_copy else kernel
         ceiling = find_bandwidth(level, kernel, sweep)
         if ceiling.value is not None or ceiling.n_disturbed:
-            found.append(_renamed(ceiling, name, backend))
-    return found
+            candidates.append(_renamed(ceiling, name, backend))
+    return candidates
 
 
 def _renamed(ceiling: Ceiling, kernel: str, backend: str) -> Ceiling:
@@ -206,13 +213,13 @@ def find_latencies(gpu: Gpu | None, rates: Sequence[TrialRate]) -> tuple[Latency
     loads = [rate for rate in rates if rate.family == "latency" and rate.memory != "zero-copy"]
     if gpu is None or not loads:
         return ()
-    found = []
+    latencies = []
     for level in latency_levels(gpu):
         # Loads of the scope gpu go past L1; those through it miss it in larger sets.
         seen = [rate for rate in loads if level.scope != "sm" or rate.scope == "sm"]
         inside = [rate for rate in seen if in_level(level, rate.working_set_bytes)]
-        found.append(_latency(level.name, inside))
-    return tuple(found)
+        latencies.append(_latency(level.name, inside))
+    return tuple(latencies)
 
 
 @dataclass(frozen=True)
@@ -260,18 +267,18 @@ def _latency(level: str, inside: Sequence[TrialRate]) -> Latency:
             n_disturbed=n_disturbed,
             unknown=dict.fromkeys(names, reason),
         )
-    found = _SecondsOfOne.of(calm)
-    clock_hz = measured_clock_hz(found.trials)
-    unknown = dict(found.unknown)
+    durations = _SecondsOfOne.of(calm)
+    clock_hz = measured_clock_hz(durations.trials)
+    unknown = dict(durations.unknown)
     if clock_hz is None:
         unknown["cycles"] = "the kernel did not measure the clock"
     return Latency(
         level=level,
-        value_s=found.value_s,
-        low_s=found.low_s,
-        high_s=found.high_s,
-        cycles=None if clock_hz is None else clock_hz * found.value_s,
-        trial_ids=found.trial_ids,
+        value_s=durations.value_s,
+        low_s=durations.low_s,
+        high_s=durations.high_s,
+        cycles=None if clock_hz is None else clock_hz * durations.value_s,
+        trial_ids=durations.trial_ids,
         n_disturbed=n_disturbed,
         unknown=unknown,
     )
@@ -317,14 +324,14 @@ def _launch(kernel: str, trials: Sequence[TrialRate]) -> KernelLaunch:
             stable=None,
             unknown=dict.fromkeys(names, "all its trials were disturbed"),
         )
-    found = _SecondsOfOne.of([rate for rate in calm if not rate.unstable] or calm)
+    durations = _SecondsOfOne.of([rate for rate in calm if not rate.unstable] or calm)
     return KernelLaunch(
         kernel=kernel,
-        value_s=found.value_s,
-        low_s=found.low_s,
-        high_s=found.high_s,
-        trial_ids=found.trial_ids,
+        value_s=durations.value_s,
+        low_s=durations.low_s,
+        high_s=durations.high_s,
+        trial_ids=durations.trial_ids,
         n_disturbed=n_disturbed,
-        stable=not any(rate.unstable for rate in found.trials),
-        unknown=found.unknown,
+        stable=not any(rate.unstable for rate in durations.trials),
+        unknown=durations.unknown,
     )

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from mansard.analytics.data.published.doubts import rate_doubt, unit_of
 from mansard.analytics.data.published.store import NO_INTERVAL, Published, device_names, known_modes
-from mansard.analytics.models.roofs.ceilings import Ceiling, CeilingFamily
-from mansard.analytics.models.roofs.levels import DRAM, Level
+from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling, CeilingFamily, Level
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.core.errors import UsageError
 from mansard.core.hardware import MODULES, Module
@@ -24,7 +23,7 @@ def published_rooflines(published: Published) -> tuple[Roofline, ...]:
 
     Their ``run_id`` begins with "published-" and belongs to no manifest; no ceiling has an
     interval, and only the levels that the table names are there. Of a table with more than
-    MOST_ROOFS modes so many have a roof, spread evenly; the coefficients have all.
+    MOST_ROOFS modes, MOST_ROOFS have a roof, spread evenly; the coefficients have all modes.
     """
     names, known = device_names(published), known_modes(published).modes
     tables: dict[tuple[str, str], dict[str, list[PublishedRate]]] = {}

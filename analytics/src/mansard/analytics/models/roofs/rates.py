@@ -42,7 +42,7 @@ class BlockMedian(Interval, frozen=True, kw_only=True):
 
 
 def members(groups: Sequence[Rates], tolerance: float) -> list[int]:
-    """Which groups stand on the plateau: median within ``tolerance`` of the best median."""
+    """Which groups are on the plateau: those with a median within ``tolerance`` of the best."""
     medians = [float(np.median(group)) for group in groups]
     floor = max(medians) * (1.0 - tolerance)
     return [at for at, median in enumerate(medians) if median >= floor]
@@ -84,15 +84,15 @@ def _resample(groups: Sequence[Rates]) -> Rates:
     size = n_groups * n_draws
     n_left = min(N_RESAMPLES, max(_MOST_DRAWN // size, _LEAST_RESAMPLES))
     at_once = max(_DRAWN_AT_ONCE // size, 1)
-    found: list[Rates] = []
+    draws: list[Rates] = []
     while n_left > 0:
         n_now = min(n_left, at_once)
         chosen = random.integers(n_groups, size=(n_now, n_groups, 1))
         position = random.random((n_now, n_groups, n_draws)) * lengths[chosen]
         drawn = pooled[starts[chosen] + position.astype(np.int64)]
-        found.append(np.median(drawn.reshape(n_now, -1), axis=1))
+        draws.append(np.median(drawn.reshape(n_now, -1), axis=1))
         n_left -= n_now
-    return np.concatenate(found)
+    return np.concatenate(draws)
 
 
 USUAL_BACKENDS = ("numba-cpu", "cupy")
@@ -104,7 +104,7 @@ TRIAL_ORDER = ("mode", "run_id", "kernel", "precision", "fma_per_element", "work
 
 @dataclass(frozen=True, eq=False)
 class TrialRate:
-    """What one trial reached.
+    """The rate of one trial.
 
     FLOP/s of the families fma and tensor, bytes/s of streams, loads/s of latencies, launches/s.
     """
@@ -141,8 +141,8 @@ def trial_rates(dataset: Dataset, at_once: int = REPETITIONS_AT_ONCE) -> tuple[T
     """One rate per trial that has accepted repetitions, sorted by run and trial id.
 
     Rate of a block = work (FLOP), traffic (bytes), loads or launches of one repetition / median
-    seconds of the block's accepted repetitions. A stalled kernel has no rate. Only so many
-    repetitions are in memory ``at_once``, and those of one more trial.
+    seconds of the block's accepted repetitions. A stalled kernel has no rate. At most ``at_once``
+    repetitions are in memory, plus those of one trial.
     """
     return tuple(
         _rate(row)
@@ -155,7 +155,7 @@ def trial_rates(dataset: Dataset, at_once: int = REPETITIONS_AT_ONCE) -> tuple[T
 
 
 def _some_trials(trials: pl.DataFrame, at_once: int) -> Iterator[pl.DataFrame]:
-    """The trials by run and trial id, so many at a time that their repetitions fit in memory."""
+    """The trials by run and trial id, in groups of about ``at_once`` repetitions."""
     ordered = trials.sort(_TRIAL)
     before = (ordered["n_accepted"] + ordered["n_rejected"]).cum_sum()
     starts = before // at_once
@@ -205,7 +205,7 @@ def describe(row: Mapping[str, object]) -> str:
 
 
 def _variant(row: Mapping[str, object]) -> list[str]:
-    """What tells a trial apart from the plain one of its kind."""
+    """How a trial differs from the plain one of its kind."""
     words = [] if row["backend"] in USUAL_BACKENDS else [display_name(str(row["backend"]))]
     if row["operands"] == "constant":
         words.append("constant operands")

@@ -20,13 +20,17 @@ from types import MappingProxyType
 from mansard.analytics.data.dataset import Dataset, machine_id, processor_of
 from mansard.analytics.data.names import processor_name, run_labels
 from mansard.analytics.models.roofs.ceilings import (
+    DRAM,
     STREAM_KERNELS,
     Ceiling,
     CeilingFamily,
+    Level,
     best_of,
     find_bandwidth,
     find_candidates,
     find_peaks,
+    gpu_levels,
+    memory_levels,
     missing,
     settled_of,
 )
@@ -39,7 +43,6 @@ from mansard.analytics.models.roofs.gpu_kernels import (
     find_launches,
     measured_clock_hz,
 )
-from mansard.analytics.models.roofs.levels import DRAM, Level, gpu_levels, memory_levels
 from mansard.analytics.models.roofs.rates import TrialRate, trial_rates
 from mansard.core.hardware import sm_flop_per_cycle
 from mansard.core.precision import rate_unit
@@ -57,7 +60,7 @@ TOO_FAST = "is faster than the other kernels allow"
 
 @dataclass(frozen=True)
 class RoofChoice:
-    """``roof``: of the highest lower end; ``traffic``: what networks' traffic is priced at.
+    """``roof``: the ceiling with the highest lower end; ``traffic``: the rate of networks' traffic.
 
     ``left_out``: kernels that would have made the roof, each with the reason why it does not.
     """
@@ -70,19 +73,23 @@ class RoofChoice:
 def choose_roof(ceilings: Sequence[Ceiling]) -> RoofChoice:
     """The roof of some ceilings, at least one, of one level; without a value where none has one.
 
-    Most of what a network moves it reads: weights, and the inputs of each layer. So its traffic
-    is priced at the rate of ``read`` where that counts, and is no faster than the roof.
+    Most of what a network moves it reads: weights, and the inputs of each layer. So its traffic is
+    priced at the rate of ``read`` where that counts, and is no faster than the roof.
     """
-    measured = [each for each in ceilings if each.value is not None]
+    measured = [ceiling for ceiling in ceilings if ceiling.value is not None]
     settled = settled_of(measured)
-    fast = {id(each) for each in settled if _is_too_fast(each, settled)}
-    counted = [each for each in settled if id(each) not in fast]
+    fast = {id(candidate) for candidate in settled if _is_too_fast(candidate, settled)}
+    counted = [candidate for candidate in settled if id(candidate) not in fast]
     roof = best_of(counted or ceilings)
-    reads = [each for each in counted if each.kernel == "read" and _prices(each, roof)]
+    reads = [
+        candidate
+        for candidate in counted
+        if candidate.kernel == "read" and _prices(candidate, roof)
+    ]
     left_out = [
-        (each, TOO_FAST if id(each) in fast else NOT_SETTLED)
-        for each in measured
-        if all(each is not one for one in counted) and best_of([roof, each]) is each
+        (row, TOO_FAST if id(row) in fast else NOT_SETTLED)
+        for row in measured
+        if all(row is not one for one in counted) and best_of([roof, row]) is row
     ]
     return RoofChoice(roof, reads[0] if reads else roof, tuple(left_out))
 
@@ -94,7 +101,7 @@ def _prices(reads: Ceiling, roof: Ceiling) -> bool:
 
 
 def _is_too_fast(kernel: Ceiling, others: Sequence[Ceiling]) -> bool:
-    """Whether most of the others, beyond noise, say that ``kernel`` cannot be that fast."""
+    """Whether most of the other kernels, beyond noise, show that ``kernel`` cannot be that fast."""
     bounds = [
         other.high * bound
         for other in others
@@ -206,13 +213,13 @@ class Roofline(Record, frozen=True, kw_only=True):
 
     def bandwidth(self, level: str) -> Ceiling:
         """The roof of ``level``, which bounds every mix of loads and stores."""
-        found = self._choice(level)
-        if found is not None and found.roof.value is not None:
-            return found.roof
-        if found is not None:
+        choice = self._choice(level)
+        if choice is not None and choice.roof.value is not None:
+            return choice.roof
+        if choice is not None:
             # Without any value, a kernel that was disturbed says more than one not run.
-            why = found.roof.unknown["value"]
-            return missing(level, "stream", None, "B/s", why, found.roof.n_disturbed)
+            why = choice.roof.unknown["value"]
+            return missing(level, "stream", None, "B/s", why, choice.roof.n_disturbed)
         reason = (
             f"this machine has no level {level}"
             if self.levels
@@ -222,14 +229,14 @@ class Roofline(Record, frozen=True, kw_only=True):
 
     def traffic_bandwidth(self, level: str = DRAM) -> Ceiling:
         """What the traffic of networks is priced at: loads, where they were measured alone."""
-        found = self._choice(level)
-        is_known = found is not None and found.traffic.value is not None
-        return found.traffic if found is not None and is_known else self.bandwidth(level)
+        choice = self._choice(level)
+        is_known = choice is not None and choice.traffic.value is not None
+        return choice.traffic if choice is not None and is_known else self.bandwidth(level)
 
     def left_out(self, level: str) -> tuple[tuple[Ceiling, str], ...]:
         """Kernels that do not make the roof of ``level`` though they were fastest, and why."""
-        found = self._choice(level)
-        return () if found is None else found.left_out
+        choice = self._choice(level)
+        return () if choice is None else choice.left_out
 
     def _choice(self, level: str) -> RoofChoice | None:
         of_level = [c for c in self.bandwidths if c.subject == level]
@@ -261,12 +268,12 @@ def rooflines(dataset: Dataset, rates: Sequence[TrialRate] | None = None) -> tup
     for rate in trial_rates(dataset) if rates is None else rates:
         by_run.setdefault(rate.run_id, []).append(rate)
     labels = run_labels(dataset.manifests)
-    found = [
+    roofs = [
         roofline(manifest, by_run.get(manifest.run_id, []), labels[manifest.run_id])
         for manifest in dataset.manifests
     ]
     clocks = {m.run_id: _clocks(m.mode_read_back) for m in dataset.manifests}
-    return tuple(sorted(found, key=lambda r: (r.machine, r.n_cpus or 0, clocks[r.run_id], r.label)))
+    return tuple(sorted(roofs, key=lambda r: (r.machine, r.n_cpus or 0, clocks[r.run_id], r.label)))
 
 
 def _clocks(mode: PowerMode) -> tuple[float, float, float]:
@@ -329,12 +336,12 @@ def _state(
 def _bandwidths(levels: Sequence[Level], rates: Sequence[TrialRate]) -> tuple[Ceiling, ...]:
     # Host memory that a GPU reads in place is no level of its own memory.
     streams = [rate for rate in rates if rate.family == "stream" and rate.operands == "chaotic"]
-    own = [rate for rate in streams if rate.memory != "zero-copy"]
+    cached = [rate for rate in streams if rate.memory != "zero-copy"]
     others = sorted(
-        {(rate.kernel, rate.scope) for rate in own if rate.kernel not in STREAM_KERNELS}
+        {(rate.kernel, rate.scope) for rate in cached if rate.kernel not in STREAM_KERNELS}
     )
     return tuple(
-        find_bandwidth(level, kernel, [rate for rate in own if rate.kernel == kernel])
+        find_bandwidth(level, kernel, [rate for rate in cached if rate.kernel == kernel])
         for level in levels
         for kernel in (
             *_KERNELS[level.scope],

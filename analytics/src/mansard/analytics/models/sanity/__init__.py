@@ -1,1 +1,1 @@
-"""Whether measurements can be true: what contradicts itself, or physics, or never settled."""
+"""Whether measurements can be true: contradictions, impossible values, unsettled trials."""

@@ -19,7 +19,7 @@ from mansard.analytics.data.published.store import Published, device_names
 from mansard.analytics.data.quantities import digits, quantity, seconds
 from mansard.analytics.data.statistics import pool_repeats
 from mansard.analytics.models.predict.models import Models
-from mansard.analytics.models.roofs.levels import DRAM
+from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.sanity.finding import Finding
 from mansard.analytics.models.sanity.runs import MOST_OVER, above, run_findings
 from mansard.analytics.models.scaling.coefficients import newest_runs
@@ -69,36 +69,39 @@ def time_findings(modes: pl.DataFrame, observations: pl.DataFrame) -> Iterator[F
         low_s=pl.col("latency_s") * (-half).exp(),
         high_s=pl.col("latency_s") * half.exp(),
     )
-    for device, found in _by_device(times, modes, _NETWORK, _OF_TIMES):
-        for own in _by_weight(found):
+    for device, pairs in _by_device(times, modes, _NETWORK, _OF_TIMES):
+        for group in _by_weight(pairs):
             worst: dict[str, Inversion] = {}
-            for name, each in own:
-                worst.setdefault(name, each)
-            words = {name: f"{_time_words(name, each)}; {_AGAIN}" for name, each in worst.items()}
+            for name, inversion in group:
+                worst.setdefault(name, inversion)
+            words = {
+                name: f"{_time_words(name, inversion)}; {_AGAIN}"
+                for name, inversion in worst.items()
+            }
             yield Finding(
                 subject="modes",
-                is_serious=own[0][1].is_serious,
+                is_serious=group[0][1].is_serious,
                 basis="times",
                 device=device,
                 networks=words,
-                what=_time_words(*own[0]) + _and_more(own, "network"),
+                what=_time_words(*group[0]) + _and_more(group, "network"),
                 fix=_AGAIN,
             )
 
 
-def _time_words(network: str, found: Inversion) -> str:
+def _time_words(network: str, inversion: Inversion) -> str:
     return (
-        f"{display_name(network)} took {digits(found.ratio, 3)} times as long in "
-        f"{display_name(found.slow)} as in {display_name(found.fast)} "
-        f"({seconds(found.slow_s)} against {seconds(found.fast_s)}), {_why_odd(found)}"
+        f"{display_name(network)} took {digits(inversion.ratio, 3)} times as long in "
+        f"{display_name(inversion.slow)} as in {display_name(inversion.fast)} "
+        f"({seconds(inversion.slow_s)} against {seconds(inversion.fast_s)}), {_why_odd(inversion)}"
     )
 
 
-def _why_odd(found: Inversion) -> str:
-    slow = display_name(found.slow)
-    if found.is_named:
+def _why_odd(inversion: Inversion) -> str:
+    slow = display_name(inversion.slow)
+    if inversion.is_named:
         return f"though by its name {slow} has more power"
-    if found.is_sure:
+    if inversion.is_sure:
         return f"though no clock of {slow} is lower"
     return f"though no clock of {slow} that is known is lower"
 
@@ -116,36 +119,36 @@ def rate_findings(modes: pl.DataFrame, coefficients: pl.DataFrame) -> Iterator[F
         low_s=1 / pl.col("high"),
         high_s=1 / pl.col("low"),
     )
-    for device, found in _by_device(rates, modes, _RATE, _OF_RATES):
-        for own in _by_weight(found):
+    for device, pairs in _by_device(rates, modes, _RATE, _OF_RATES):
+        for group in _by_weight(pairs):
             yield Finding(
                 subject="modes",
-                is_serious=own[0][1].is_serious,
+                is_serious=group[0][1].is_serious,
                 basis="roofs",
                 device=device,
                 networks={},
-                what=_rate_words(*own[0]) + _and_more(own, "ceiling"),
+                what=_rate_words(*group[0]) + _and_more(group, "ceiling"),
                 fix=_AGAIN,
             )
 
 
-def _rate_words(subject: str, found: Inversion) -> str:
+def _rate_words(subject: str, inversion: Inversion) -> str:
     is_memory = subject == DRAM
     what = f"the bandwidth of {DRAM}" if is_memory else f"the {display_name(subject)} peak"
     low, high = (
         quantity(1 / each_s, "B/s" if is_memory else rate_unit(subject), n_digits=3)
-        for each_s in (found.slow_s, found.fast_s)
+        for each_s in (inversion.slow_s, inversion.fast_s)
     )
     return (
-        f"{what} is {digits(found.ratio, 3)} times lower in {display_name(found.slow)} than in "
-        f"{display_name(found.fast)} ({low} against {high}), {_why_odd(found)}"
+        f"{what} is {digits(inversion.ratio, 3)} times lower in {display_name(inversion.slow)} "
+        f"than in {display_name(inversion.fast)} ({low} against {high}), {_why_odd(inversion)}"
     )
 
 
-def _and_more(own: Sequence[tuple[str, Inversion]], kind: str) -> str:
+def _and_more(group: Sequence[tuple[str, Inversion]], kind: str) -> str:
     """How many others are in the wrong order, beside the worst."""
-    n_subjects = len({name for name, _ in own})
-    n_modes = len({each.slow for _, each in own})
+    n_subjects = len({name for name, _ in group})
+    n_modes = len({inversion.slow for _, inversion in group})
     if n_subjects == n_modes == 1:
         return ""
     subjects = f"{n_subjects} {kind}{'s' if n_subjects > 1 else ''}"
@@ -158,17 +161,17 @@ def _by_device(
     """The inversions of each device with what is inverted, the worst first."""
     known = modes.unique(["device", "mode"], keep="first", maintain_order=True)
     for (device,), of_device in times.group_by("device", maintain_order=True):
-        own = known.filter(pl.col("device") == device)
-        order = _Order(own, needed if own["gpu_hz"].is_not_null().any() else _OF_CPUS)
-        places = own.select("mode").with_row_index("at")
-        found = [
-            (_name(key, values), each)
+        rows_there = known.filter(pl.col("device") == device)
+        order = _Order(rows_there, needed if rows_there["gpu_hz"].is_not_null().any() else _OF_CPUS)
+        places = rows_there.select("mode").with_row_index("at")
+        pairs = [
+            (_name(key, values), inversion)
             for values, rows in of_device.join(places, on="mode").group_by(key, maintain_order=True)
             if len(rows) > 1
-            for each in order.inversions(rows)
+            for inversion in order.inversions(rows)
         ]
-        if found:
-            yield str(device), sorted(found, key=lambda each: -each[1].ratio)
+        if pairs:
+            yield str(device), sorted(pairs, key=lambda pair: -pair[1].ratio)
 
 
 def _name(key: tuple[str, ...], values: tuple[object, ...]) -> str:
@@ -177,13 +180,13 @@ def _name(key: tuple[str, ...], values: tuple[object, ...]) -> str:
 
 
 def _by_weight(
-    found: Sequence[tuple[str, Inversion]],
+    pairs: Sequence[tuple[str, Inversion]],
 ) -> Iterator[Sequence[tuple[str, Inversion]]]:
-    """The serious ones, and the others."""
+    """The serious inversions, then the others."""
     for is_serious in (True, False):
-        own = [each for each in found if each[1].is_serious is is_serious]
-        if own:
-            yield own
+        group = [pair for pair in pairs if pair[1].is_serious is is_serious]
+        if group:
+            yield group
 
 
 class _Order:
@@ -260,16 +263,16 @@ def find_faults(models: Models) -> tuple[Finding, ...]:
     manifests = models.dataset.manifests
     counted = {manifest.run_id: manifest for manifest in newest_runs(manifests)}
     devices = device_labels(models.dataset.all_manifests)
-    devices |= {each.run_id: each.machine for each in models.roofs if each.source == "published"}
+    devices |= {roof.run_id: roof.machine for roof in models.roofs if roof.source == "published"}
     roofs = [roof for roof in models.roofs if roof.run_id in counted or roof.source == "published"]
-    found = [
+    faults = [
         *run_findings(roofs, devices, models.dataset.trials, counted, models.energies),
         *_published_findings(models.published),
         *rate_findings(models.modes, models.coefficients),
         *time_findings(models.modes, models.observations),
     ]
-    own = [each for each in found if each.device in models.devices]
-    return tuple(sorted(own, key=lambda each: not each.is_serious))
+    of_models = [fault for fault in faults if fault.device in models.devices]
+    return tuple(sorted(of_models, key=lambda fault: not fault.is_serious))
 
 
 def _published_findings(published: Published) -> Iterator[Finding]:

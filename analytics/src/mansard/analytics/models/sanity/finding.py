@@ -61,7 +61,7 @@ def refusals(
         return {}
     by_roofs = pl.col("score_id").is_in(list(scored))
     rows = predictions.group_by("device", "network").agg(by_roofs=by_roofs.any())
-    found: dict[tuple[str, str], str] = {}
+    reasons: dict[tuple[str, str], str] = {}
     for device, network, rests_on_roofs in rows.iter_rows():
         for finding in serious:
             is_concerned = {
@@ -71,5 +71,5 @@ def refusals(
             }[finding.basis]
             if finding.device == device and is_concerned:
                 why = finding.networks.get(network, finding.reason).replace(NBSP, " ")
-                found.setdefault((device, network), why)
-    return found
+                reasons.setdefault((device, network), why)
+    return reasons

@@ -1,4 +1,4 @@
-"""Whether a run can be true: its samples, what its ceilings rest on, and their order."""
+"""Whether a run can be true, by its samples, the trials of its ceilings, and their order."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import polars as pl
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import counted, percent, quantity
 from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
-from mansard.analytics.models.roofs.ceilings import Ceiling
+from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling
 from mansard.analytics.models.roofs.gpu_kernels import cpu_memory_limit
-from mansard.analytics.models.roofs.levels import DRAM
 from mansard.analytics.models.roofs.rates import TRIAL_ORDER, describe
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.models.sanity.finding import Basis, Finding, Subject
@@ -92,41 +91,45 @@ def _lost_samples(trials: pl.DataFrame) -> dict[str, str]:
         n_trials=pl.len(),
         n_disturbed=(pl.col("disturbances").list.len() > 0).sum(),
     )
-    found = {}
+    losses = {}
     for row in rows.iter_rows(named=True):
         n_samples = row["n_accepted"] + row["n_rejected"]
         if row["n_rejected"] > MOST_LOST * n_samples:
             share = percent(row["n_rejected"] / n_samples)
-            found[row["run_id"]] = f"{share} of the samples were rejected"
+            losses[row["run_id"]] = f"{share} of the samples were rejected"
         elif row["n_disturbed"] > MOST_LOST * row["n_trials"]:
             n_trials = f"{row['n_disturbed']} of {row['n_trials']} trials"
-            found[row["run_id"]] = f"{n_trials} were disturbed"
-    return found
+            losses[row["run_id"]] = f"{n_trials} were disturbed"
+    return losses
 
 
 def _refused_results(trials: pl.DataFrame) -> dict[str, str]:
     """Runs with a kernel whose result was above its limit when it was measured, by run id."""
     refused = trials.filter(pl.col("failure").str.starts_with(ABOVE_LIMIT)).sort(TRIAL_ORDER)
-    found: dict[str, list[str]] = {}
+    kernels_by_run: dict[str, list[str]] = {}
     for row in refused.iter_rows(named=True):
-        found.setdefault(row["run_id"], []).append(describe(row))
+        kernels_by_run.setdefault(row["run_id"], []).append(describe(row))
     return {
         run_id: f"{_list(kernels[:MOST_NAMED])} ran faster than the hardware can"
         + (f", and {len(kernels) - MOST_NAMED} more" if len(kernels) > MOST_NAMED else "")
-        for run_id, kernels in found.items()
+        for run_id, kernels in kernels_by_run.items()
     }
 
 
 def _priced(roof: Roofline) -> dict[str, Ceiling]:
     """The ceilings that times rest on, by name, as far as they were measured here."""
-    found = (*roof.peaks, roof.traffic_bandwidth(DRAM))
-    return {each.name: each for each in found if each.value and each.source != "published"}
+    ceilings = (*roof.peaks, roof.traffic_bandwidth(DRAM))
+    return {
+        ceiling.name: ceiling
+        for ceiling in ceilings
+        if ceiling.value and ceiling.source != "published"
+    }
 
 
 def _rough(roof: Roofline) -> str | None:
     """Ceilings that are known only roughly: the worst, and which others."""
     ceilings = _priced(roof)
-    rough = [name for name, each in ceilings.items() if _roughness(each) > MOST_HALF]
+    rough = [name for name, ceiling in ceilings.items() if _roughness(ceiling) > MOST_HALF]
     if not rough:
         return None
     worst = max(rough, key=lambda name: _roughness(ceilings[name]))
@@ -138,12 +141,12 @@ def _rough(roof: Roofline) -> str | None:
 
 def _unsettled(roof: Roofline) -> str | None:
     """Ceilings of which no trial settled, though their blocks agree."""
-    found = [
+    names = [
         name
-        for name, each in _priced(roof).items()
-        if each.stable is False and _roughness(each) <= MOST_HALF
+        for name, ceiling in _priced(roof).items()
+        if ceiling.stable is False and _roughness(ceiling) <= MOST_HALF
     ]
-    return f"no trial of {_list(found)} settled" if found else None
+    return f"no trial of {_list(names)} settled" if names else None
 
 
 def _roughness(ceiling: Ceiling) -> float:
@@ -182,7 +185,7 @@ def _wrong_levels(roof: Roofline) -> str | None:
 
 def _above_limit(roof: Roofline, manifests: Mapping[str, Manifest]) -> str | None:
     """A rate that the hardware cannot reach."""
-    limits = [(each.ceiling, each.limit) for each in roof.kernel_comparisons]
+    limits = [(comparison.ceiling, comparison.limit) for comparison in roof.kernel_comparisons]
     # Kernels of a made-up board run on this machine's CPU, whose memory is another.
     if roof.processor == "cpu" and roof.source == "measured":
         limits.append((roof.bandwidth(DRAM), cpu_memory_limit(manifests[roof.run_id])))
@@ -194,18 +197,18 @@ def _above_limit(roof: Roofline, manifests: Mapping[str, Manifest]) -> str | Non
 
 def above(value: float, limit: float, unit: str) -> str:
     """How far a rate is above what the hardware can do."""
-    rate, most = (quantity(each, unit, n_digits=3) for each in (value, limit))
+    rate, most = (quantity(rate, unit, n_digits=3) for rate in (value, limit))
     return f"{rate} is above the {most} that the hardware can do"
 
 
 def _left_out(roof: Roofline) -> str | None:
     """Kernels that do not make the roof though they were fastest."""
-    found = [
-        f"{level.name} at {_by_kernel(each)} makes no roof: it {why}"
+    reasons = [
+        f"{level.name} at {_by_kernel(ceiling)} makes no roof: it {why}"
         for level in roof.levels
-        for each, why in roof.left_out(level.name)
+        for ceiling, why in roof.left_out(level.name)
     ]
-    return " and ".join(found) if found else None
+    return " and ".join(reasons) if reasons else None
 
 
 def _misfit(fit: EnergyFit | None) -> str | None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, SETTING_WORDS
 from mansard.analytics.data.statistics import student_quantile
-from mansard.analytics.models.roofs.levels import DRAM
+from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.scaling.laws import (
     Array,
     Columns,

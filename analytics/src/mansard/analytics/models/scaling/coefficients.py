@@ -1,4 +1,4 @@
-"""What was measured of kernels and of calls, as modes and coefficients that models exchange.
+"""Measurements of kernels and calls, as the modes and coefficients that models exchange.
 
 One mode of a device is one set of rows. Of several runs in one mode the newest one counts: first
 those that came to their end, of them those of the most trials, of them the one begun last.
@@ -55,15 +55,15 @@ def find_node_launches(dataset: Dataset, labels: dict[str, str]) -> tuple[NodeLa
     for row in dataset.measurements:
         if chain_length(row.model) is not None:
             chains.setdefault(row.run_id, {}).setdefault(engine_name(row), []).append(row)
-    found: dict[tuple[str, str, str], NodeLaunch] = {}
+    launches: dict[tuple[str, str, str], NodeLaunch] = {}
     for run in sorted(dataset.workload_manifests, key=lambda run: (run.started_utc, run.run_id)):
         device, mode = labels[run.run_id], run.mode_read_back.name
         for engine, rows in chains.get(run.run_id, {}).items():
             launch = _launch(rows, run.run_id, device, mode, engine)
             if launch is not None:
-                found.pop((device, mode, engine), None)
-                found[device, mode, engine] = launch
-    return tuple(found.values())
+                launches.pop((device, mode, engine), None)
+                launches[device, mode, engine] = launch
+    return tuple(launches.values())
 
 
 def _launch(
@@ -100,7 +100,7 @@ def _launch(
 def _median(row: Measurement) -> BlockMedian:
     """Of its blocks' medians, s."""
     seconds_s, block = np.array(row.seconds_s), np.array(row.block)
-    medians = [float(np.median(seconds_s[block == each])) for each in np.unique(block)]
+    medians = [float(np.median(seconds_s[block == number])) for number in np.unique(block)]
     return estimate([np.array(medians)])
 
 
@@ -111,21 +111,21 @@ def node_coefficients(launches: Sequence[NodeLaunch]) -> pl.DataFrame:
     """
     rows = [
         {
-            "device": each.device,
-            "mode": each.mode,
+            "device": node.device,
+            "mode": node.mode,
             "quantity": "launch",
             "subject": "",
             "unit": "",
-            "value": each.node_s,
-            "low": each.node_low_s,
-            "high": each.node_high_s,
-            "source": each.source,
+            "value": node.node_s,
+            "low": node.node_low_s,
+            "high": node.node_high_s,
+            "source": node.source,
             "error": None,
             "n_fitted": None,
             "is_extrapolated": False,
-            "reason": each.unknown.get("node_s") or each.unknown.get("node_low_s"),
+            "reason": node.unknown.get("node_s") or node.unknown.get("node_low_s"),
         }
-        for each in {(each.device, each.mode): each for each in launches}.values()
+        for node in {(launch.device, launch.mode): launch for launch in launches}.values()
     ]
     return pl.DataFrame(rows, schema=COEFFICIENT_SCHEMA)
 
@@ -251,18 +251,18 @@ def _roof_rows(roof: Roofline, energy: EnergyFit | None) -> Iterator[dict[str, o
     yield _row("constant_power", "", "", energy.constant_w, roof.source)
 
 
-def _launch_row(found: KernelLaunch, source: Source) -> dict[str, object]:
+def _launch_row(launch: KernelLaunch, source: Source) -> dict[str, object]:
     """Launches one by one: how an engine starts the kernels of a network, if it makes no graph."""
-    values = {"value": found.value_s, "low": found.low_s, "high": found.high_s}
-    reason = found.unknown.get("value_s") or found.unknown.get("low_s")
+    values = {"value": launch.value_s, "low": launch.low_s, "high": launch.high_s}
+    reason = launch.unknown.get("value_s") or launch.unknown.get("low_s")
     return {**_names("launch", "", "", source), **values, "reason": reason}
 
 
 def _row(
-    quantity: str, subject: str, unit: str, found: Ceiling | Coefficient, source: Source
+    quantity: str, subject: str, unit: str, value: Ceiling | Coefficient, source: Source
 ) -> dict[str, object]:
-    values = {"value": found.value, "low": found.low, "high": found.high}
-    reason = found.unknown.get("value") or found.unknown.get("low")
+    values = {"value": value.value, "low": value.low, "high": value.high}
+    reason = value.unknown.get("value") or value.unknown.get("low")
     return {**_names(quantity, subject, unit, source), **values, "reason": reason}
 
 

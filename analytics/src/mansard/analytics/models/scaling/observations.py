@@ -77,9 +77,9 @@ def measured_observations(dataset: Dataset) -> Observations:
         ),
     ]
     rows: list[dict[str, object]] = []
-    for found in networks:
-        where = _where(runs[found.run_id], devices)
-        rows.append({**where, **_network_row(found, names[_key(found)])})
+    for measured in networks:
+        where = _where(runs[measured.run_id], devices)
+        rows.append({**where, **_network_row(measured, names[_key(measured)])})
     for program in programs:
         where = _where(runs[program.run_id], devices)
         rows += [{**where, **row} for row in _program_rows(program)]
@@ -145,8 +145,8 @@ def counted_programs(dataset: Dataset) -> tuple[ProgramRun, ...]:
     good = [row for row in dataset.programs if not why_unused(row)]
     last = _newest(good, lambda row: _workload(row, modes))
     hashes = {_workload(row, modes): row.program_hash for row in last}
-    own = [row for row in good if row.program_hash == hashes[_workload(row, modes)]]
-    return _newest(own, lambda row: _identity(row, modes))
+    newest_program = [row for row in good if row.program_hash == hashes[_workload(row, modes)]]
+    return _newest(newest_program, lambda row: _identity(row, modes))
 
 
 def _workload(row: ProgramRun, modes: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
@@ -191,13 +191,15 @@ def workload_modes(dataset: Dataset) -> pl.DataFrame:
     """MODE_SCHEMA: one row for each mode of each device in which networks or programs ran."""
     devices = device_labels(dataset.all_manifests)
     rows = []
-    for run in sorted(dataset.workload_manifests, key=lambda each: each.started_utc, reverse=True):
+    for run in sorted(
+        dataset.workload_manifests, key=lambda manifest: manifest.started_utc, reverse=True
+    ):
         mode, is_cpu = run.mode_read_back, run.gpu is None and not whole_machine(run)
         settings = {name: getattr(mode, name, None) for name in MODE_SCHEMA}
-        own: dict[str, int | None] = {"gpu_hz": None, "n_sms": None} if is_cpu else {}
+        gpu_settings: dict[str, int | None] = {"gpu_hz": None, "n_sms": None} if is_cpu else {}
         if run.gpu is not None:
-            own["n_sms"] = run.gpu.n_sms
-        rows.append(settings | own | _where(run, devices))
+            gpu_settings["n_sms"] = run.gpu.n_sms
+        rows.append(settings | gpu_settings | _where(run, devices))
     frame = pl.DataFrame(rows, schema=MODE_SCHEMA)
     return frame.unique(["device", "mode"], keep="first", maintain_order=True).reverse()
 
@@ -271,16 +273,16 @@ def _joined(unused: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield f"{named}: run, but in no model: {display_text(why)}"
 
 
-def _network_row(found: Measurement, name: str) -> dict[str, object]:
-    windows = found.energy or ()
+def _network_row(measured: Measurement, name: str) -> dict[str, object]:
+    windows = measured.energy or ()
     return {
         "network": name,
-        "batch": found.batch,
-        "precision": found.precision,
-        "phase": found.phase,
-        "engine": engine_name(found),
-        **_values(found.seconds_s, windows, found.unknown.get("energy")),
-        "source": found.source,
+        "batch": measured.batch,
+        "precision": measured.precision,
+        "phase": measured.phase,
+        "engine": engine_name(measured),
+        **_values(measured.seconds_s, windows, measured.unknown.get("energy")),
+        "source": measured.source,
     }
 
 
@@ -288,7 +290,7 @@ def _program_rows(program: ProgramRun) -> Iterator[dict[str, object]]:
     """The whole program, then each of its windows by name, in the order they first appear."""
     runs = program.repetitions
     name = display_name(program.workload)
-    yield _program_row(program, name, [each.wall_s for each in runs], runs)
+    yield _program_row(program, name, [run.wall_s for run in runs], runs)
     for title, windows in windows_by_name(runs).items():
         name = window_name(program.workload, title)
         yield _program_row(program, name, [window.window_s for window in windows], windows)
@@ -296,10 +298,10 @@ def _program_rows(program: ProgramRun) -> Iterator[dict[str, object]]:
 
 def windows_by_name(runs: Iterable[ProgramRepetition]) -> dict[str, list[NamedWindow]]:
     """The windows of all ``runs`` under their names, in the order these first appear."""
-    found: dict[str, list[NamedWindow]] = {}
-    for window in (window for each in runs for window in each.windows):
-        found.setdefault(window.name, []).append(window)
-    return found
+    windows_of: dict[str, list[NamedWindow]] = {}
+    for window in (window for run in runs for window in run.windows):
+        windows_of.setdefault(window.name, []).append(window)
+    return windows_of
 
 
 def _program_row(
@@ -308,8 +310,8 @@ def _program_row(
     seconds_s: Sequence[float],
     timed: Sequence[ProgramRepetition] | Sequence[NamedWindow],
 ) -> dict[str, object]:
-    energies = [each.energy for each in timed if each.energy is not None]
-    why = next((each.unknown["energy"] for each in timed if each.energy is None), None)
+    energies = [window.energy for window in timed if window.energy is not None]
+    why = next((window.unknown["energy"] for window in timed if window.energy is None), None)
     return {
         "network": name,
         "phase": _PHASE,
@@ -329,7 +331,7 @@ def _values(
     # Windows of no length are those that the timer did not resolve.
     times_s = [value for value in seconds_s if value > 0]
     energy = call_energy(windows, times_s, is_program=is_program)
-    calm = [each for each in known_totals(windows) if not each[1].is_disturbed]
+    calm = [total for total in known_totals(windows) if not total[1].is_disturbed]
     powers_w = [total_j / window.window_s for total_j, window in calm]
     reasons = [] if times_s else ["no repetition was timed"]
     reasons += [] if energy.power_w else [why_no_window or energy.reason]
@@ -354,7 +356,7 @@ def _of_one_engine(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
         PREDICTION_KEY, keep="first", maintain_order=True
     )
     by = [*PREDICTION_KEY, "engine"]
-    kept = rows.join(chosen, on=by, how="semi", nulls_equal=True, maintain_order="left")
+    selected = rows.join(chosen, on=by, how="semi", nulls_equal=True, maintain_order="left")
     left = counts.join(chosen, on=by, how="anti", nulls_equal=True)
     engines = left.group_by("device", "engine", maintain_order=True).agg("network")
     notes = [
@@ -362,4 +364,4 @@ def _of_one_engine(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
         "but in no model, for another engine ran it in as many modes or more"
         for device, engine, networks in engines.iter_rows()
     ]
-    return kept, tuple(notes)
+    return selected, tuple(notes)

@@ -19,7 +19,7 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import UNKNOWN, fixed, quantity
 from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.models.energy.roof import Balance, EnergyRoof, Span, balance
-from mansard.analytics.models.roofs.levels import DRAM
+from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.charting import Chart, following, plot, with_tooltip
 from mansard.analytics.pages.figures.figure import (

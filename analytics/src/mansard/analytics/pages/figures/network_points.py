@@ -14,7 +14,7 @@ from mansard.analytics.data.names import display_name, in_order, network_key
 from mansard.analytics.data.quantities import UNKNOWN, joules, seconds
 from mansard.analytics.models.predict.columns import NO_SLOWER_THAN_FP32
 from mansard.analytics.models.predict.groups import COMPUTED_IN
-from mansard.analytics.models.roofs.levels import DRAM
+from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.charting import Chart, plot, shape_scale, with_tooltip
 from mansard.analytics.pages.figures.figure import GIGA, Drawn, in_giga, positive, schema_of

@@ -10,8 +10,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.quantities import quantity
-from mansard.analytics.models.roofs.ceilings import Ceiling
-from mansard.analytics.models.roofs.levels import DRAM
+from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling
 from mansard.analytics.models.roofs.roofline import Ridge, Roofline
 from mansard.analytics.pages.figures.charting import Chart, following, log_scale, plot, with_tooltip
 from mansard.analytics.pages.figures.figure import (

@@ -9,8 +9,7 @@ import polars as pl
 
 from mansard.analytics.data.names import display_text, in_order
 from mansard.analytics.data.quantities import capacity, quantity, seconds
-from mansard.analytics.models.roofs.ceilings import STREAM_KERNELS
-from mansard.analytics.models.roofs.levels import Level, latency_levels
+from mansard.analytics.models.roofs.ceilings import STREAM_KERNELS, Level, latency_levels
 from mansard.analytics.models.roofs.rates import USUAL_BACKENDS, TrialRate
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.charting import (

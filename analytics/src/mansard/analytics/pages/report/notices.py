@@ -11,7 +11,7 @@ import polars as pl
 from mansard.analytics.data.dataset import device_id
 from mansard.analytics.data.names import device_labels, display_name, display_text, first_names
 from mansard.analytics.data.quantities import counted
-from mansard.analytics.models.roofs.levels import DRAM
+from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.roofs.rates import TRIAL_ORDER, describe
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.models.scaling.coefficients import run_notes

@@ -17,8 +17,7 @@ import polars as pl
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, counted, percent, quantity
 from mansard.analytics.decisions.records import Recommendation
-from mansard.analytics.models.roofs.ceilings import Ceiling
-from mansard.analytics.models.roofs.levels import DRAM
+from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling
 from mansard.analytics.models.roofs.roofline import Ridge, Roofline
 from mansard.analytics.pages.figures.figure import evenly
 from mansard.analytics.pages.figures.parameters import (

@@ -8,9 +8,8 @@ import polars as pl
 
 from mansard.analytics.data.model_frames import SETTING_WORDS
 from mansard.analytics.data.names import first_names
-from mansard.analytics.decisions.design import DESIGN_SIZE, PlanStep
-from mansard.analytics.decisions.modes import SettingGap
-from mansard.analytics.decisions.next_modes import NextModes, Pick, Plan, PlanningData
+from mansard.analytics.decisions.modes import PlanningData, SettingGap
+from mansard.analytics.decisions.next_modes import DESIGN_SIZE, ChosenMode, NextModes, Pick, Plan
 from mansard.analytics.decisions.records import Objective
 from mansard.core.hardware import SETTINGS
 from mansard.core.text import printable
@@ -49,7 +48,7 @@ def modelled_notes(data: PlanningData) -> tuple[str, ...]:
     return (f"not measured: {names}{more}; what the roofs allow is used instead",)
 
 
-def _pick(chosen: NextModes, step: PlanStep, *, is_designed: bool) -> Pick:
+def _pick(chosen: NextModes, step: ChosenMode, *, is_designed: bool) -> Pick:
     row, place = chosen.modes.row(step.at, named=True), _place(chosen.modes, step.at)
     # Before anything is measured the expected error is of no network: it only ranks modes.
     reason = f"part of the set: {place}" if is_designed else _reason(step, place, chosen.minimise)
@@ -77,7 +76,7 @@ def _place(modes: pl.DataFrame, at: int) -> str:
     return ", ".join(parts) or "one of many alike"
 
 
-def _reason(step: PlanStep, place: str, minimise: Objective) -> str:
+def _reason(step: ChosenMode, place: str, minimise: Objective) -> str:
     """The largest expected benefit of measuring a mode, and where the mode lies."""
     noun = _NOUNS[minimise]
     error_drop = step.error_before - step.error_after

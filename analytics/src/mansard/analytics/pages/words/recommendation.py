@@ -13,8 +13,14 @@ import polars as pl
 
 from mansard.analytics.data.accuracies import REFERENCE, NetworkAccuracy, share_text
 from mansard.analytics.data.names import display_name
-from mansard.analytics.decisions.limits import Accuracies, Mask, Screen, check_limits
-from mansard.analytics.decisions.missing import missing_quantity, why_missing
+from mansard.analytics.decisions.limits import (
+    Accuracies,
+    Mask,
+    Screen,
+    check_limits,
+    missing_quantity,
+    why_missing,
+)
 from mansard.analytics.decisions.recommend import Decision, FallBack, Question
 from mansard.analytics.decisions.records import (
     Candidate,

@@ -79,7 +79,7 @@ def _read_ort(source: ToolFile) -> ToolReading:
             where=source.where,
             fix=_AGAIN,
         )
-    mended = _STRAY_COMMA.sub(lambda found: found[1] or b"", source.data)
+    mended = _STRAY_COMMA.sub(lambda comma: comma[1] or b"", source.data)
     events = parse_json(
         ToolFile(source.where, mended), list[ProfileEvent], "ONNX Runtime's profiler"
     )
@@ -107,18 +107,18 @@ def _layers(events: Sequence[ProfileEvent]) -> tuple[list[LayerRow], list[str]]:
         timed.setdefault(key, []).append(sum(run.kernels_us) if run.is_on_gpu else run.event.dur)
         if run.is_on_gpu:
             on_gpu.add(key)
-    medians_s = {key: statistics.median(each) / 1e6 for key, each in timed.items()}
+    medians_s = {key: statistics.median(durations) / 1e6 for key, durations in timed.items()}
     total_s = sum(medians_s.values())
     layers = [
         LayerRow(
             name=key[0],
             op_type=key[2] or None,
-            mean_s=statistics.fmean(each) / 1e6 if any(each) else None,
-            median_s=medians_s[key] if any(each) else None,
-            share=medians_s[key] / total_s if total_s and any(each) else None,
-            runs=len(each),
+            mean_s=statistics.fmean(durations) / 1e6 if any(durations) else None,
+            median_s=medians_s[key] if any(durations) else None,
+            share=medians_s[key] / total_s if total_s and any(durations) else None,
+            runs=len(durations),
         )
-        for key, each in timed.items()
+        for key, durations in timed.items()
     ]
     notes = []
     if n_untimed := sum(not any(timed[key]) for key in on_gpu):

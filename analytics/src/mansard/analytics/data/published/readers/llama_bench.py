@@ -154,11 +154,11 @@ def _read_markdown(source: ToolFile) -> ToolReading:
     rows: list[TextRow] = []
     lines = enumerate(source.text.splitlines(), start=1)
     for line, text in at_most(lines, MOST_RUNS, "lines", source):
-        found = [cell.strip() for cell in text.strip().strip("|").split("|")]
-        if "t/s" in found and "test" in found and "model" in found:
-            header = found
-        elif header and len(found) == len(header) and not set(text) <= set("|-: "):
-            rows += _markdown_row(line, dict(zip(header, found, strict=True)), source)
+        cells = [cell.strip() for cell in text.strip().strip("|").split("|")]
+        if "t/s" in cells and "test" in cells and "model" in cells:
+            header = cells
+        elif header and len(cells) == len(header) and not set(text) <= set("|-: "):
+            rows += _markdown_row(line, dict(zip(header, cells, strict=True)), source)
     if not rows:
         raise InputError("holds no test", where=source.where, fix="run llama-bench again")
     return ToolReading(rows)

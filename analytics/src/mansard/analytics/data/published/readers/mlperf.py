@@ -38,31 +38,31 @@ _TOKENS = ("TPS w/o loadgen overhead", "Tokens per second", "Completed tokens pe
 
 
 def _read_summary(source: ToolFile) -> ToolReading:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in source.text.splitlines():
         if (match := _LINE.fullmatch(line.strip())) is not None:
-            found.setdefault(match[1].strip(), match[2].strip())
-    scenario, valid = found.get("Scenario", ""), found.get("Result is", "")
-    is_performance = found.get("Mode") == "PerformanceOnly"
+            fields.setdefault(match[1].strip(), match[2].strip())
+    scenario, valid = fields.get("Scenario", ""), fields.get("Result is", "")
+    is_performance = fields.get("Mode") == "PerformanceOnly"
     if not is_performance or not scenario or not valid:
-        is_other = "Mode" in found and not is_performance
-        what = f"is of mode {found['Mode']}" if is_other else "is no whole summary"
+        is_other = "Mode" in fields and not is_performance
+        what = f"is of mode {fields['Mode']}" if is_other else "is no whole summary"
         raise InputError(what, where=source.where, fix="give the one of a performance run")
     is_one = scenario in ONE_BY_ONE
-    median_ns = _number(found, "50.00 percentile latency (ns)", source) if is_one else None
-    p99_ns = _number(found, "99.00 percentile latency (ns)", source) if is_one else None
-    first_ns = _number(found, "50.00 percentile first token latency (ns)", source)
-    token_ns = _number(found, "50.00 percentile time to output token (ns)", source)
-    tokens_hz = next((value for name in _TOKENS if (value := _number(found, name, source))), None)
-    rate = next((value for name in _RATES if (value := _number(found, name, source))), None)
+    median_ns = _number(fields, "50.00 percentile latency (ns)", source) if is_one else None
+    p99_ns = _number(fields, "99.00 percentile latency (ns)", source) if is_one else None
+    first_ns = _number(fields, "50.00 percentile first token latency (ns)", source)
+    token_ns = _number(fields, "50.00 percentile time to output token (ns)", source)
+    tokens_hz = next((value for name in _TOKENS if (value := _number(fields, name, source))), None)
+    rate = next((value for name in _RATES if (value := _number(fields, name, source))), None)
     if is_one and rate is None:
-        rate = _number(found, "QPS w/o loadgen overhead", source)
+        rate = _number(fields, "QPS w/o loadgen overhead", source)
     if is_one and median_ns is None:
         raise InputError("ends before its latencies", where=source.where, fix="give all of it")
     row = TextRow(
         1,
         cells(
-            batch=found.get("samples_per_query") if is_one else None,
+            batch=fields.get("samples_per_query") if is_one else None,
             time_s=None if median_ns is None else median_ns / 1e9,
             method=f"MLPerf {scenario}, {valid.lower()}: "
             + ("median latency of a query" if is_one else "samples in a second"),
@@ -80,8 +80,8 @@ def _read_summary(source: ToolFile) -> ToolReading:
     return ToolReading([row], [] if valid == "VALID" else [f"MLPerf says that it is {valid}"])
 
 
-def _number(found: dict[str, str], name: str, source: ToolFile) -> float | None:
-    text = found.get(name)
+def _number(fields: dict[str, str], name: str, source: ToolFile) -> float | None:
+    text = fields.get(name)
     if text is None:
         return None
     try:
@@ -133,10 +133,10 @@ def _read_table(source: ToolFile) -> ToolReading:
         if text.get("valid", "VALID").upper() not in {"VALID", "", "TRUE"}:
             n_invalid += 1
             continue
-        if (found := _row(row, text, columns, source)) is None:
+        if (read := _row(row, text, columns, source)) is None:
             n_empty += 1
         else:
-            rows.append(found)
+            rows.append(read)
     if not rows:
         raise InputError("holds no valid result", where=source.where, fix="give another table")
     notes = [f"{n_empty} rows have no result of their scenario"] * bool(n_empty)

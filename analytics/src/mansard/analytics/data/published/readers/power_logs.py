@@ -48,10 +48,10 @@ _TIMES = re.compile(r"time(?:stamp)?|t", re.IGNORECASE)
 
 
 def rail_in(column: str) -> str | None:
-    """The rail that a column is the power of, "VDD_IN_mW" and "VDD_IN (W)"; None: of none."""
+    """The rail whose power a column has ("VDD_IN_mW", "VDD_IN (W)"), or None."""
     name, _, unit = re.sub(r"[\s()\[\]]+", "_", column.strip()).strip("_").rpartition("_")
-    found = unit_of(unit)
-    is_power = found is not None and found.dimension == "power"
+    known = unit_of(unit)
+    is_power = known is not None and known.dimension == "power"
     return _LABELS.get(name.casefold().removeprefix("power_")) if is_power else None
 
 

@@ -1,4 +1,4 @@
-"""What a reader of a tool's files is, and what it returns; rows of CSV files, and traces of power.
+"""Readers of tools' files and their results; rows of CSV files, and traces of power.
 
 A reader turns a file into a table of the fields that ``columns`` knows, so that what a file does
 not say comes from ``--fixed`` as for any table, and every number meets the same checks.
@@ -46,12 +46,12 @@ class PowerTrace:
         )
 
     def energy_j(self, start_s: float, end_s: float) -> float | None:
-        """Of all rails together from ``start_s`` to ``end_s``; None where samples do not tell.
+        """The energy of all rails from ``start_s`` to ``end_s``; None if samples do not cover it.
 
         Trapezoids, with the power at both ends interpolated between the samples around them.
         """
         energies = [_energy_j(points, start_s, end_s) for points in self.rails.values()]
-        known = [each for each in energies if each is not None]
+        known = [energy for energy in energies if energy is not None]
         return sum(known) if len(known) == len(energies) else None
 
 
@@ -191,7 +191,7 @@ class ToolFile:
 
 @dataclass(frozen=True)
 class ToolReading:
-    """What a file says. ``rows``: one for each run of a network; ``notes``: a line each.
+    """The content of a file. ``rows``: one for each run of a network; ``notes``: a line each.
 
     ``says``: of a file without a run or a layer, what it says of the others of its engine.
     ``trace``: samples of power, from which the energies of windows in a file beside it are made.
@@ -206,7 +206,7 @@ class ToolReading:
 
 @dataclass(frozen=True)
 class Reader:
-    """How one kind of file is told from all others, by what it holds, and read.
+    """How one kind of file is recognised by its content, and read.
 
     ``recognise`` takes the first 64 KiB as text. ``read`` raises InputError.
     """
@@ -261,7 +261,7 @@ def cells(**fields: str | float | None) -> dict[str, str]:
 
 
 def seconds_of_ms(milliseconds: float | None) -> float | None:
-    """Milliseconds, as trtexec tells them, in seconds."""
+    """Milliseconds, as trtexec prints them, in seconds."""
     return None if milliseconds is None else milliseconds / 1e3
 
 
@@ -294,7 +294,7 @@ _ENDINGS = (".onnx", ".uff", ".prototxt", ".caffemodel", ".pb", ".gguf")
 def network_of(path: str) -> str | None:
     """The name of the network in a path that a tool prints; None where it has none."""
     name = path.strip().replace("\\", "/").rpartition("/")[2]
-    ending = next((each for each in _ENDINGS if name.endswith(each) and name != each), "")
+    ending = next((suffix for suffix in _ENDINGS if name.endswith(suffix) and name != suffix), "")
     name = name.removesuffix(ending).strip()
     is_name = bool(name) and name.isprintable() and len(name) <= LONGEST_NAME and name != "*"
     return name if is_name else None

@@ -1,4 +1,4 @@
-"""Which reader a file is for, by what it holds; its name tells nothing.
+"""Selects the reader of a file by its content; the file's name is not used.
 
 Files that other commands read, of Nsight Compute and tegrastats, are known as well: to name those
 commands.

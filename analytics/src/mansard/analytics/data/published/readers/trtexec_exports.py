@@ -69,7 +69,7 @@ def _read_profile(source: ToolFile) -> ToolReading:
 
 def _read_samples(source: ToolFile) -> ToolReading:
     times = parse_json(source, dict[str, list[float]], "TensorRT's IProfiler")
-    medians = {name: statistics.median(each) / 1e3 for name, each in times.items() if each}
+    medians = {name: statistics.median(time) / 1e3 for name, time in times.items() if time}
     total = sum(medians.values())
     layers = [
         LayerRow(
@@ -182,7 +182,7 @@ def _read_times(source: ToolFile) -> ToolReading:
 
 
 def _p99(times_s: list[float]) -> float | None:
-    """At least 99 % of the times are no longer; None of fewer than 100."""
+    """The 99th percentile of the times; None with fewer than 100."""
     if len(times_s) < _LEAST_FOR_P99:
         return None
     return float(np.quantile(times_s, 0.99, method="inverted_cdf"))

@@ -4,8 +4,8 @@
 time ("GPU Compute Time: min = …, median = … ms"). A file may hold several runs, and text between.
 
 NVIDIA's trt-engine-explorer keeps such a log as JSON, ``*.metadata.json``: the performance summary
-is a run; options of a build and the properties of a card hold no time;
-they are said of the other files of the same command.
+is a run; the options of a build and the properties of a card hold no time, and describe the other
+files of the same command.
 """
 
 from __future__ import annotations
@@ -67,15 +67,15 @@ class _Card(msgspec.Struct):
 
 
 def _read_summary(source: ToolFile) -> ToolReading:
-    found = parse_json(source, _Summary, "trt-engine-explorer's metadata")
-    performance = found.performance_summary
+    summary = parse_json(source, _Summary, "trt-engine-explorer's metadata")
+    performance = summary.performance_summary
     if len(performance.compute) <= _MEDIAN_AT:
         raise InputError(
             "has no GPU compute time in its performance summary",
             where=source.where,
             fix="export it again",
         )
-    setting = TrtexecSetting(options={k: str(v) for k, v in found.inference_options.items()})
+    setting = TrtexecSetting(options={k: str(v) for k, v in summary.inference_options.items()})
     enqueue_ms = performance.enqueue[_MEDIAN_AT] if len(performance.enqueue) > _MEDIAN_AT else None
     figures = known(
         queries_per_s=performance.throughput,
@@ -95,7 +95,7 @@ def _read_summary(source: ToolFile) -> ToolReading:
         ),
         figures,
     )
-    card = found.device_information.get("Selected Device")
+    card = summary.device_information.get("Selected Device")
     notes = [f"it was measured on {card}"] if card else []
     return ToolReading([row], [*notes, *shape_notes(setting)])
 
@@ -109,8 +109,8 @@ def shape_notes(setting: TrtexecSetting) -> list[str]:
 
 
 def _read_build(source: ToolFile) -> ToolReading:
-    found = parse_json(source, _Build, "trt-engine-explorer's metadata")
-    options = {**found.build_options, **found.model_options}
+    build = parse_json(source, _Build, "trt-engine-explorer's metadata")
+    options = {**build.build_options, **build.model_options}
     setting = TrtexecSetting(options={name: str(value) for name, value in options.items()})
     model = network_of(setting.model or "")
     return ToolReading(says=cells(network=model, precision=setting.precision))
@@ -191,18 +191,18 @@ class _Run:
 
 def _read(source: ToolFile) -> ToolReading:
     runs = list(at_most(_runs(source), MOST_RUNS, "runs of trtexec", source))
-    found = [run for run in runs if run.has_results]
-    if not found:
+    finished = [run for run in runs if run.has_results]
+    if not finished:
         failed = any(run.has_failed for run in runs)
         raise InputError(
             "is of a run of trtexec that failed" if failed else "ends before trtexec's summary",
             where=source.where,
             fix="run it again and keep all that it prints: trtexec … 2>&1 | tee LOG",
         )
-    rows = [_row(run, number) for number, run in enumerate(found, start=1)]
-    if len(found) == 1:
+    rows = [_row(run, number) for number, run in enumerate(finished, start=1)]
+    if len(finished) == 1:
         rows[0].cells.pop("repeat")
-    notes = [note for run in found for note in shape_notes(run.setting)]
+    notes = [note for run in finished for note in shape_notes(run.setting)]
     return ToolReading(rows, list(dict.fromkeys(notes)))
 
 
@@ -230,7 +230,7 @@ def _runs(source: ToolFile) -> Iterator[_Run]:
 
 
 def _take(run: _Run, line: str) -> None:
-    """What one line says of the run that it is in."""
+    """Add one line of the log to its run."""
     run.version = run.version or version_in(line)
     run.has_failed |= line.startswith("&&&& FAILED")
     if _take_time(run, line) or _take_layer(run, line):
@@ -255,8 +255,8 @@ def _take_time(run: _Run, line: str) -> bool:
             run.p99_ms, run.least_ms = _p99(line), _number(time["least"])
     elif run.part and (time := _MEDIAN.match(line)) is not None:
         run.times_ms[run.part] = _number(time["median"])
-    elif run.part == "GPU Compute" and (found := _p99(line)) is not None:
-        run.p99_ms = found
+    elif run.part == "GPU Compute" and (p99 := _p99(line)) is not None:
+        run.p99_ms = p99
     else:
         return False
     return True
@@ -276,7 +276,7 @@ def _take_layer(run: _Run, line: str) -> bool:
 
 
 def _number(text: str) -> float:
-    """A number of trtexec's; NaN, which no row takes, where it is none."""
+    """A number as trtexec prints it; NaN, which no row accepts, for other text."""
     try:
         return float(text)
     except ValueError:
@@ -284,8 +284,8 @@ def _number(text: str) -> float:
 
 
 def _p99(line: str) -> float | None:
-    found = _P99.match(line)
-    return _number(found["new"] or found["old"]) if found else None
+    match = _P99.match(line)
+    return _number(match["new"] or match["old"]) if match else None
 
 
 _COLUMNS = re.compile(r"Layer|(?:Avg\. ?|Median ?)?(?:Time ?)?(?:\(ms\)|\(%\)|%)")
@@ -313,9 +313,9 @@ def _layer(run: _Run, line: str) -> LayerRow | None:
         cells_of = line.rsplit(None, n_numbers)
     if len(cells_of) != len(run.columns):
         return None
-    found = dict(zip(run.columns, cells_of, strict=True))
-    name = found.pop("layer")
-    numbers = {column: _number(text) for column, text in found.items()}
+    cells = dict(zip(run.columns, cells_of, strict=True))
+    name = cells.pop("layer")
+    numbers = {column: _number(text) for column, text in cells.items()}
     if name == "Total" or not all(math.isfinite(number) for number in numbers.values()):
         return None
     return LayerRow(

@@ -1,7 +1,7 @@
-"""What a time of trtexec is a time of: by its version, its options, and what it printed.
+"""What trtexec timed, by its version, its options, and what it printed.
 
-Up to 10.x trtexec copies inputs and outputs, blocks and enqueues kernels one by one unless told
-otherwise; from 11.0 on it copies nothing, spins and captures a CUDA graph.
+Up to 10.x trtexec by default copies inputs and outputs, blocks and enqueues kernels one by one;
+from 11.0 on it copies nothing, spins and captures a CUDA graph.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SWITCHES = {"transfers": TRANSFERS, "spin-wait": SPIN_WAIT, "CUDA graph": CUDA_
 
 
 def host_bound(enqueue_s: float, time_s: float) -> str:
-    """What is said of a GPU's time that holds gaps, in which the GPU waited for the host."""
+    """The remark on a GPU time with gaps, in which the GPU waited for the host."""
     return f"bound by the host (enqueue {enqueue_s * 1e3:.3g} > compute {time_s * 1e3:.3g} ms)"
 
 
@@ -60,8 +60,8 @@ class TrtexecSetting:
     @property
     def model(self) -> str | None:
         """The path of the model that was built."""
-        found = re.search(r"--(?:onnx|model|uff|deploy)=(\S+)", self.command)
-        return self.options.get("Model") or (found[1] if found else None)
+        match = re.search(r"--(?:onnx|model|uff|deploy)=(\S+)", self.command)
+        return self.options.get("Model") or (match[1] if match else None)
 
     @property
     def input_shape(self) -> str | None:
@@ -69,8 +69,8 @@ class TrtexecSetting:
         shape = self.options.get("Input inference shapes") or self.options.get(
             "Input inference shape", ""
         )
-        found = re.search(r"--shapes=(\S+)", self.command)
-        shape = shape if "x" in shape else (found[1] if found else "")
+        match = re.search(r"--shapes=(\S+)", self.command)
+        shape = shape if "x" in shape else (match[1] if match else "")
         return shape if re.search(r"\dx\d", shape) else None
 
     def method(self, what: str) -> str:

@@ -1,8 +1,8 @@
-"""Quantities of a launch, made of its metrics: time, clocks, FLOP and bytes, with their formulas.
+"""Time, clocks, FLOP and bytes of a launch, from its metrics, with their formulas.
 
-Each formula stands beside its result. Those of the tensor pipe and of a Tegra's memory were checked
-on recorded kernels whose work is known (docs/use/counters.md). Bytes at each level of memory are
-made of the metrics that an export happens to have.
+Each result has its formula. The formulas of the tensor pipe and of a Tegra's memory were checked on
+recorded kernels whose work is known (docs/use/counters.md). Bytes at each memory level are computed
+from the metrics that the export has.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def count(
         n_sms=n_sms,
         sm_cycles=cycles,
         work=work,
-        work_flop=None if missing else float(sum(each.flop for each in work)),
+        work_flop=None if missing else float(sum(term.flop for term in work)),
         traffic=tuple(traffic(m, sm)),
         unknown=unknown,
     )
@@ -199,11 +199,11 @@ def _n_sms(metrics: Mapping[str, float]) -> int | None:
 
 
 def _cycles(metrics: Mapping[str, float]) -> float | None:
-    own = _first(
+    measured = _first(
         metrics, "sm__cycles_elapsed.avg", "smsp__cycles_elapsed.avg", "sm__cycles_elapsed.max"
     )
     total, n_sms = metrics.get("sm__cycles_elapsed.sum"), _n_sms(metrics)
-    return own if own is not None else total / n_sms if total and n_sms else None
+    return measured if measured is not None else total / n_sms if total and n_sms else None
 
 
 _CLOCKS = MappingProxyType(
@@ -212,11 +212,11 @@ _CLOCKS = MappingProxyType(
 
 
 def _clocks_hz(metrics: Mapping[str, float]) -> dict[str, float]:
-    found = {
+    clocks = {
         name: _first(metrics, f"{prefix}__cycles_elapsed.avg.per_second")
         for name, prefix in _CLOCKS.items()
     }
-    return {name: hz for name, hz in found.items() if hz}
+    return {name: hz for name, hz in clocks.items() if hz}
 
 
 # CUDA cores.
@@ -226,42 +226,40 @@ def _cuda_work(
     metrics: Mapping[str, float], precision: str | None, *, has_packed: bool
 ) -> tuple[list[WorkCount], str | None]:
     """Thread instructions × FLOP of each; and why the work of a precision is not known."""
-    found: list[WorkCount] = []
+    work_counts: list[WorkCount] = []
     missing = None
     terms: dict[str, dict[str, int]] = {}
-    for name, each in CUDA_CORE_WORK.items():
-        terms.setdefault(each.precision, {})[name] = each.flop
+    for name, work in CUDA_CORE_WORK.items():
+        terms.setdefault(work.precision, {})[name] = work.flop
     packed = [name for name in PACKED_WORK if _threads(metrics, name) is not None]
     if packed or has_packed:
-        terms["fp32"] |= {name: each.flop for name, each in PACKED_WORK.items()}
-    for own, flops in terms.items():
-        if own == "fp16" and precision not in ("fp16", "bf16"):
+        terms["fp32"] |= {name: work.flop for name, work in PACKED_WORK.items()}
+    for counted, flops in terms.items():
+        if counted == "fp16" and precision not in ("fp16", "bf16"):
             continue  # in other networks a half instruction moves a constant: it is no work
         counts = {name: _threads(metrics, name) for name in flops}
         if None in counts.values():
-            missing = missing or _why_no_cuda(metrics, own)
+            missing = missing or _why_no_cuda(metrics, counted)
         elif flop := sum((threads or 0) * flops[name] for name, threads in counts.items()):
-            formula = " + ".join(
-                f"{each}·{_OP.sub('', base_name(name))}" for name, each in flops.items()
-            )
-            found.append(
+            formula = " + ".join(f"{n}·{_OP.sub('', base_name(name))}" for name, n in flops.items())
+            work_counts.append(
                 WorkCount(
                     unit="CUDA core",
-                    precision=precision if own == "fp16" and precision else own,
+                    precision=precision if counted == "fp16" and precision else counted,
                     flop=flop,
                     formula=f"{formula} of sm__sass_thread_inst_executed_op_*_pred_on",
                 )
             )
-    return found, missing
+    return work_counts, missing
 
 
 _OP = re.compile(r"^.*_op_|_pred_on$")
 
 
 def _threads(metrics: Mapping[str, float], name: str) -> float | None:
-    """Thread instructions: counted, or so many a cycle × cycles (the default sections)."""
+    """Thread instructions: as counted, or the rate per cycle × cycles (the default sections)."""
     other = name.replace("sm__", "smsp__", 1)
-    own = _first(metrics, name, other)
+    threads = _first(metrics, name, other)
     rate = _first(metrics, f"{name}.per_cycle_elapsed", f"{other}.per_cycle_elapsed")
     cycles = _first(
         metrics,
@@ -270,8 +268,8 @@ def _threads(metrics: Mapping[str, float], name: str) -> float | None:
         "sm__cycles_elapsed.max",
         "sm__cycles_elapsed.avg",
     )
-    if own is not None:
-        return own
+    if threads is not None:
+        return threads
     return rate * cycles if rate is not None and cycles is not None else None
 
 

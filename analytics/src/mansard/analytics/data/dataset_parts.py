@@ -1,4 +1,4 @@
-"""From the files of a dataset to the frames that everything else is computed from.
+"""Reads the files of a dataset into the frames that everything else is computed from.
 
 Several locations are read as one: every run once, every score once.
 """
@@ -73,7 +73,7 @@ class DatasetPart:
 
 
 def read_part(location: str) -> DatasetPart:
-    """What is in the dataset in a folder or at a URL; empty frames where there is none.
+    """The runs and scores of the dataset in a folder or at a URL; empty frames for no dataset.
 
     Raises SchemaError and StorageError where it cannot be read.
     """
@@ -89,9 +89,9 @@ def read_part(location: str) -> DatasetPart:
     odd = ids.filter(~ids.str.contains(f"^(?:{RUN_ID.pattern})$").fill_null(value=False))
     if len(odd):
         raise _refusal(f"the id {odd[0]!r} cannot name a file", location)
-    for own in (part.runs["run_id"], part.scores["score_id"]):
-        if own.is_duplicated().any():
-            twice = own.filter(own.is_duplicated())[0]
+    for keys in (part.runs["run_id"], part.scores["score_id"]):
+        if keys.is_duplicated().any():
+            twice = keys.filter(keys.is_duplicated())[0]
             raise _refusal(f"{twice} has two rows", location)
     return part
 
@@ -126,12 +126,12 @@ def dataset_of(part: DatasetPart) -> Dataset:
     A run's rows are read from the files that its entry names, as they were written; a dataset
     that was not made here is checked as ``check_part`` does.
     """
-    found = check_part(part)
+    contents = check_part(part)
     by_folder = part.runs.sort("folder", "run_id")
     runs = part.runs.sort("run_id").filter(pl.col("run_kind") == _KERNELS)
     files = [run_files(entry, part.location) for entry in runs.iter_rows(named=True)]
     names = {
-        table: [name for each in files for name in files_of(table, each)] for table in RUN_TABLES
+        table: [name for file in files for name in files_of(table, file)] for table in RUN_TABLES
     }
     read, scan = part.store.read, part.store.scan
     return Dataset(
@@ -143,19 +143,23 @@ def dataset_of(part: DatasetPart) -> Dataset:
             "run_id", "trial_id", "window", maintain_order=True
         ),
         samples=scan(names["samples"], RUN_TABLES["samples"]),
-        layers=layer_frame(found.scores),
-        manifests=tuple(each for each in found.manifests if each.kind == _KERNELS),
-        scores=found.scores,
+        layers=layer_frame(contents.scores),
+        manifests=tuple(manifest for manifest in contents.manifests if manifest.kind == _KERNELS),
+        scores=contents.scores,
         workload_manifests=tuple(
-            each for each in found.manifests if each.kind not in {_KERNELS, _ACCURACIES}
+            manifest
+            for manifest in contents.manifests
+            if manifest.kind not in {_KERNELS, _ACCURACIES}
         ),
-        accuracy_manifests=tuple(each for each in found.manifests if each.kind == _ACCURACIES),
-        measurements=found.measurements,
-        programs=found.programs,
-        accuracies=found.accuracies,
-        multi=found.multi,
-        contention=found.contention,
-        notes=(*part.notes, *(note for own in by_folder["notes"] for note in own)),
+        accuracy_manifests=tuple(
+            manifest for manifest in contents.manifests if manifest.kind == _ACCURACIES
+        ),
+        measurements=contents.measurements,
+        programs=contents.programs,
+        accuracies=contents.accuracies,
+        multi=contents.multi,
+        contention=contents.contention,
+        notes=(*part.notes, *(note for texts in by_folder["notes"] for note in texts)),
     )
 
 
@@ -188,10 +192,10 @@ def run_files(entry: Entry, where: str) -> RunFiles:
 
 def files_of_runs(part: DatasetPart) -> RunFiles:
     """The files of all runs of ``part``; raises SchemaError as ``run_files``."""
-    found: RunFiles = {}
+    files: RunFiles = {}
     for entry in part.runs.iter_rows(named=True):
-        found |= run_files(entry, part.location)
-    return found
+        files |= run_files(entry, part.location)
+    return files
 
 
 class RunContents(NamedTuple):
@@ -225,7 +229,7 @@ def check_part(part: DatasetPart) -> RunContents:
     files = files_of_runs(part)
     if not part.is_made_here:
         _check_files(part, files)
-    found = RunContents(
+    contents = RunContents(
         manifests,
         scores,
         _records(part, files, "measurements", Measurement, measurement_frame, check_measurement),
@@ -235,16 +239,16 @@ def check_part(part: DatasetPart) -> RunContents:
         _records(part, files, "contention", ContentionPoint, concurrent_frame, check_contention),
     )
     if part.is_made_here:
-        return found
+        return contents
     _check_own(
         where,
         [
-            *zip(runs["run_id"], (each.run_id for each in manifests), strict=True),
+            *zip(runs["run_id"], (run.run_id for run in manifests), strict=True),
             *zip(scored["score_id"], map(score_id, scores), strict=True),
         ],
     )
-    _check_rows(part, runs, found, files)
-    return found
+    _check_rows(part, runs, contents, files)
+    return contents
 
 
 def _records(
@@ -261,12 +265,12 @@ def _records(
     """
     rows = part.store.read(files_of(table, files), RUN_TABLES[table])
     rows = rows.sort("run_id", maintain_order=True)
-    found = tuple(decode(text, row_type, part.location) for text in rows["row_json"])
-    if not part.is_made_here and not frame_of(found).equals(rows):
+    records = tuple(decode(text, row_type, part.location) for text in rows["row_json"])
+    if not part.is_made_here and not frame_of(records).equals(rows):
         raise _refusal(f"a row of {table} differs from its record", part.location)
-    for row in () if part.is_made_here else found:
+    for row in () if part.is_made_here else records:
         check(row, part.location)
-    return found
+    return records
 
 
 def _check_own(where: str, ids: Iterable[tuple[str, str]]) -> None:
@@ -285,10 +289,12 @@ def _check_files(part: DatasetPart, files: RunFiles) -> None:
         part.store.check_owners(files_of(table, files), schema)
 
 
-def _check_rows(part: DatasetPart, runs: pl.DataFrame, found: RunContents, files: RunFiles) -> None:
+def _check_rows(
+    part: DatasetPart, runs: pl.DataFrame, contents: RunContents, files: RunFiles
+) -> None:
     """Raises SchemaError where a row is not its run's own."""
     where = part.location
-    for manifest, entry in zip(found.manifests, runs.iter_rows(named=True), strict=True):
+    for manifest, entry in zip(contents.manifests, runs.iter_rows(named=True), strict=True):
         repeated = run_frame([manifest], {manifest.run_id: entry["n_power_samples"]})
         if any(entry[name] != value for name, value in repeated.row(0, named=True).items()):
             raise _refusal(f"the row of run {manifest.run_id} differs from its manifest", where)
@@ -296,7 +302,9 @@ def _check_rows(part: DatasetPart, runs: pl.DataFrame, found: RunContents, files
         if any(files_of(table, run_files(entry, where)) for table in of_others):
             raise _refusal(f"run {manifest.run_id} has rows of another kind of run", where)
     times = part.store.read(files_of("layer_times", files), RUN_TABLES["layer_times"])
-    if not layer_time_frame(found.measurements).equals(times.sort("run_id", maintain_order=True)):
+    if not layer_time_frame(contents.measurements).equals(
+        times.sort("run_id", maintain_order=True)
+    ):
         raise _refusal("times of layers differ from those of their networks", where)
     repeats = ["run_id", "machine_id", "mode"]
     trials = part.store.read(files_of("trials", files), RUN_TABLES["trials"]).select(repeats)
@@ -307,30 +315,30 @@ def _check_rows(part: DatasetPart, runs: pl.DataFrame, found: RunContents, files
 def join(parts: Sequence[DatasetPart]) -> Dataset:
     """One dataset of several locations, at least one; raises InputError as ``without_repeats``."""
     locations = tuple(part.location for part in parts)
-    found = [dataset_of(part) for part in without_repeats(parts)]
-    if len(found) == 1:
-        return replace(found[0], locations=locations)
-    scores = tuple(score for each in found for score in each.scores)
-    trials = pl.concat([each.trials for each in found])
-    energy = pl.concat([each.energy for each in found])
+    datasets = [dataset_of(part) for part in without_repeats(parts)]
+    if len(datasets) == 1:
+        return replace(datasets[0], locations=locations)
+    scores = tuple(score for dataset in datasets for score in dataset.scores)
+    trials = pl.concat([dataset.trials for dataset in datasets])
+    energy = pl.concat([dataset.energy for dataset in datasets])
     return Dataset(
         locations=locations,
-        runs=pl.concat([each.runs for each in found]).sort("run_id"),
+        runs=pl.concat([dataset.runs for dataset in datasets]).sort("run_id"),
         trials=trials.sort("run_id", "trial_id"),
-        repetitions=pl.concat([each.repetitions for each in found]),
+        repetitions=pl.concat([dataset.repetitions for dataset in datasets]),
         energy=energy.sort("run_id", "trial_id", "window", maintain_order=True),
-        samples=pl.concat([each.samples for each in found]),
+        samples=pl.concat([dataset.samples for dataset in datasets]),
         layers=layer_frame(scores),
-        manifests=_by_run(each.manifests for each in found),
+        manifests=_by_run(dataset.manifests for dataset in datasets),
         scores=scores,
-        workload_manifests=_by_run(each.workload_manifests for each in found),
-        accuracy_manifests=_by_run(each.accuracy_manifests for each in found),
-        measurements=_by_run(each.measurements for each in found),
-        programs=_by_run(each.programs for each in found),
-        accuracies=_by_run(each.accuracies for each in found),
-        multi=_by_run(each.multi for each in found),
-        contention=_by_run(each.contention for each in found),
-        notes=tuple(dict.fromkeys(note for each in found for note in each.notes)),
+        workload_manifests=_by_run(dataset.workload_manifests for dataset in datasets),
+        accuracy_manifests=_by_run(dataset.accuracy_manifests for dataset in datasets),
+        measurements=_by_run(dataset.measurements for dataset in datasets),
+        programs=_by_run(dataset.programs for dataset in datasets),
+        accuracies=_by_run(dataset.accuracies for dataset in datasets),
+        multi=_by_run(dataset.multi for dataset in datasets),
+        contention=_by_run(dataset.contention for dataset in datasets),
+        notes=tuple(dict.fromkeys(note for dataset in datasets for note in dataset.notes)),
     )
 
 
@@ -378,17 +386,16 @@ def _chosen_runs(parts: Sequence[DatasetPart]) -> dict[str, int]:
 def is_fuller(part: DatasetPart, entry: Entry, other_part: DatasetPart, other: Entry) -> bool:
     """Whether ``entry`` holds more of a run than ``other``, another copy of the same.
 
-    Raises InputError where neither holds all trials of the other, or a trial, the machine or the
-    mode is another one: one id stands for one measurement, and two of them are not to be told
-    apart by it.
+    Raises InputError if neither holds all trials of the other, or if a trial, the machine or the
+    mode differs: then one id stands for two measurements.
     """
     if entry["content"] == other["content"] and _are_same(entry, other):
         return False
     copies = ((part, entry), (other_part, other))
-    own, there = (set(_trial_ids(*copy)) for copy in copies)
-    common = sorted(own & there)
+    here, there = (set(_trial_ids(*copy)) for copy in copies)
+    common = sorted(here & there)
     if (
-        not (own <= there or there <= own)
+        not (here <= there or there <= here)
         or _fixed(part, entry) != _fixed(other_part, other)
         or not all(_have_same(copies, table, common) for table in _MEASURED)
     ):
@@ -397,12 +404,12 @@ def is_fuller(part: DatasetPart, entry: Entry, other_part: DatasetPart, other: E
             where=part.location,
             fix="it was measured twice under one id; leave one of the two out",
         )
-    return _fullness(entry, len(own)) > _fullness(other, len(there))
+    return _fullness(entry, len(here)) > _fullness(other, len(there))
 
 
 def _are_same(entry: Entry, other: Entry) -> bool:
-    """Of files of one content; those in an object store have no digests, and are believed."""
-    one, two = (run_files(each, "") for each in (entry, other))
+    """Whether two entries name the same files; an object store has no digests to compare."""
+    one, two = (run_files(copy, "") for copy in (entry, other))
     marks = [(one[name], two[name]) for name in one.keys() & two.keys()]
     return entry["manifest_json"] == other["manifest_json"] and all(
         a == b or not a.digest or not b.digest for a, b in marks

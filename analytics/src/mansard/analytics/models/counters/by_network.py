@@ -1,9 +1,8 @@
-"""Networks that were counted: the tables in a folder of runs and imported rows, by their setting.
+"""Counters of networks, from the tables in a folder of runs and from imported rows, by setting.
 
-The table of a network that ``mansard ncu run`` counted is what is kept; rows are made of it when
-they are asked for.
+``mansard ncu run`` stores a network's table; its rows are computed when they are read.
 
-The bytes that kernels moved, by parts of a network, are for the demands of its groups.
+The bytes that kernels moved, by parts of a network, give the memory demands of its groups.
 """
 
 from __future__ import annotations
@@ -40,17 +39,19 @@ def counted_bytes(
 
     Of imported counters the engine is not known, and which parts kernels ran follows from scores.
     """
-    found = []
+    settings = []
     for one in counted:
-        score = next((each for each in scores if one.rows and is_of(each, one)), None)
+        score = next(
+            (candidate for candidate in scores if one.rows and is_of(candidate, one)), None
+        )
         if one.run is None or score is None:
             continue
         checked = check_network(score, one.rows, calls=one.run.n_calls, is_warm=one.is_warm)
-        parts = tuple((each.nodes, each.counted_bytes) for each in checked.parts)
+        parts = tuple((part.nodes, part.counted_bytes) for part in checked.parts)
         first = one.rows[0]
         setting = setting_of(one.run, one.run.model_hash, first.device, first.mode)
-        found.append(CountedBytes(setting, one.run.source, parts))
-    return tuple(found)
+        settings.append(CountedBytes(setting, one.run.source, parts))
+    return tuple(settings)
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,11 @@ class Counted:
 
 def by_setting(rows: Iterable[KernelCounters]) -> tuple[Counted, ...]:
     """Imported rows by export and setting, in the order in which they come."""
-    found: dict[tuple[object, ...], list[KernelCounters]] = {}
+    groups: dict[tuple[object, ...], list[KernelCounters]] = {}
     for row in rows:
         key = (row.device, row.mode, row.network, row.batch, row.precision, row.phase)
-        found.setdefault((*key, row.table_id), []).append(row)
-    return tuple(Counted(own) for own in found.values())
+        groups.setdefault((*key, row.table_id), []).append(row)
+    return tuple(Counted(same) for same in groups.values())
 
 
 def measured_counters(runs: Path) -> tuple[Counted, ...]:
@@ -97,7 +98,7 @@ def measured_counters(runs: Path) -> tuple[Counted, ...]:
         for name, kind in entries_in(runs, runs).items()
         if kind == "folder" and {COUNTER_RUNS, MANIFEST} <= entries_in(runs / name, runs).keys()
     ]
-    return tuple(each for folder in folders for each in counters_of_run(folder))
+    return tuple(counter for folder in folders for counter in counters_of_run(folder))
 
 
 def counters_of_run(folder: Path) -> tuple[Counted, ...]:
@@ -126,17 +127,17 @@ def _read(folder: Path, run: CounterRun, manifest: Manifest) -> Counted:
         tool=run.tool,
     )
     try:
-        found = import_counters(path, origin)
+        counters = import_counters(path, origin)
     except MansardError as error:
         remedy = f"move {folder} away, and the next 'mansard ncu run' counts again"
         return Counted((), run, (f"{error.what}: {path}; {remedy}",))
-    if any(row.iteration is not None for row in found.rows):
-        return Counted(found.rows, run, found.notes)
+    if any(row.iteration is not None for row in counters.rows):
+        return Counted(counters.rows, run, counters.notes)
     try:  # no range names the call
-        return Counted(in_calls(found.rows, run.n_calls, str(path)), run, found.notes)
+        return Counted(in_calls(counters.rows, run.n_calls, str(path)), run, counters.notes)
     except UsageError:
         note = "the calls launched different kernels: sums are means of all calls"
-        return Counted(found.rows, run, (*found.notes, note))
+        return Counted(counters.rows, run, (*counters.notes, note))
 
 
 def is_of(score: ModelScore, counted: Counted) -> bool:
@@ -160,14 +161,14 @@ def layers_of(
     ``measured``: device, mode and row of each. Of imported counters nothing here was measured.
     """
     run, first = counted.run, counted.rows[0]
-    found = [
+    candidates = [
         row
         for device, mode, row in measured
         if run is not None
         and (device, mode) == (first.device, first.mode)
         and all(getattr(row, name) == getattr(run, name) for name in _SETTING)
     ]
-    newest = max(found, key=lambda row: row.started_utc, default=None)
+    newest = max(candidates, key=lambda row: row.started_utc, default=None)
     return (newest.layers or ()) if newest else ()
 
 
