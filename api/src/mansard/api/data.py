@@ -60,9 +60,8 @@ def report(
     from mansard.analytics.data.names import device_labels, device_machines
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.decisions.offload.files import answers_in
-    from mansard.analytics.pages.report.notices import warnings
     from mansard.analytics.pages.report.opening import next_step
-    from mansard.analytics.pages.report.summary import summary
+    from mansard.analytics.pages.report.summary import summary, warnings
     from mansard.analytics.pages.report.write import write_report
     from mansard.analytics.pages.results import compute
     from mansard.api.counters import checks_in, group_bytes_in
