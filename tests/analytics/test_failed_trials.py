@@ -12,11 +12,10 @@ from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.limits import check_trial
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.models.roofs.rates import trial_rates, unused_trials
-from mansard.analytics.pages.report.notices import warnings
-from mansard.analytics.pages.report.summary import summary
+from mansard.analytics.pages.report.summary import summary, warnings
 from mansard.analytics.pages.report.write import render
 from mansard.analytics.pages.results import Results, compute
-from mansard.analytics.pages.tables.measured import unstable_table
+from mansard.analytics.pages.tables.modes import unstable_table
 from mansard.core.errors import InputError
 from mansard.core.records import ABOVE_LIMIT, Trial
 from tests.analytics.factory import fma_trials, manifest, stream_trials, trial, write_run

@@ -15,7 +15,7 @@ from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
 from mansard.analytics.models.counters.check import check_network
 from mansard.analytics.models.counters.importing import ExportOrigin, counters_of
 from mansard.analytics.models.counters.launch import Export
-from mansard.analytics.pages.report.score_page import write_score_page
+from mansard.analytics.pages.report.answer_pages import write_score_page
 from mansard.analytics.pages.report.summary import summary
 from mansard.analytics.pages.report.write import render
 from mansard.analytics.pages.results import compute

@@ -10,7 +10,7 @@ from mansard.analytics.data.published.importing import import_table
 from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.analytics.data.published.reference import write_reference
 from mansard.analytics.data.published.store import write_published
-from mansard.analytics.pages.report.score_page import write_score_page
+from mansard.analytics.pages.report.answer_pages import write_score_page
 from mansard.analytics.pages.report.write import write_report
 from mansard.core.records import ModelScore
 from reproductions.pagoda.__main__ import pagoda_scores

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mansard.analytics.pages.report.score_page import write_score_page
+from mansard.analytics.pages.report.answer_pages import write_score_page
 from tests.analytics.factory import HOSTILE, write_two_modes
 from tests.analytics.score_factory import layer, score
 from tests.browser.pages import MARKS, load

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mansard.analytics.pages.report.score_page import write_score_page
+from mansard.analytics.pages.report.answer_pages import write_score_page
 from mansard.cli.counting.score import score_rows
 from mansard.estimator import score
 from tests.cli.test_cli_score import scored

@@ -4,7 +4,7 @@ from mansard.analytics.decisions.offload.records import HiSettings as HiSettings
 from mansard.analytics.decisions.offload.records import make_amount as make_amount
 from mansard.analytics.decisions.records import Wanted as Wanted
 from mansard.analytics.models.counters.importing import ExportOrigin as ExportOrigin
-from mansard.analytics.pages.report.score_page import write_score_page as write_score_page
+from mansard.analytics.pages.report.answer_pages import write_score_page as write_score_page
 from mansard.api.benches import BenchRequest as BenchRequest
 from mansard.api.benches import bench as bench
 from mansard.api.benches import dry_run as dry_run

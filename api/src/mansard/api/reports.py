@@ -11,9 +11,8 @@ from mansard.analytics.data.names import device_labels, device_machines
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.decisions.offload.files import answers_in
 from mansard.analytics.pages.report import scripts
-from mansard.analytics.pages.report.notices import warnings
 from mansard.analytics.pages.report.opening import NextStep, next_step
-from mansard.analytics.pages.report.summary import Summary, summary
+from mansard.analytics.pages.report.summary import Summary, summary, warnings
 from mansard.analytics.pages.report.write import write_report
 from mansard.analytics.pages.results import compute
 from mansard.api.comparisons import contention_of

@@ -3,19 +3,29 @@
 The frontier is accuracy over latency, energy and share, with the chosen threshold. Latencies are in
 ms and energies in mJ of one sample, accuracies and shares in percent.
 
-The regret of online policies is over the samples that they have seen.
+The regret of online policies is over the samples that they have seen. A section of a page holds
+the charts of an answer, its sentence and its tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import in_order
-from mansard.analytics.decisions.offload.records import Amount, Hierarchical, HiPoint, Replay
+from mansard.analytics.data.names import display_name, display_text, in_order
+from mansard.analytics.data.quantities import UNKNOWN
+from mansard.analytics.decisions.offload.records import (
+    Amount,
+    Calibration,
+    Hierarchical,
+    HiPoint,
+    ModeCosts,
+    Replay,
+)
 from mansard.analytics.pages.figures.charting import (
     Chart,
     colour,
@@ -27,8 +37,90 @@ from mansard.analytics.pages.figures.charting import (
 )
 from mansard.analytics.pages.figures.figure import MILLI, Figure, Row, make_figure, schema_of
 from mansard.analytics.pages.figures.tables import Column, tabulate
-from mansard.analytics.pages.words.offload import POINT_COLUMNS, point_cells
+from mansard.analytics.pages.words.offload import (
+    POINT_COLUMNS,
+    amount_text,
+    calibration_text,
+    point_cells,
+)
 from mansard.core.table import Table
+
+_PARTS = ("local_s", "decision_s", "offload_s", "local_j", "decision_j", "offload_j")
+
+
+@dataclass(frozen=True)
+class OffloadSection:
+    """What the page shows of one answer."""
+
+    anchor: str
+    title: str
+    sentence: str
+    sources: Sequence[str]
+    figures: Sequence[Figure]
+    details: Sequence[Table]
+    notes: Sequence[str]
+
+
+def offload_sections(answers: Mapping[str, Hierarchical]) -> list[OffloadSection]:
+    """One for each answer, in the order of their names."""
+    return [_section(number, name, answers[name]) for number, name in enumerate(sorted(answers))]
+
+
+def _section(number: int, name: str, answer: Hierarchical) -> OffloadSection:
+    return OffloadSection(
+        anchor=f"offload-{number}",
+        title=display_name(name),
+        sentence=display_text(answer.sentence),
+        sources=_sources(answer.costs),
+        figures=[
+            figure
+            for figure in (
+                frontier_figure(f"frontier-{number}", answer),
+                regret_figure(f"regret-{number}", answer.replay),
+            )
+            if figure is not None
+        ],
+        details=[_cost_table(answer.costs), *map(_bin_table, answer.calibration)],
+        notes=list(map(display_text, answer.notes)),
+    )
+
+
+def _sources(costs: Sequence[ModeCosts]) -> list[str]:
+    amounts = [getattr(mode, part) for mode in costs for part in _PARTS]
+    return in_order([amount.source for amount in amounts if amount is not None])
+
+
+def _cost_table(costs: Sequence[ModeCosts]) -> Table:
+    columns = (
+        *("Mode", "Local run", "Decision", "Offload"),
+        *("Local energy", "Decision energy", "Offload energy"),
+    )
+    rows = []
+    for mode in costs:
+        cells = []
+        for part in _PARTS:
+            amount = getattr(mode, part)
+            text = amount_text(amount, part[-1].upper() if part.endswith("j") else "s")
+            cells.append(UNKNOWN if amount is None else f"{text} ({amount.source})")
+        rows.append([display_name(mode.mode) if mode.mode else "all", *cells])
+    return Table("What a sample costs", columns, rows, frozenset({1, 2, 3, 4, 5, 6}))
+
+
+def _bin_table(calibration: Calibration) -> Table:
+    text = calibration_text(calibration)
+    caption = text[0].upper() + text[1:]
+    rows = [
+        [
+            f"{edge:.3f} to {edge + 1 / calibration.n_bins:.3f}",
+            f"{n:,}",
+            f"{mean:.3f}",
+            f"{share:.3f}",
+        ]
+        for edge, n, mean, share in calibration.bins
+    ]
+    columns = ("Bin", "Samples", "Mean probability", "Share that is right")
+    return Table(caption, columns, rows, frozenset({1, 2, 3}))
+
 
 _FRONTIER_PX = (300, 270)
 FRONTIER_CAPTION = (

@@ -23,6 +23,7 @@ from mansard.analytics.pages.figures.figure import Figure, evenly, live_tables, 
 from mansard.analytics.pages.figures.layers import layer_figures
 from mansard.analytics.pages.figures.modes import gather, heat_figure, pareto_figure
 from mansard.analytics.pages.figures.network_points import roof_points
+from mansard.analytics.pages.figures.offload import offload_sections
 from mansard.analytics.pages.figures.parameters import (
     Chosen,
     controls,
@@ -34,7 +35,7 @@ from mansard.analytics.pages.figures.roof_shares import share_figure
 from mansard.analytics.pages.figures.roofline import roofline_figure
 from mansard.analytics.pages.figures.sweeps import chain_figure, latency_figure, staircase_figure
 from mansard.analytics.pages.report import opening, page
-from mansard.analytics.pages.report.notices import notices, warnings
+from mansard.analytics.pages.report.summary import notices, warnings
 from mansard.analytics.pages.results import Results, compute
 from mansard.analytics.pages.tables import (
     advice,
@@ -43,10 +44,8 @@ from mansard.analytics.pages.tables import (
     contention,
     counters,
     energy,
-    measured,
     modes,
     networks,
-    offloads,
     provenance,
 )
 from mansard.core.text import listed
@@ -96,7 +95,7 @@ def _context(
     ran_programs = in_order([row.source for row in results.programs])
     times = [*results.observations["source"].to_list(), *ran, *ran_programs]
     chosen = first_choice(results)
-    offloaded = offloads.sections(answers)
+    offloaded = offload_sections(answers)
     beside = contention.sections(contended)
     own_figures = [figure for section in offloaded for figure in section.figures]
     own_figures += [figure for section in beside for figure in section.figures]
@@ -140,11 +139,11 @@ def _context(
         ),
         "measured_sources": ran,
         "program_sources": ran_programs,
-        "machine_tables": measured.machine_tables(results),
-        "protocol": measured.protocol_facts(results),
-        "traffic": measured.traffic_facts(results),
-        "unstable": measured.unstable_table(results),
-        "disturbed": measured.disturbed_table(results),
+        "machine_tables": modes.machine_tables(results),
+        "protocol": modes.protocol_facts(results),
+        "traffic": modes.traffic_facts(results),
+        "unstable": modes.unstable_table(results),
+        "disturbed": modes.disturbed_table(results),
         "unused": list(unused_trials(results.dataset)),
         "power": energy.power_table(results),
         "meters": energy.meter_facts(results),
