@@ -113,7 +113,7 @@ def measure_contention(request: SweepRequest, reporter: Reporter = SILENT) -> Co
     from being measured.
     """
     swept = sweep(request, partial(plan_contention, request), reporter)
-    from mansard.api.comparisons import measured_contention
+    from mansard.api.data import measured_contention
 
     known = measured_contention([request.runs], newest_only=True) if swept.run_ids else ()
     run_ids = frozenset(swept.run_ids)
@@ -192,7 +192,7 @@ def _measure(
 ) -> MeasureResult:
     swept = sweep_networks(request, preparation, reporter)
     rows = _measured(request.runs, swept.run_ids)
-    from mansard.api.comparisons import beside_predictions
+    from mansard.api.data import beside_predictions
 
     times, accuracies, memory = beside_predictions(request.runs, frozenset(swept.run_ids), reporter)
     builds = tuple(preparation.built.values())
@@ -257,7 +257,7 @@ def measure_layers(
         with PartPreparation(prepared, request.profile, alone, ran) as preparation:
             swept = sweep_networks(request, preparation, reporter)
     rows = _measured(request.runs, swept.run_ids, of_parts=True)
-    from mansard.api.comparisons import beside_whole_networks
+    from mansard.api.data import beside_whole_networks
 
     parts, sums, groups = beside_whole_networks(request.runs, frozenset(swept.run_ids), reporter)
     return LayersResult(whole, rows, parts, sums, groups, swept.failure)
@@ -293,7 +293,7 @@ def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Pro
     """
     swept = run_program(request, reporter)
     rows = rows_of(request.runs, swept.run_ids, PROGRAMS)
-    from mansard.api.comparisons import times_of_programs
+    from mansard.api.data import times_of_programs
 
     measured = (
         MeasuredProgram(manifest, row, times)

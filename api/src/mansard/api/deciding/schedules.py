@@ -22,8 +22,8 @@ from mansard.analytics.data.opening import open_runs
 from mansard.analytics.decisions.schedule_problems import problem_of_runs, with_modelled
 from mansard.analytics.models.predict.group_times import group_times
 from mansard.analytics.pages.words.schedules import schedule_sentence
-from mansard.api.comparisons import measured_contention
 from mansard.api.counters import group_bytes_in
+from mansard.api.data import measured_contention
 from mansard.api.deciding.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.deciding.problem_files import read_problem, write_problem
 from mansard.api.measurements import MeasuredMulti, run_mappings
