@@ -31,9 +31,9 @@ from mansard.api.counters import CountResult as CountResult
 from mansard.api.counters import ImportedExport as ImportedExport
 from mansard.api.data import Compared as Compared
 from mansard.api.data import ImportedTable as ImportedTable
+from mansard.api.deciding.executions import RanNetwork as RanNetwork
+from mansard.api.deciding.executions import RanSchedule as RanSchedule
 from mansard.api.deciding.plans import PlanAnswer as PlanAnswer
-from mansard.api.deciding.schedules import RanNetwork as RanNetwork
-from mansard.api.deciding.schedules import RanSchedule as RanSchedule
 from mansard.api.deciding.schedules import ScheduleAnswer as ScheduleAnswer
 from mansard.api.exporter import Exporter as Exporter
 from mansard.api.images import ImageList as ImageList
