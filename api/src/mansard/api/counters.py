@@ -61,7 +61,7 @@ class ImportedExport(msgspec.Struct, frozen=True):
 class CountedNetwork(msgspec.Struct, frozen=True):
     """A network in one mode: its row, where its table is, and its kernels by their share of time.
 
-    ``launches``: of all calls. ``notes``: what is missing in the table.
+    ``launches``: of all calls. ``notes``: on what the table lacks.
     """
 
     mode: str
