@@ -11,10 +11,10 @@ import msgspec
 from mansard.analytics.data.accuracies import NetworkAccuracy, network_accuracies
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import device_labels
+from mansard.analytics.data.opening import Merged, open_runs
 from mansard.analytics.data.opening import merge as merge_runs
-from mansard.analytics.data.opening import open_runs
 from mansard.analytics.data.published.doubts import check_possible, doubt_notes
-from mansard.analytics.data.published.importing import import_files
+from mansard.analytics.data.published.importing import Imported, import_files
 from mansard.analytics.data.published.modes import filled_notes
 from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.analytics.data.published.store import write_published
@@ -43,8 +43,6 @@ from mansard.scheduler.contention import curve, fit_pccs
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
-    from mansard.analytics.data.opening import Merged
-    from mansard.analytics.data.published.importing import Imported
     from mansard.core.hardware import Module
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.records import Manifest, Measurement, MultiRun, ProgramRun
+from mansard.core.records import EngineBuild, Manifest, Measurement, MultiRun, ProgramRun
 from mansard.core.text import listed
 from mansard.inference.multi.trial import MULTI
 from mansard.inference.programs.trial import PROGRAMS
@@ -27,7 +27,7 @@ from mansard.sweeps.networks import MeasureRequest, measured_rows, sweep_network
 from mansard.sweeps.preparation import Preparation
 from mansard.sweeps.programs import ProgramRequest, run_program
 from mansard.sweeps.reporter import SILENT, Reporter
-from mansard.sweeps.sweep import dry_run, sweep
+from mansard.sweeps.sweep import DryRun, SweepRequest, dry_run, sweep
 
 if TYPE_CHECKING:
     from mansard.analytics.data.accuracies import NetworkAccuracy
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
     from mansard.analytics.models.predict.memory_use import MemoryTraffic
     from mansard.analytics.models.predict.parts import PartSum, PartTimes
-    from mansard.core.records import EngineBuild
     from mansard.inference.multi.plan import Mapping
-    from mansard.sweeps.sweep import DryRun, SweepRequest
 
 
 class MeasuredMulti(msgspec.Struct, frozen=True):

@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from mansard.core.errors import MeasurementError, UsageError
-from mansard.core.records import Manifest, Measurement, PowerMode, chain_length
+from mansard.core.records import (
+    Gpu,
+    MachineIdentity,
+    Manifest,
+    Measurement,
+    PowerMode,
+    chain_length,
+)
 from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
 from mansard.inference.builds import device_name
 from mansard.inference.engine_files import EngineFiles
 from mansard.inference.engines import find_engine
 from mansard.inference.multi.plan import MultiTrial, stage_networks
 from mansard.inference.networks import NETWORKS
-from mansard.inference.plan import NetworkPlan, NetworkTrial
+from mansard.inference.plan import BuildTrial, NetworkPlan, NetworkTrial
 from mansard.inference.planning import any_mode, kept_to, make_plan
 from mansard.measuring.runner import missing_trials
 from mansard.sweeps.accuracies import int8_form
@@ -30,9 +37,7 @@ from mansard.sweeps.sweep import SweepRequest, Swept, chosen_hosts, sweep
 from mansard.sweeps.targets import BenchTarget, find_processor
 
 if TYPE_CHECKING:
-    from mansard.core.records import Gpu, MachineIdentity
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import BuildTrial
     from mansard.measuring.plan import PlannedTrial, RunPlan
 
 

@@ -16,7 +16,7 @@ from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
 from mansard.inference.programs.execution import find_input, is_read_once
 from mansard.inference.programs.metric import compile_metric
-from mansard.inference.programs.plan import ProgramPlan, program_protocol
+from mansard.inference.programs.plan import ProgramPlan, ProgramTrial, program_protocol
 from mansard.inference.programs.planning import hash_program, make_program_trial
 from mansard.inference.programs.trial import Passing, program_kind
 from mansard.inference.programs.windows import VARIABLE
@@ -32,7 +32,6 @@ from mansard.sweeps.targets import BenchTarget, LocalTarget
 if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity, PowerMode
     from mansard.device.controller import BoardController
-    from mansard.inference.programs.plan import ProgramTrial
     from mansard.measuring.events import Measurer
 
 MOST_RUNS = 100_000

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -22,7 +22,7 @@ from mansard.api.data import measured_contention
 from mansard.api.deciding.executions import RanSchedule, check_runnable, run_schedules
 from mansard.api.deciding.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.deciding.problem_files import read_problem, write_problem
-from mansard.api.parallel.cluster import connected
+from mansard.api.parallel.cluster import Cluster, connected
 from mansard.core.errors import UsageError
 from mansard.core.records import NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
@@ -30,16 +30,10 @@ from mansard.core.storage.files import make_folder
 from mansard.scheduler import check as check_problem
 from mansard.scheduler import prepare, solve
 from mansard.scheduler.baselines import baselines, best_of, gain
-from mansard.scheduler.front import front
-from mansard.scheduler.sensitivity import sensitivity
+from mansard.scheduler.front import FrontPoint, front
+from mansard.scheduler.sensitivity import Sensitivity, sensitivity
 from mansard.sweeps.mappings import MultiRequest
 from mansard.sweeps.reporter import SILENT, Reporter
-
-if TYPE_CHECKING:
-    from mansard.api.parallel.cluster import Cluster
-    from mansard.scheduler.front import FrontPoint
-    from mansard.scheduler.sensitivity import Sensitivity
-
 
 Answer = TypeVar("Answer")
 _N_DRAWS = 20  # of inputs within their errors
