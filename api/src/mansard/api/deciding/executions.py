@@ -71,7 +71,7 @@ def mapping_of(problem: Problem, schedule: Schedule) -> Mapping:
     them; of a steady schedule, which takes groups first come first served and so has no turns,
     with no other network on that accelerator. The problem has passed ``check_runnable``.
     """
-    devices = {each.name: _device(problem, each) for each in problem.accelerators}
+    devices = {unit.name: _device(problem, unit) for unit in problem.accelerators}
     stages: list[list[StagePlace]] = [[] for _ in problem.networks]
     turns, last_on = list[tuple[int, int]](), dict[str, int]()
     shared = {(group.accelerator, group.network) for group in schedule.groups}
