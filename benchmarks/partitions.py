@@ -26,7 +26,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mansard import api
-from mansard.api.deciding.schedules import mapping_of
+from mansard.api.deciding.executions import mapping_of
 from mansard.core.records import ContentionSurface, MultiRun, Problem
 from mansard.scheduler import evaluate
 

@@ -30,7 +30,7 @@ from rich.console import Console
 
 from mansard.api.exporter import Exporter
 from mansard.api.watching import record_samples
-from mansard.cli.board.watch_screen import WatchScreen
+from mansard.cli.board.watch import WatchScreen
 from mansard.core.clock import VirtualClock
 from mansard.core.records import BoardSample
 from mansard.device.watching import BoardWatch, samples

@@ -12,7 +12,8 @@ from typing import Any, cast
 import pytest
 from distributed.protocol import pickle as of_dask
 
-from mansard.api.parallel.cluster import RefusedPickle, connected, refused_pickles
+from mansard.api.parallel.cluster import connected
+from mansard.api.parallel.messages import RefusedPickle, refused_pickles
 from mansard.core.errors import ClusterError
 from tests.api.dask_cluster import DaskCluster, dask_cluster, sleep_s
 from tests.api.hostile_worker import ANSWERS, Acting

@@ -12,8 +12,8 @@ import pytest
 from onnx import helper
 
 from mansard import api
+from mansard.api.deciding.executions import check_runnable, mapping_of
 from mansard.api.deciding.problem_files import write_problem
-from mansard.api.deciding.schedules import check_runnable, mapping_of
 from mansard.core.errors import UsageError
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
 from mansard.inference.multi.mappings import MappedNetwork, StagePlace

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.api.parallel.cluster import decode, encode
+from mansard.api.parallel.messages import decode, encode
 from mansard.core.errors import ClusterError, ModelError
 
 _KEYS = st.text() | st.integers() | st.tuples(st.integers(), st.text())
@@ -51,8 +51,8 @@ def test_arrays_frames_paths_and_errors_arrive() -> None:
         msgspec.msgpack.encode(["record", "os:system", ["id"]]),
         msgspec.msgpack.encode(["record", "subprocess:Popen", ["id"]]),
         msgspec.msgpack.encode(["named", "mansard.core.processes.programs:run_program", [["id"]]]),
-        msgspec.msgpack.encode(["record", "mansard.api.parallel.cluster:io.BytesIO", []]),
-        msgspec.msgpack.encode(["error", "mansard.api.parallel.cluster:Path", ["a", None, None]]),
+        msgspec.msgpack.encode(["record", "mansard.api.parallel.messages:io.BytesIO", []]),
+        msgspec.msgpack.encode(["error", "mansard.api.parallel.messages:Path", ["a", None, None]]),
         msgspec.msgpack.encode(["array", pickle.dumps(np.array([{}]))]),
         msgspec.msgpack.encode(["frame", b"ARROW1"]),
         msgspec.msgpack.encode(["run", "id"]),

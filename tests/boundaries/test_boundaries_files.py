@@ -37,7 +37,7 @@ OF_THE_USER = {
     ("problem_files.py", "write_atomic"),  # --save-problem FILE
     ("files.py", "read_whole"),  # samples, costs of modes
     ("files.py", "write_atomic"),  # a curve
-    ("benches.py", "make_folder"),  # the demo's folder itself
+    ("demos.py", "make_folder"),  # the demo's folder itself
     ("scores.py", "make_folder"),
     ("watching.py", "RowReader"),  # looks that were recorded
     ("watching.py", "RowWriter"),  # --record FILE

@@ -19,10 +19,10 @@ from mansard.analytics.pages.report.summary import summary as summary_of
 from mansard.api import results
 from mansard.api.images import HereImage, TableImage
 from mansard.cli.__main__ import run
-from mansard.cli.board.doctor import print_checks
 from mansard.cli.board.image import print_images
-from mansard.cli.counting.export import print_exported
-from mansard.cli.data.report import print_report
+from mansard.cli.board.machine import print_checks
+from mansard.cli.counting.models import print_exported
+from mansard.cli.data.runs import print_report
 from mansard.cli.deciding.schedule import print_answer
 from mansard.cli.measuring.measure import print_programs
 from mansard.cli.measuring.multi import print_mappings

@@ -13,13 +13,13 @@ from mansard.api.boards import modes as modes
 from mansard.api.boards import restore as restore
 from mansard.api.boards import restore_hosts as restore_hosts
 from mansard.api.checks.machine import doctor as doctor
-from mansard.api.comparisons import compare as compare
-from mansard.api.comparisons import measured_contention as measured_contention
 from mansard.api.counters import check_counters as check_counters
 from mansard.api.counters import count_networks as count_networks
 from mansard.api.counters import import_counters as import_counters
 from mansard.api.data import TableOrigin as TableOrigin
+from mansard.api.data import compare as compare
 from mansard.api.data import import_tables as import_tables
+from mansard.api.data import measured_contention as measured_contention
 from mansard.api.data import merge as merge
 from mansard.api.deciding.hierarchical import HiRequest as HiRequest
 from mansard.api.deciding.hierarchical import hi as hi

@@ -19,7 +19,7 @@ from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.estimator import zoo
 from mansard.measuring.runner import run_plan
-from mansard.microbench.kernel import with_kernels
+from mansard.microbench.kernel import Kernel, with_kernels
 from mansard.microbench.plan import make_plan
 from mansard.sweeps.kernels import find_probe, plan_kernels
 from mansard.sweeps.modes import ModePlan
@@ -32,7 +32,6 @@ from mansard.sweeps.targets import BenchTarget
 
 if TYPE_CHECKING:
     from mansard.api.reports import Report
-    from mansard.microbench.kernel import Kernel
 
 
 class BenchRequest(SweepRequest, frozen=True, kw_only=True):

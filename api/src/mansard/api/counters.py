@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.analytics.data.published.store import read_counters, write_counters
-from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
+from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum, by_kernel, call_sum
 from mansard.analytics.models.counters.by_network import (
+    Counted,
     by_setting,
     counted_bytes,
     counters_of_run,
@@ -20,7 +21,8 @@ from mansard.analytics.models.counters.by_network import (
     layers_of,
     measured_counters,
 )
-from mansard.analytics.models.counters.check import check_network
+from mansard.analytics.models.counters.check import CheckedNetwork, check_network
+from mansard.analytics.models.counters.importing import ExportOrigin
 from mansard.analytics.models.counters.importing import import_counters as read
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
 from mansard.core.formats.onnx import find_onnx_files
@@ -31,17 +33,12 @@ from mansard.core.storage.jsonl import read_rows
 from mansard.core.text import is_utf8, listed
 from mansard.estimator import score, zoo
 from mansard.inference.counters.trial import COUNTERS
-from mansard.sweeps.counters import sweep_counters
+from mansard.sweeps.counters import CountRequest, sweep_counters
 from mansard.sweeps.modes import rows_of
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
-    from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum
-    from mansard.analytics.models.counters.by_network import Counted
-    from mansard.analytics.models.counters.check import CheckedNetwork
-    from mansard.analytics.models.counters.importing import ExportOrigin
     from mansard.analytics.models.predict.group_times import CountedBytes
-    from mansard.sweeps.counters import CountRequest
 
 
 class ImportedExport(msgspec.Struct, frozen=True):
@@ -61,7 +58,7 @@ class ImportedExport(msgspec.Struct, frozen=True):
 class CountedNetwork(msgspec.Struct, frozen=True):
     """A network in one mode: its row, where its table is, and its kernels by their share of time.
 
-    ``launches``: of all calls. ``notes``: what is missing in the table.
+    ``launches``: of all calls. ``notes``: on what the table lacks.
     """
 
     mode: str

@@ -1,4 +1,4 @@
-"""Tables that others published, kept in a folder of runs; folders merged into one dataset."""
+"""Folders of runs: published tables in them, merged, and compared with others and predictions."""
 
 from __future__ import annotations
 
@@ -8,21 +8,163 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from mansard.analytics.data.accuracies import NetworkAccuracy, network_accuracies
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.names import device_labels
+from mansard.analytics.data.opening import Merged, open_runs
 from mansard.analytics.data.opening import merge as merge_runs
 from mansard.analytics.data.published.doubts import check_possible, doubt_notes
-from mansard.analytics.data.published.importing import import_files
+from mansard.analytics.data.published.importing import Imported, import_files
 from mansard.analytics.data.published.modes import filled_notes
 from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.analytics.data.published.store import write_published
+from mansard.analytics.decisions.comparison import Comparison, Side, pair_runs, sides_of
+from mansard.analytics.decisions.comparison import compare as compare_sides
+from mansard.analytics.models.contention import FitLine, VictimContention
+from mansard.analytics.models.contention import measured_contention as find
+from mansard.analytics.models.predict.group_times import GroupTimes, group_times
+from mansard.analytics.models.predict.measured import (
+    NetworkTimes,
+    ProgramTimes,
+    measured_networks,
+    program_times,
+)
+from mansard.analytics.models.predict.memory_use import MemoryTraffic, memory_traffic
+from mansard.analytics.models.predict.parts import PartSum, PartTimes, measured_parts, part_sums
+from mansard.analytics.models.predict.prediction import NetworkSelection, predict
 from mansard.analytics.models.roofs.published_rooflines import find_module
-from mansard.core.errors import UsageError
+from mansard.analytics.models.scaling.observations import network_measurements
+from mansard.api.counters import group_bytes_in
+from mansard.core.errors import MansardError, UsageError
+from mansard.core.records import Manifest, ProgramRun
+from mansard.core.storage.documents import read_document
 from mansard.core.text import is_utf8
+from mansard.scheduler.contention import curve, fit_pccs
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
-    from mansard.analytics.data.opening import Merged
-    from mansard.analytics.data.published.importing import Imported
     from mansard.core.hardware import Module
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """The comparison of each pair of runs, and the labels of those that have no partner."""
+
+    comparisons: tuple[Comparison, ...]
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+
+
+def compare(
+    first: Path,
+    second: Path,
+    *,
+    mode: str | None = None,
+    other_mode: str | None = None,
+    threshold: float = 0.01,
+    mix: bool = False,
+) -> Compared:
+    """Hold two folders of runs against each other: ceilings, costs and measured networks.
+
+    ``first`` and ``second``: folders of runs, or single runs in them; the same one with another
+    mode. ``mode``: only this mode of the first; ``other_mode``: of the second, the same by
+    default. ``threshold``: the share that a quantity has to differ by to count. ``mix``: take runs
+    of different versions together. Each ratio has its 95 % interval and a test, corrected for
+    their number. Runs pair by processor and mode; one run on each side
+    is a pair whatever its mode. Raises InputError, UsageError, StorageError.
+    """
+    names = ("", "") if first.resolve() == second.resolve() else (f"{first}: ", f"{second}: ")
+    ours = _sides(first, names[0], mode, mix=mix)
+    theirs = _sides(second, names[1], other_mode or mode, mix=mix)
+    pairs, only_first, only_second = pair_runs(ours, theirs)
+    comparisons = tuple(compare_sides(*pair, threshold) for pair in pairs)
+    return Compared(comparisons, tuple(only_first), tuple(only_second))
+
+
+def _sides(runs: Path, name: str, mode: str | None, *, mix: bool) -> tuple[Side, ...]:
+    manifest = runs / "manifest.json"
+    if not manifest.is_file():
+        return sides_of(open_runs([runs], mix=mix), name=name, mode=mode)
+    run_id = read_document(manifest, Manifest).run_id
+    return sides_of(open_runs([runs.resolve().parent], mix=mix), name=name, run_id=run_id)
+
+
+def measured_contention(
+    runs: Sequence[str | Path], *, newest_only: bool = False
+) -> tuple[VictimContention, ...]:
+    """What folders of runs know of contention, by machine, mode and accelerator, with its fit.
+
+    ``newest_only``: leave out what does not go with the newest run of a device instead of refusing
+    it. Raises InputError, StorageError.
+    """
+    return contention_of(open_runs(runs, newest_only=newest_only))
+
+
+def contention_of(dataset: Dataset) -> tuple[VictimContention, ...]:
+    """What a dataset knows of contention, with its fits."""
+    return tuple(map(_with_fit, find(dataset)))
+
+
+def _with_fit(victim: VictimContention) -> VictimContention:
+    import numpy as np
+
+    if victim.surface is None:
+        return victim
+    fit = fit_pccs(victim.surface)
+    most = victim.surface.external_byte_per_s[-1]
+    lines = []
+    for demand in victim.surface.own_byte_per_s:
+        external, speed = curve(fit, demand)
+        ends = [*(x for x in external if x < most), most]
+        speeds = np.interp(ends, external, speed).tolist()
+        lines.append(FitLine(own_byte_per_s=demand, external_byte_per_s=(*ends,), speed=(*speeds,)))
+    unknown = {name: why for name, why in victim.unknown.items() if name != "fit"}
+    return msgspec.structs.replace(victim, fit=fit, fit_lines=tuple(lines), unknown=unknown)
+
+
+def beside_predictions(
+    runs: Path, run_ids: frozenset[str], reporter: Reporter
+) -> tuple[tuple[NetworkTimes, ...], tuple[NetworkAccuracy, ...], tuple[MemoryTraffic, ...]]:
+    """What these runs measured beside what the folder's other runs predict of it, and the use of
+    the memory."""
+    try:
+        dataset = open_runs([runs], newest_only=True)
+        rows = [row for row in network_measurements(dataset) if row.run_id in run_ids]
+        wanted = [NetworkSelection(name=name) for name in dict.fromkeys(row.model for row in rows)]
+        times = measured_networks(dataset, predict(dataset, wanted).predictions)
+        memory = memory_traffic(dataset)
+    except MansardError as error:
+        reporter.note(f"note: what was measured is kept, but not compared: {error}")
+        return (), (), ()
+    return (
+        tuple(network for network in times if not run_ids.isdisjoint(network.run_ids)),
+        tuple(row for row in network_accuracies(dataset, run_ids) if row.run_id in run_ids),
+        tuple(row for row in memory if row.run_id in run_ids),
+    )
+
+
+def beside_whole_networks(
+    runs: Path, run_ids: frozenset[str], reporter: Reporter
+) -> tuple[tuple[PartTimes, ...], tuple[PartSum, ...], tuple[GroupTimes, ...]]:
+    """The parts of these runs, their sums beside whole networks that the folder holds, groups."""
+    try:
+        dataset = open_runs([runs], newest_only=True)
+        parts = [part for part in measured_parts(dataset) if part.run_id in run_ids]
+        counted = group_bytes_in([runs], dataset.scores)
+        return tuple(parts), part_sums(dataset, run_ids), group_times(dataset, run_ids, counted)
+    except MansardError as error:
+        reporter.note(f"note: what was measured is kept, but not compared: {error}")
+        return (), (), ()
+
+
+def times_of_programs(
+    rows: Sequence[tuple[Manifest, ProgramRun]],
+) -> list[tuple[ProgramTimes, ...]]:
+    """The times of each program as a whole, and of each of its windows by name."""
+    devices = device_labels([manifest for manifest, _ in rows])
+    return [
+        program_times(row, devices[manifest.run_id], manifest.mode_read_back.name)
+        for manifest, row in rows
+    ]
 
 
 class TableOrigin(msgspec.Struct, frozen=True, kw_only=True):

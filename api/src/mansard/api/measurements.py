@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.records import Manifest, Measurement, MultiRun, ProgramRun
+from mansard.core.records import EngineBuild, Manifest, Measurement, MultiRun, ProgramRun
 from mansard.core.text import listed
 from mansard.inference.multi.trial import MULTI
 from mansard.inference.programs.trial import PROGRAMS
@@ -27,7 +27,7 @@ from mansard.sweeps.networks import MeasureRequest, measured_rows, sweep_network
 from mansard.sweeps.preparation import Preparation
 from mansard.sweeps.programs import ProgramRequest, run_program
 from mansard.sweeps.reporter import SILENT, Reporter
-from mansard.sweeps.sweep import dry_run, sweep
+from mansard.sweeps.sweep import DryRun, SweepRequest, dry_run, sweep
 
 if TYPE_CHECKING:
     from mansard.analytics.data.accuracies import NetworkAccuracy
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
     from mansard.analytics.models.predict.memory_use import MemoryTraffic
     from mansard.analytics.models.predict.parts import PartSum, PartTimes
-    from mansard.core.records import EngineBuild
     from mansard.inference.multi.mappings import Mapping
-    from mansard.sweeps.sweep import DryRun, SweepRequest
 
 
 class MeasuredMulti(msgspec.Struct, frozen=True):
@@ -113,7 +111,7 @@ def measure_contention(request: SweepRequest, reporter: Reporter = SILENT) -> Co
     from being measured.
     """
     swept = sweep(request, partial(plan_contention, request), reporter)
-    from mansard.api.comparisons import measured_contention
+    from mansard.api.data import measured_contention
 
     known = measured_contention([request.runs], newest_only=True) if swept.run_ids else ()
     run_ids = frozenset(swept.run_ids)
@@ -192,7 +190,7 @@ def _measure(
 ) -> MeasureResult:
     swept = sweep_networks(request, preparation, reporter)
     rows = _measured(request.runs, swept.run_ids)
-    from mansard.api.comparisons import beside_predictions
+    from mansard.api.data import beside_predictions
 
     times, accuracies, memory = beside_predictions(request.runs, frozenset(swept.run_ids), reporter)
     builds = tuple(preparation.built.values())
@@ -257,7 +255,7 @@ def measure_layers(
         with PartPreparation(prepared, request.profile, alone, ran) as preparation:
             swept = sweep_networks(request, preparation, reporter)
     rows = _measured(request.runs, swept.run_ids, of_parts=True)
-    from mansard.api.comparisons import beside_whole_networks
+    from mansard.api.data import beside_whole_networks
 
     parts, sums, groups = beside_whole_networks(request.runs, frozenset(swept.run_ids), reporter)
     return LayersResult(whole, rows, parts, sums, groups, swept.failure)
@@ -293,7 +291,7 @@ def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Pro
     """
     swept = run_program(request, reporter)
     rows = rows_of(request.runs, swept.run_ids, PROGRAMS)
-    from mansard.api.comparisons import times_of_programs
+    from mansard.api.data import times_of_programs
 
     measured = (
         MeasuredProgram(manifest, row, times)

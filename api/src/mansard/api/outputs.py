@@ -27,7 +27,7 @@ from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
 from mansard.analytics.models.predict.memory_use import MemoryTraffic
 from mansard.analytics.models.predict.parts import PartSum, PartTimes
 from mansard.analytics.pages.report.summary import Summary
-from mansard.api import comparisons, counters, data
+from mansard.api import counters, data
 from mansard.api.checks import Check
 from mansard.api.deciding import plans, schedules
 from mansard.api.images import ImageList
@@ -126,7 +126,7 @@ def output_types() -> dict[str, Any]:
     texts = tuple[str, ...]
     return {
         "batch": {"batches": _rows("Batch", BATCH_SCHEMA)},
-        "compare": comparisons.Compared,
+        "compare": data.Compared,
         "contention": {"victims": tuple[VictimContention, ...]},
         "doctor": {"checks": tuple[Check, ...]},
         "dry-run": {"boards": tuple[DryRun, ...]},

@@ -15,8 +15,8 @@ from mansard.analytics.pages.report.opening import NextStep, next_step
 from mansard.analytics.pages.report.summary import Summary, summary, warnings
 from mansard.analytics.pages.report.write import write_report
 from mansard.analytics.pages.results import compute
-from mansard.api.comparisons import contention_of
 from mansard.api.counters import checks_in, group_bytes_in
+from mansard.api.data import contention_of
 from mansard.api.deciding.candidate_modes import find_modes, require_local
 from mansard.sweeps.reporter import SILENT, Reporter
 

@@ -26,14 +26,14 @@ from mansard.analytics.pages.report.summary import Summary as Summary
 from mansard.api.benches import BenchResult as BenchResult
 from mansard.api.boards import AvailableModes as AvailableModes
 from mansard.api.checks import Check as Check
-from mansard.api.comparisons import Compared as Compared
 from mansard.api.counters import CountedNetwork as CountedNetwork
 from mansard.api.counters import CountResult as CountResult
 from mansard.api.counters import ImportedExport as ImportedExport
+from mansard.api.data import Compared as Compared
 from mansard.api.data import ImportedTable as ImportedTable
+from mansard.api.deciding.executions import RanNetwork as RanNetwork
+from mansard.api.deciding.executions import RanSchedule as RanSchedule
 from mansard.api.deciding.plans import PlanAnswer as PlanAnswer
-from mansard.api.deciding.schedules import RanNetwork as RanNetwork
-from mansard.api.deciding.schedules import RanSchedule as RanSchedule
 from mansard.api.deciding.schedules import ScheduleAnswer as ScheduleAnswer
 from mansard.api.exporter import Exporter as Exporter
 from mansard.api.images import ImageList as ImageList

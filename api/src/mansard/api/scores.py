@@ -18,14 +18,20 @@ from mansard.estimator import zoo
 from mansard.estimator.decoding import Stage, with_stage
 from mansard.estimator.model import Given
 from mansard.estimator.score_context import Settings
-from mansard.estimator.scoring import load, load_network, read_network, score_loaded, with_defaults
+from mansard.estimator.scoring import (
+    Loaded,
+    Skeleton,
+    load,
+    load_network,
+    read_network,
+    score_loaded,
+    with_defaults,
+)
 from mansard.estimator.shape_inference.binding import keep_known_names
-from mansard.estimator.summary import totals
+from mansard.estimator.summary import Totals, totals
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
-    from mansard.estimator.scoring import Loaded, Skeleton
-    from mansard.estimator.summary import Totals
     from mansard.estimator.zoo import Entry
 
 

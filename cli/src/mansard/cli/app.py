@@ -17,13 +17,13 @@ from mansard.core.version import VERSION
 _COMMANDS = MappingProxyType(
     {
         "Begin here": {
-            "doctor": ("board.doctor", "doctor", "What can be measured here, and what is missing"),
+            "doctor": ("board.machine", "doctor", "What can be measured here, and what is missing"),
             "bench": (
                 "measuring.bench",
                 "bench",
                 "Measure this machine, run networks, write a report",
             ),
-            "report": ("data.report", "report", "Write the report again from what was measured"),
+            "report": ("data.runs", "report", "Write the report again from what was measured"),
             "demo": (
                 "measuring.bench",
                 "demo_app",
@@ -42,7 +42,7 @@ _COMMANDS = MappingProxyType(
                 "Several networks at once, on one or more devices",
             ),
             "contention": (
-                "measuring.contention",
+                "measuring.multi",
                 "contention",
                 "What the GPU and the CPUs take from each other's memory",
             ),
@@ -75,20 +75,20 @@ _COMMANDS = MappingProxyType(
         },
         "Networks": {
             "score": ("counting.score", "score", "FLOPs, parameters and bytes of every layer"),
-            "zoo": ("counting.zoo", "zoo_app", "The networks that ship with Mansard"),
-            "export": ("counting.export", "export", "A PyTorch network as an ONNX file, checked"),
+            "zoo": ("counting.models", "zoo_app", "The networks that ship with Mansard"),
+            "export": ("counting.models", "export", "A PyTorch network as an ONNX file, checked"),
         },
         "Boards and data": {
             "watch": ("board.watch", "watch", "What a board does now, and what throttles it"),
-            "modes": ("board.modes", "modes", "The power modes of a board, and their peaks"),
+            "modes": ("board.machine", "modes", "The power modes of a board, and their peaks"),
             "restore": (
-                "board.restore",
+                "board.machine",
                 "restore",
                 "Put a board back after a run that was cut off",
             ),
             "image": ("board.image", "image_app", "The container images that measurements run in"),
-            "import": ("data.import_tables", "import_tables", "Figures that others published"),
-            "merge": ("data.import_tables", "merge", "Runs of many boards in one dataset"),
+            "import": ("data.runs", "import_tables", "Figures that others published"),
+            "merge": ("data.runs", "merge", "Runs of many boards in one dataset"),
             "schema": ("schemas", "schema", "The JSON Schema of what a command prints"),
         },
     }

@@ -11,7 +11,7 @@ import msgspec
 
 from mansard.core.errors import MeasurementError, UsageError
 from mansard.core.formats.ncu import chip_of, choose_metrics
-from mansard.core.records import PowerMode, chain_length
+from mansard.core.records import Gpu, MachineIdentity, PowerMode, chain_length
 from mansard.core.text import listed
 from mansard.inference.builds import device_name
 from mansard.inference.counters.ncu import Ncu, compute_capability, find_ncu, listed_metrics
@@ -28,7 +28,6 @@ from mansard.sweeps.sweep import SweepRequest, Swept, sweep
 from mansard.sweeps.targets import BenchTarget, LocalTarget, find_processor
 
 if TYPE_CHECKING:
-    from mansard.core.records import Gpu, MachineIdentity
     from mansard.device.controller import BoardController
     from mansard.inference.engines.engine import EngineProbe
     from mansard.measuring.events import Measurer

@@ -22,10 +22,10 @@ from mansard.core.errors import (
     MeasurementError,
     UsageError,
 )
-from mansard.core.records import PowerMode
+from mansard.core.records import EngineBuild, MachineIdentity, PowerMode
 from mansard.inference.engine_files import EngineFiles
 from mansard.inference.engines import find_engine
-from mansard.inference.engines.engine import BuildingEngine
+from mansard.inference.engines.engine import BuildingEngine, EngineProbe
 from mansard.inference.engines.tensorrt.versions import has
 from mansard.inference.plan import SEED, BuildPlan, BuildSettings, BuildTrial, ShapeRange
 from mansard.sweeps.modes import ModePlan, measure_modes
@@ -33,8 +33,6 @@ from mansard.sweeps.reporter import Reporter
 from mansard.sweeps.targets import BenchTarget
 
 if TYPE_CHECKING:
-    from mansard.core.records import EngineBuild, MachineIdentity
-    from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.preparing.networks import PreparedNetwork
     from mansard.inference.preparing.samples import SampleChoice
 

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mansard.core.records import PowerMode
+from mansard.core.records import MachineIdentity, PowerMode
 from mansard.microbench.contention.plan import make_contention_plan
-from mansard.microbench.plan import make_plan
+from mansard.microbench.plan import Probe, make_plan
 from mansard.sweeps.modes import ModePlan, plan_modes
 from mansard.sweeps.reporter import Reporter
 from mansard.sweeps.sweep import SweepRequest
 from mansard.sweeps.targets import BenchTarget, find_processor
 
 if TYPE_CHECKING:
-    from mansard.core.records import MachineIdentity
-    from mansard.microbench.plan import KernelPlan, Probe
+    from mansard.microbench.plan import KernelPlan
 
 
 def find_probe(

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.records import Measurement, NetworkPart
+from mansard.core.records import Measurement, ModelScore, NetworkPart
 from mansard.device.system import parse_cpu_list
 from mansard.measuring.protocol import Protocol, find_protocol
 from mansard.sweeps.preparation import Preparation
 from mansard.sweeps.reporter import Reporter
 
 if TYPE_CHECKING:
-    from mansard.core.records import ModelScore
     from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing import PreparedNetwork, PreparedPart
     from mansard.inference.preparing.quantising import Form

@@ -26,7 +26,7 @@ from mansard.core.storage.jsonl import read_rows
 from mansard.core.text import listed, printable
 from mansard.measuring.plan import RunPlan
 from mansard.measuring.protocol import sweep_time
-from mansard.measuring.runner import missing_trials, run_plan
+from mansard.measuring.runner import RunOutcome, missing_trials, run_plan
 from mansard.sweeps.reporter import (
     ProgressDisplay,
     ProgressStage,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from mansard.measuring.events import Measurer
     from mansard.measuring.kind import MeasurementKind
     from mansard.measuring.run_writer import SweepState
-    from mansard.measuring.runner import RunOutcome
 
 RowT = TypeVar("RowT", bound=Record)
 PlanT = TypeVar("PlanT", bound=RunPlan)

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from mansard.core.errors import MeasurementError, UsageError
-from mansard.core.records import Manifest, Measurement, PowerMode, chain_length
+from mansard.core.records import (
+    Gpu,
+    MachineIdentity,
+    Manifest,
+    Measurement,
+    PowerMode,
+    chain_length,
+)
 from mansard.inference.builds import device_name
 from mansard.inference.engine_files import EngineFiles
 from mansard.inference.engines import find_engine
@@ -19,6 +26,7 @@ from mansard.inference.networks import NETWORKS
 from mansard.inference.plan import (
     AccuracyPlan,
     AccuracyTrial,
+    BuildTrial,
     MultiTrial,
     NetworkPlan,
     NetworkTrial,
@@ -36,9 +44,7 @@ from mansard.sweeps.sweep import SweepRequest, Swept, chosen_hosts, sweep
 from mansard.sweeps.targets import BenchTarget, find_processor
 
 if TYPE_CHECKING:
-    from mansard.core.records import Gpu, MachineIdentity
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import BuildTrial
     from mansard.measuring.plan import PlannedTrial, RunPlan
 
 

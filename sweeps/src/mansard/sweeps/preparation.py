@@ -15,11 +15,19 @@ import msgspec
 from mansard.analytics.data.scores import keep_scores
 from mansard.core.errors import MansardError
 from mansard.core.formats.onnx import onnx_files
-from mansard.core.records import Copies, PowerMode, Waiting
+from mansard.core.records import Copies, EngineBuild, Gpu, ModelScore, PowerMode, Waiting
 from mansard.core.storage.files import make_folder, storage_errors
 from mansard.core.storage.leftovers import temporary_folder
 from mansard.estimator import zoo
-from mansard.inference.plan import SEED, AccuracyTrial, BuildPlan, BuildSettings, make_plan
+from mansard.inference.plan import (
+    SEED,
+    AccuracyTrial,
+    BuildPlan,
+    BuildSettings,
+    BuildTrial,
+    NetworkTrial,
+    make_plan,
+)
 from mansard.sweeps.accuracies import (
     AccuracySettings,
     DataSets,
@@ -32,9 +40,7 @@ from mansard.sweeps.reporter import Reporter
 from mansard.sweeps.targets import BenchTarget
 
 if TYPE_CHECKING:
-    from mansard.core.records import EngineBuild, Gpu, ModelScore
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing.networks import PreparedNetwork
     from mansard.inference.preparing.quantising import Form
     from mansard.inference.preparing.samples import SampleChoice

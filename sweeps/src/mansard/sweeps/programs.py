@@ -18,6 +18,7 @@ from mansard.inference.programs.execution import find_input, is_read_once
 from mansard.inference.programs.metric import compile_metric
 from mansard.inference.programs.plan import (
     ProgramPlan,
+    ProgramTrial,
     hash_program,
     make_program_trial,
     program_protocol,
@@ -36,7 +37,6 @@ from mansard.sweeps.targets import BenchTarget, LocalTarget
 if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity, PowerMode
     from mansard.device.controller import BoardController
-    from mansard.inference.programs.plan import ProgramTrial
     from mansard.measuring.events import Measurer
 
 MOST_RUNS = 100_000

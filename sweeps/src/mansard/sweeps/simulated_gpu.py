@@ -19,7 +19,7 @@ from mansard.core.hardware import (
     sm_flop_per_cycle,
     sm_l1_bytes,
 )
-from mansard.core.records import Gpu
+from mansard.core.records import Gpu, MachineIdentity, Processor
 from mansard.device.meters.finding import find_meters
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.microbench.cuda.sampling import OpenGpu
@@ -31,7 +31,6 @@ from mansard.simulator.virtual_rails import VirtualClocks, virtual_meters
 from mansard.sweeps.targets import LocalTarget
 
 if TYPE_CHECKING:
-    from mansard.core.records import MachineIdentity, Processor
     from mansard.measuring.events import Event, Measurer
     from mansard.measuring.kind import Job
     from mansard.microbench.kernel import Case, Kernel

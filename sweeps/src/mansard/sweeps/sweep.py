@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from mansard.containers.engine import connect
-from mansard.containers.fleet import run_fleet
-from mansard.containers.hosts import read_hosts
+from mansard.containers.fleet import BoardWorker, run_fleet
+from mansard.containers.hosts import Host, read_hosts
 from mansard.containers.launch import stop_containers
 from mansard.core.errors import ContainerError, DeviceError, MansardError, UsageError
-from mansard.core.records import PowerMode, Processor
+from mansard.core.records import MachineIdentity, PowerMode, Processor
 from mansard.device.controller import BoardController, LocalController
 from mansard.device.system import SYSTEM_ROOT, board_root
 from mansard.sweeps.modes import (
@@ -34,11 +34,6 @@ from mansard.sweeps.targets import (
     container_target,
     remote_target,
 )
-
-if TYPE_CHECKING:
-    from mansard.containers.fleet import BoardWorker
-    from mansard.containers.hosts import Host
-    from mansard.core.records import MachineIdentity
 
 
 class SweepRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ from mansard.inference.engine_files import EngineFiles, FolderOutputs
 from mansard.inference.engines import find_engine
 from mansard.measuring.guarded import GuardedMeasurer
 from mansard.measuring.measurer import LocalMeasurer
-from mansard.microbench.plan import probe
+from mansard.microbench.plan import Probe, probe
 from mansard.sweeps.reporter import ProgressDisplay, Reporter
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from mansard.measuring.events import Event, Measurer
     from mansard.measuring.kind import Job
     from mansard.measuring.manifest import ContainerImage
-    from mansard.microbench.plan import Probe
 
 
 class WantedImage(msgspec.Struct, frozen=True, kw_only=True):

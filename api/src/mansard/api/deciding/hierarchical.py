@@ -23,9 +23,19 @@ from mansard.analytics.decisions.offload.files import (
     write_curve,
 )
 from mansard.analytics.decisions.offload.policies import find_published
-from mansard.analytics.decisions.offload.records import Goal, HiSettings, Logistic, make_amount
+from mansard.analytics.decisions.offload.records import (
+    Amount,
+    Goal,
+    Hierarchical,
+    HiSettings,
+    Logistic,
+    ModeCosts,
+    Objective,
+    make_amount,
+)
 from mansard.analytics.decisions.offload.samples import (
     NAMES,
+    LabelledSamples,
     are_probabilities,
     check_headers,
     make_samples,
@@ -52,13 +62,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mansard.analytics.decisions.offload.records import (
-        Amount,
-        Hierarchical,
-        ModeCosts,
-        Objective,
-    )
-    from mansard.analytics.decisions.offload.samples import LabelledSamples
     from mansard.inference.plan import NetworkTrial, PreparedSamples
 
 _BATCH = 16  # of samples that are fed at once; where a file's own is another, that

@@ -13,9 +13,9 @@ import msgspec
 from mansard.analytics.data.names import device_labels, display_name, window_name
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.data.store import is_url
-from mansard.analytics.decisions.modes import select_data
-from mansard.analytics.decisions.next_modes import plan_next
-from mansard.analytics.models.predict.prediction import NetworkSelection, predict
+from mansard.analytics.decisions.modes import PlanningData, select_data
+from mansard.analytics.decisions.next_modes import Pick, Plan, plan_next
+from mansard.analytics.models.predict.prediction import NetworkSelection, Prediction, predict
 from mansard.analytics.models.sanity.checks import find_faults
 from mansard.analytics.models.scaling.observations import windows_by_name
 from mansard.analytics.pages.words.next_modes import modelled_notes, plan_in_words
@@ -38,10 +38,8 @@ from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.data.dataset import Dataset
-    from mansard.analytics.decisions.modes import ModeFrame, PlanningData
-    from mansard.analytics.decisions.next_modes import Pick, Plan
+    from mansard.analytics.decisions.modes import ModeFrame
     from mansard.analytics.decisions.records import Candidate
-    from mansard.analytics.models.predict.prediction import Prediction
     from mansard.analytics.models.sanity.finding import Finding
     from mansard.core.records import MachineIdentity, ProgramRun
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.models.predict.models import find_models
+from mansard.analytics.models.predict.models import Models, find_models
 from mansard.analytics.models.predict.prediction import (
+    Basis,
     NetworkSelection,
+    Prediction,
     basis_of,
     check_any,
     predict_all,
@@ -28,8 +30,6 @@ from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.decisions.modes import ModeFrame
-    from mansard.analytics.models.predict.models import Models
-    from mansard.analytics.models.predict.prediction import Basis, Prediction
     from mansard.analytics.models.sanity.finding import Finding
     from mansard.core.records import ModelScore, Phase
 

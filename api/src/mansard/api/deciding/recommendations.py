@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mansard.analytics.data.accuracies import by_precision, network_accuracies
+from mansard.analytics.data.accuracies import NetworkAccuracy, by_precision, network_accuracies
 from mansard.analytics.decisions import batches
 from mansard.analytics.decisions.limits import without_drops, without_energy
 from mansard.analytics.decisions.recommend import decide_each
-from mansard.analytics.decisions.time_sharing import Mix, Task
+from mansard.analytics.decisions.time_sharing import Mix, MixAnswer, Task
 from mansard.analytics.decisions.workload import decide_mixes
 from mansard.analytics.models.predict.measured import prefer_measured, prefer_observed
 from mansard.analytics.models.sanity.checks import find_faults
-from mansard.analytics.models.sanity.finding import refusals
+from mansard.analytics.models.sanity.finding import Finding, refusals
 from mansard.analytics.pages.words.comparisons import unknown_modes_notes, with_remarks
 from mansard.analytics.pages.words.mixes import mix_in_words
 from mansard.analytics.pages.words.omissions import drop_notes
@@ -45,13 +45,10 @@ from mansard.device.power_modes.listing import list_board
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
-    from mansard.analytics.data.accuracies import NetworkAccuracy
     from mansard.analytics.data.frames import Frame
     from mansard.analytics.decisions.records import Candidate, Recommendation, Wanted
-    from mansard.analytics.decisions.time_sharing import MixAnswer
     from mansard.analytics.models.predict.models import Models
     from mansard.analytics.models.predict.prediction import Basis, Prediction
-    from mansard.analytics.models.sanity.finding import Finding
 
 
 # What "auto" tries: powers of two, as throughput changes with the ratio of batch sizes.

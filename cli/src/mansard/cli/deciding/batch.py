@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from mansard import api
+from mansard.analytics.data import quantities
 from mansard.analytics.data.quantities import digits, joules, rate, seconds
 from mansard.cli.console import TerminalReporter, note, print_json
-from mansard.cli.deciding.cells import predicted_cells
 from mansard.cli.options import (
     BoardOption,
     CalibrateOption,
@@ -29,6 +30,37 @@ from mansard.cli.options import (
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.precision import work_unit
 from mansard.core.table import Table
+from mansard.core.units import Interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictedCells:
+    """Time of a batch, power, energy of an item, items in a second, and what is to be remarked."""
+
+    time: str
+    power: str
+    energy: str
+    rate: str
+    remarks: tuple[str, ...]
+
+
+def predicted_cells(field: Callable[[str], Any], rate: float | None) -> PredictedCells:
+    """The cells of a prediction, ``field`` being its fields by the names of ``Candidate``."""
+    kind, n_items = field("interval"), field("batch")
+    time, power, energy = (
+        (field(f"{name}_{unit}"), field(f"{name}_low_{unit}"), field(f"{name}_high_{unit}"))
+        for name, unit in (("latency", "s"), ("power", "w"), ("energy", "j"))
+    )
+    items = Interval(*time, kind).inverse(n_items)
+    is_wide = any(quantities.is_wide(low, high, kind) for _, low, high in (time, power, energy))
+    return PredictedCells(
+        time=quantities.seconds(*time, kind, advise=False),
+        power=quantities.watts(*power, kind, advise=False),
+        energy=quantities.joules(*energy, kind, advise=False),
+        rate=quantities.rate(rate, items.low, items.high, kind, advise=False),
+        remarks=(quantities.MEASURE_MORE,) if is_wide else (),
+    )
+
 
 _BEFORE = ("batch", "time", "items/s", "power", "energy per item")
 _MEASURED = ("measured time", "measured items/s", "measured energy per item")

@@ -14,7 +14,7 @@ from mansard.analytics import pages
 from mansard.analytics.data.quantities import digits, joules, percent, relative, seconds
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
-from mansard.cli.deciding.cells import predicted_cells
+from mansard.cli.deciding.batch import predicted_cells
 from mansard.cli.options import (
     BoardOption,
     CalibrateOption,

@@ -166,16 +166,16 @@ def _tables(answer: results.ScheduleAnswer) -> Iterator[Table]:
     if answer.front:
         points = [
             (
-                quantities.seconds(each.time_s),
-                quantities.joules(each.energy_j),
-                pages.in_rows(each.accelerators),
+                quantities.seconds(point.time_s),
+                quantities.joules(point.energy_j),
+                pages.in_rows(point.accelerators),
             )
-            for each in answer.front
+            for point in answer.front
         ]
         yield Table("The front of one network alone", ("time", "energy", "groups on"), points)
     if answer.ran:
-        rounds = [row for each in answer.ran for row in _ran_rows(each)]
-        mode = next((each.mode for each in answer.ran if each.mode), "")
+        rounds = [row for ran in answer.ran for row in _ran_rows(ran)]
+        mode = next((ran.mode for ran in answer.ran if ran.mode), "")
         table = Table(f"Executed in {mode}" if mode else "Executed", _RAN, rounds)
         yield without_silent(table, {"beside a solver", "remark"})
 

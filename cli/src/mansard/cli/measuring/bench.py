@@ -14,7 +14,7 @@ import typer
 from mansard import api
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
-from mansard.cli.data.report import print_report
+from mansard.cli.data.runs import print_report
 from mansard.cli.options import (
     REPORT,
     AllOption,

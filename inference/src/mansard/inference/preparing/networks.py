@@ -34,11 +34,11 @@ from mansard.inference.preparing.arrays import (
     spec_of_array,
 )
 from mansard.inference.preparing.conversion import check_convertible
-from mansard.inference.preparing.labelling import check_numbers, label_nodes
-from mansard.inference.preparing.quantising import Int8
-from mansard.inference.preparing.samples import random_samples, write_samples
+from mansard.inference.preparing.labelling import Labelled, check_numbers, label_nodes
+from mansard.inference.preparing.quantising import Form, Int8
+from mansard.inference.preparing.samples import SampleChoice, random_samples, write_samples
 from mansard.inference.preparing.sources import link, name_by_content
-from mansard.inference.preparing.writing import Conversion, draft
+from mansard.inference.preparing.writing import Conversion, Files, ModelDraft, draft
 
 if TYPE_CHECKING:
     import onnx
@@ -47,10 +47,6 @@ if TYPE_CHECKING:
     from mansard.estimator.tensors import Tensor
     from mansard.inference.npz import Array
     from mansard.inference.plan import PreparedSamples
-    from mansard.inference.preparing.labelling import Labelled
-    from mansard.inference.preparing.quantising import Form
-    from mansard.inference.preparing.samples import SampleChoice
-    from mansard.inference.preparing.writing import Files, ModelDraft
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _STEM_CHARACTERS = 60

@@ -1,7 +1,8 @@
-"""``mansard modes``: the power modes of this machine, and what they can reach at most."""
+"""``mansard modes``, ``doctor`` and ``restore``: what a machine can be set to, and measure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +11,84 @@ import typer
 
 from mansard import api
 from mansard.api import results
-from mansard.cli.console import note, print_json
-from mansard.cli.options import BoardOption, JsonOption
+from mansard.cli.console import TerminalReporter, note, print_beside, print_json, print_lines
+from mansard.cli.options import BoardOption, HostsFileOption, ImagesOption, JsonOption
 from mansard.cli.tables import print_fitting, print_table
 from mansard.core.records import PowerMode
 from mansard.core.table import Table
+from mansard.core.text import printable
+
+
+def doctor(board: BoardOption = None, as_json: JsonOption = False) -> None:
+    """Say what can be measured on this machine, what is missing, and what to do about it.
+
+    One line for each check, and one more with the remedy where something is wrong.
+    Exit code 1 if measuring is impossible; things that are only missing do not fail.
+    """
+    checks = api.doctor(board)
+    if as_json:
+        print_json("doctor", {"checks": checks})
+    else:
+        print_checks(checks)
+    if any(check.status == "broken" for check in checks):
+        raise typer.Exit(1)
+
+
+def print_checks(checks: Sequence[results.Check]) -> None:
+    """Print a line for each check, and one with the remedy where something is wrong."""
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        lead = f"{check.status:<8} {printable(check.name):<{width}}  "
+        print_beside(lead, check.detail)
+        if check.fix is not None:
+            print_beside(f"{'':<{len(lead)}}→ ", check.fix)
+
+
+def restore(
+    board: BoardOption = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A board elsewhere: user@board, or a name in hosts.toml. Repeatable, or several "
+            "with commas between."
+        ),
+    ] = None,
+    hosts_file: HostsFileOption = None,
+    images: ImagesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put clocks, cores and power mode back as an interrupted bench found them.
+
+    A bench does so itself, whatever ends it but a power cut or SIGKILL. Exit code 1 if
+    something could not be put back: then what is missing is said, and nothing is forgotten.
+    """
+    reporter = TerminalReporter()
+    if host:
+        _print_boards(api.restore_hosts(host, hosts_file, images, reporter), as_json=as_json)
+        return
+    restored = api.restore(board, reporter)
+    if as_json:
+        lines = () if restored is None else restored.lines()
+        print_json("restore", {"boards": [{"board": None, "restored": restored, "lines": lines}]})
+    elif restored is None:
+        print_lines(["nothing to restore: no run was cut off on this machine"])
+    else:
+        print_lines(restored.lines())
+
+
+def _print_boards(fleet: results.Fleet[tuple[str, ...]], *, as_json: bool) -> None:
+    """Print what was put back on each board; raises the errors of the others."""
+    if as_json:
+        boards = [
+            {"board": name, "restored": None, "lines": lines}  # it tells them as lines alone
+            for name, lines in fleet.results.items()
+        ]
+        print_json("restore", {"boards": boards})
+    else:
+        for name, lines in fleet.results.items():
+            for line in lines or ("nothing to restore: no run was cut off on this board",):
+                print_lines([f"{name}: {line}"])
+    fleet.check("put back")
 
 
 def modes(
