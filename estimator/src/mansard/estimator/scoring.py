@@ -20,11 +20,15 @@ from mansard.core.precision import parse_precision
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
 from mansard.core.records.score import UNKNOWN_LAYERS
 from mansard.estimator import zoo
-from mansard.estimator.advice import advise_shapes, advise_sizes
-from mansard.estimator.cache_sizes import find_full_caches, with_head_widths
 from mansard.estimator.caches import Caches, find_caches
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.memory import Memory
+from mansard.estimator.missing_sizes import (
+    advise_shapes,
+    advise_sizes,
+    find_full_caches,
+    with_head_widths,
+)
 from mansard.estimator.model import Given, Model, Value, all_nodes, always_run
 from mansard.estimator.reading import read_model, read_source
 from mansard.estimator.score_context import Settings, UnknownShapesError, check_operators
