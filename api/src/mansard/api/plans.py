@@ -18,6 +18,7 @@ from mansard.core.formats.onnx import onnx_files
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.text import printable
 from mansard.core.units import format_frequency
+from mansard.estimator import zoo
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
@@ -116,8 +117,6 @@ def program_words(program: ProgramRun, *, is_again: bool = False) -> list[str]:
 
 def _model_of(network: str, asked: PredictionRequest) -> str | None:
     """The file that was named, or the network's name where it is of the zoo."""
-    from mansard.estimator import zoo
-
     for each in asked.networks:
         files = [path for path in onnx_files(each.name) or () if Path(path).stem == network]
         if files:
@@ -401,8 +400,6 @@ def _command(
 
 def _settings_text(pick: Pick) -> str:
     """``gpu=612MHz,emc=2133MHz,cores=4``; empty where clocks alone do not make the mode."""
-    from mansard.core.units import format_frequency
-
     # SMs and power limits are of the board's own modes: no setting of clocks gives them.
     if "n_sms" in pick.settings or "power_limit_w" in pick.settings:
         return ""

@@ -23,6 +23,7 @@ from mansard.api.predictions import (
     predicted_parts,
 )
 from mansard.core.errors import InputError, MansardError, UsageError
+from mansard.core.hardware import KnownMode, boards_called, find_mode
 from mansard.core.precision import parse_precision
 from mansard.core.storage.documents import read_toml
 from mansard.core.units import parse_optional, parse_quantity
@@ -313,8 +314,6 @@ def _defaults(models: Models, default: str | None, board: Path | None) -> dict[s
 
 def _named_default(models: Models, default: str) -> dict[str, str]:
     """By device the mode that is called ``default``, in any spelling; raises UsageError."""
-    from mansard.core.hardware import KnownMode, boards_called, find_mode
-
     found: dict[str, str] = {}
     for device in models.devices:
         known = [KnownMode(name) for name in models.modes_of(device)["mode"].to_list()]
