@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mansard.analytics.data.dataset import replace_scores
+from mansard.analytics.data.scores import replace_scores
 from mansard.core.records import ModelScore
 from mansard.core.storage.jsonl import read_rows
 from tests.analytics.factory import measurement, write_networks

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mansard import api
-from mansard.analytics.data.dataset import keep_scores
+from mansard.analytics.data.scores import keep_scores
 from mansard.core.errors import UsageError
 from mansard.estimator import score, zoo
 from tests.analytics.ncu_exports import SASS, raw_page

@@ -39,7 +39,6 @@ OF_THE_USER = {
     ("files.py", "read_whole"),  # samples, costs of modes
     ("files.py", "write_atomic"),  # a curve
     ("benches.py", "make_folder"),  # the demo's folder itself
-    ("dataset.py", "make_folder"),  # the folder of runs itself
     ("scores.py", "make_folder"),
     ("watching.py", "RowReader"),  # looks that were recorded
     ("watching.py", "RowWriter"),  # --record FILE

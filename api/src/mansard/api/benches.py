@@ -150,7 +150,7 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
     a note, and a board of several that fails does not stop the others: the result's ``failure``
     names them. Raises any MansardError that keeps everything from being measured.
     """
-    from mansard.analytics.data.dataset import keep_scores
+    from mansard.analytics.data.scores import keep_scores
 
     models = _models(request)
     settings = NetworkSettings(engine="ort", batches=request.batches[:1], dims=request.dims)
@@ -238,7 +238,7 @@ def _plan(
 
 def _score(request: BenchRequest, reporter: Reporter) -> None:
     """Score the networks: what is wrong with them is found before minutes of measuring."""
-    from mansard.analytics.data.dataset import replace_scores
+    from mansard.analytics.data.scores import replace_scores
 
     scores = score_networks(request.models, request.batches, request.dims, reporter)
     replace_scores(request.runs, scores)

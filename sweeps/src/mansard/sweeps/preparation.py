@@ -356,7 +356,7 @@ def keeping_scores(runs: Path, preparation: Preparation) -> Iterator[None]:
 
     A file of scores that cannot be read is an error before anything is measured.
     """
-    from mansard.analytics.data.dataset import keep_scores
+    from mansard.analytics.data.scores import keep_scores
 
     keep_scores(runs, ())
     try:

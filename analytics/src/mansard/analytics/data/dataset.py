@@ -1,16 +1,12 @@
-"""The content of folders of runs, read once and never changed, and their file of scores."""
+"""The content of folders of runs, read once and never changed."""
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
 
-from mansard.core.errors import MansardError
 from mansard.core.hashing import content_hash
 from mansard.core.records import (
     Accuracy,
@@ -23,39 +19,6 @@ from mansard.core.records import (
     Processor,
     ProgramRun,
 )
-from mansard.core.storage.files import find_status, make_folder
-from mansard.core.storage.jsonl import read_rows, write_rows
-
-
-def keep_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
-    """Add ``scores`` to those in a folder of runs; one that is there already stays as it is."""
-    path = runs / "scores.jsonl"
-    there = read_rows(path, ModelScore, runs).rows if find_status(path, runs) is not None else ()
-    known = {score_id(score) for score in there}
-    new = {score_id(score): score for score in scores}
-    added = [score for identity, score in new.items() if identity not in known]
-    if added:
-        make_folder(runs)
-        write_rows(path, ModelScore, [*there, *added], runs)
-
-
-def replace_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
-    """Write ``scores`` in the place of those in a folder of runs, and keep those of networks that
-    were run there: what was measured of them stands beside what is predicted."""
-    path = runs / "scores.jsonl"
-    there: Sequence[ModelScore] = ()
-    measured: set[str] = set()
-    with contextlib.suppress(MansardError):  # of another version: as if they were not there
-        if find_status(path, runs) is not None:
-            there = read_rows(path, ModelScore, runs).rows
-    for rows in runs.glob("*/measurements.jsonl"):
-        with contextlib.suppress(MansardError):
-            measured |= {row.model_hash for row in read_rows(rows, Measurement, runs).rows}
-    new = {score_id(score) for score in scores}
-    older = [s for s in there if s.model_hash in measured and score_id(s) not in new]
-    make_folder(runs)
-    write_rows(path, ModelScore, [*scores, *older], runs)
-
 
 UNDISTURBED = pl.col("disturbances").list.len() == 0  # of ``trials``: those that count
 
@@ -144,12 +107,12 @@ def device_id(manifest: Manifest) -> str:
 
 def score_id(score: ModelScore) -> str:
     """A short name for one score: the same model in the same circumstances."""
-    given: list[object] = [score.phase, score.batch, score.dimensions, score.trips, score.optimizer]
+    asked: list[object] = [score.phase, score.batch, score.dimensions, score.trips, score.optimizer]
     # A quantised network's main precision is the same whatever its floats are counted at.
     precisions = Counter(layer.precision for layer in score.layers)
-    given += [score.recompute, score.cache_bytes, score.precision, dict(sorted(precisions.items()))]
+    asked += [score.recompute, score.cache_bytes, score.precision, dict(sorted(precisions.items()))]
     if score.bounds:
-        given.append(score.bounds)
+        asked.append(score.bounds)
     if score.kv_cache_update == "in-place":
-        given.append(score.kv_cache_update)
-    return content_hash([score.model, score.model_hash, *given])
+        asked.append(score.kv_cache_update)
+    return content_hash([score.model, score.model_hash, *asked])

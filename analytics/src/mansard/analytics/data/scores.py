@@ -1,0 +1,43 @@
+"""The scores of a folder of runs: one file beside the runs, which each command adds to."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from mansard.analytics.data.dataset import score_id
+from mansard.core.errors import MansardError
+from mansard.core.records import Measurement, ModelScore
+from mansard.core.storage.files import find_status, make_folder
+from mansard.core.storage.jsonl import read_rows, write_rows
+
+
+def keep_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
+    """Add ``scores`` to those in a folder of runs; one that is there already stays as it is."""
+    path = runs / "scores.jsonl"
+    there = read_rows(path, ModelScore, runs).rows if find_status(path, runs) is not None else ()
+    known = {score_id(score) for score in there}
+    new = {score_id(score): score for score in scores}
+    added = [score for identity, score in new.items() if identity not in known]
+    if added:
+        make_folder(runs)
+        write_rows(path, ModelScore, [*there, *added], runs)
+
+
+def replace_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
+    """Write ``scores`` in the place of those in a folder of runs, and keep those of networks that
+    were run there: what was measured of them stands beside what is predicted."""
+    path = runs / "scores.jsonl"
+    there: Sequence[ModelScore] = ()
+    measured: set[str] = set()
+    with contextlib.suppress(MansardError):  # of another version: as if they were not there
+        if find_status(path, runs) is not None:
+            there = read_rows(path, ModelScore, runs).rows
+    for rows in runs.glob("*/measurements.jsonl"):
+        with contextlib.suppress(MansardError):
+            measured |= {row.model_hash for row in read_rows(rows, Measurement, runs).rows}
+    new = {score_id(score) for score in scores}
+    older = [s for s in there if s.model_hash in measured and score_id(s) not in new]
+    make_folder(runs)
+    write_rows(path, ModelScore, [*scores, *older], runs)
