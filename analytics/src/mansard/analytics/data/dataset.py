@@ -100,5 +100,5 @@ def device_id(manifest: Manifest) -> str:
     gpu = manifest.gpu
     if whole_machine(manifest):
         return content_hash([machine_id(manifest.machine), "whole"])
-    own = None if gpu is None else [gpu.name, gpu.sm, gpu.l2_bytes, gpu.mig]
-    return content_hash([machine_id(manifest.machine), own])
+    gpu_fields = None if gpu is None else [gpu.name, gpu.sm, gpu.l2_bytes, gpu.mig]
+    return content_hash([machine_id(manifest.machine), gpu_fields])

@@ -52,6 +52,6 @@ def replace_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
         with contextlib.suppress(MansardError):
             measured |= {row.model_hash for row in read_rows(rows, Measurement, runs).rows}
     new = {score_id(score) for score in scores}
-    kept = [s for s in there if s.model_hash in measured and score_id(s) not in new]
+    older = [s for s in there if s.model_hash in measured and score_id(s) not in new]
     make_folder(runs)
-    write_rows(path, ModelScore, [*scores, *kept], runs)
+    write_rows(path, ModelScore, [*scores, *older], runs)
