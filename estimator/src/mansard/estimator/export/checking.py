@@ -32,7 +32,7 @@ class OutputDifference(msgspec.Struct, frozen=True):
 
 
 class ExportCheck(msgspec.Struct, frozen=True):
-    """One comparison that passed, with the ``sizes`` of the symbols."""
+    """One comparison that passed; ``sizes`` are those of the symbols."""
 
     sizes: Mapping[str, int]
     n_outputs: int
