@@ -75,7 +75,7 @@ class Points:
 
     @property
     def every(self) -> pl.DataFrame:
-        """What was measured, and ``networks``, each with what made it."""
+        """Measured and modelled networks, each with its engine."""
         if self.measured.is_empty():
             return self.networks
         modelled = self.networks.with_columns(engine=pl.lit("modelled"))
@@ -452,7 +452,7 @@ def network_marks(points: Points, y: str, *, with_key: bool) -> list[Chart]:
 
 
 def bound_scale() -> alt.Scale:
-    """The colours of what binds a time, the same in every chart."""
+    """The colour of each bound, the same in every chart."""
     return alt.Scale(domain=list(BOUNDS))
 
 

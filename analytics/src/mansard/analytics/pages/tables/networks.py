@@ -66,7 +66,7 @@ def network_table(results: Results) -> Table:
 
 
 def measured_times(results: Results) -> dict[tuple[object, ...], str]:
-    """What was measured of a network under a roof, and by which engine, by ``_key``."""
+    """Measured times of networks under a roof, with their engine, by ``_key``."""
     labels = mode_labels(results)
     times: dict[tuple[object, ...], list[str]] = {}
     for row in results.measured:
