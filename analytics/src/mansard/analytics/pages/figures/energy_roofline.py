@@ -329,10 +329,8 @@ def named_arches(roofs: Sequence[PricedRoof], lines: pl.DataFrame, kind: Kind) -
     best = main_roofs(roofs)
     named = []
     for priced in sorted(roofs, key=lambda roof: best[roof.mode] is not roof):
-        points = lines.filter(pl.col("mode") == priced.mode, pl.col("line") == priced.name).sort(
-            "x"
-        )
-        path = points.select("x", kind).rows()
+        arch = lines.filter(pl.col("mode") == priced.mode, pl.col("line") == priced.name).sort("x")
+        path = arch.select("x", kind).rows()
         if not path:
             continue
         end = path[-1][1]

@@ -116,9 +116,7 @@ def _listed(modes: Sequence[str], first: Sequence[str]) -> list[str]:
 
 def _highest(recommended: Sequence[Recommendation]) -> list[str]:
     """The mode that all savings are relative to, if it is the same for all."""
-    modes = list(
-        dict.fromkeys(advised.savings[0].mode for advised in recommended if advised.savings)
-    )
+    modes = list(dict.fromkeys(answer.savings[0].mode for answer in recommended if answer.savings))
     return modes if len(modes) == 1 else []
 
 

@@ -33,9 +33,8 @@ _RISING = ("throughput", "min_rate")  # the more the better
 
 def goal_words(schedule: Schedule) -> str:
     """The name of a schedule's goal; the makespan of a steady one is its round."""
-    return (
-        "round" if schedule.is_steady and schedule.goal == "makespan" else GOAL_WORDS[schedule.goal]
-    )
+    is_round = schedule.is_steady and schedule.goal == "makespan"
+    return "round" if is_round else GOAL_WORDS[schedule.goal]
 
 
 def value_text(goal: Goal, value: float | None) -> str:
