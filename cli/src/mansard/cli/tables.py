@@ -83,11 +83,11 @@ def _grid_of(table: Table) -> _Grid:
 def _body(grid: _Grid, width: int, rule: str, paint: Paint) -> Iterator[str]:
     short = _with_notes(grid, _SHORT_REMARK)
     tried = ((grid, False), (_with_notes(grid, _LONG_REMARK), False), (short, False), (short, True))
-    for each, folds_cells in tried:
-        widths = _widths(each, width, folds_cells=folds_cells)
+    for layout, folds_cells in tried:
+        widths = _widths(layout, width, folds_cells=folds_cells)
         if widths is not None:
-            yield from _grid_lines(each, widths, rule, paint)
-            yield from _note_lines(each, width)
+            yield from _grid_lines(layout, widths, rule, paint)
+            yield from _note_lines(layout, width)
             return
     turned = _turned(short)
     widths = None if turned is None else _widths(turned, width, folds_cells=False)
@@ -148,7 +148,7 @@ def _with_bounds_in_heads(grid: _Grid) -> _Grid:
     for at, name in enumerate(grid.columns):
         cells = grid.column(at)
         known = [cell for cell in cells if cell not in SILENT]
-        bound = next((each for each in _BOUNDS if all(cell.startswith(each) for cell in known)), "")
+        bound = next((word for word in _BOUNDS if all(cell.startswith(word) for cell in known)), "")
         bound = bound if len(known) > 1 else ""
         heads.append(f"{name}, {bound}".rstrip(", ") if bound else name)
         columns.append([cell.removeprefix(bound) for cell in cells])
@@ -202,9 +202,9 @@ def _widths(grid: _Grid, width: int, *, folds_cells: bool) -> list[int] | None:
         return None
     widths = _cut(whole, least, room)
     if any(
-        len(_folded(cell, each)) > _MOST_LINES
+        len(_folded(cell, column_width)) > _MOST_LINES
         for row in grid.rows
-        for cell, each in zip(row, widths, strict=True)
+        for cell, column_width in zip(row, widths, strict=True)
     ):
         return None
     return widths
@@ -213,11 +213,11 @@ def _widths(grid: _Grid, width: int, *, folds_cells: bool) -> list[int] | None:
 def _cut(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
     """``widths``, the widest cut to one width so that all fit, but none below its ``least``."""
     most = max(widths)
-    found = list(widths)
-    while sum(found) > room:
+    cut = list(widths)
+    while sum(cut) > room:
         most -= 1
-        found = [min(each, max(most, low)) for each, low in zip(widths, least, strict=True)]
-    return found
+        cut = [min(natural, max(most, low)) for natural, low in zip(widths, least, strict=True)]
+    return cut
 
 
 def _folded(text: str, width: int) -> list[str]:
@@ -338,10 +338,10 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 def print_fitting(
     table: Table, droppable: Sequence[str], where: str, *, few: int = MOST_TURNED
 ) -> None:
-    """A table of many rows on stdout without so many of the columns ``droppable`` that it fits.
+    """Print a table, and drop columns of ``droppable`` in this order until it fits.
 
-    They go in the order that they are named in; a line says which, and ``where`` they are. A few
-    rows have all columns: they can be shown side by side.
+    A line names the dropped columns and ``where`` they can be found. A table of ``few`` rows keeps
+    all columns: its records can be shown side by side.
     """
     left: list[str] = []
     for name in droppable:

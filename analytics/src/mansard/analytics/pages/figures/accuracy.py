@@ -77,7 +77,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class AccuracyPoints:
-    """Points, and the errors of all observations as shares; None where there is none.
+    """Points, and the errors of all observations as shares; None without observations.
 
     ``frame``: times in ms of one batch, ``error`` in percent: predicted / measured - 1.
     """
@@ -161,7 +161,7 @@ def accuracy_points(
 
 
 def band(frame: pl.DataFrame, measured: str, predicted: str) -> pl.DataFrame:
-    """Equality, and a fifth above and below, from the least to the most of either."""
+    """The line of equality and those 20 % above and below it, over the range of both columns."""
     known = frame.drop_nulls([measured, predicted])
     values = [*known[measured].to_list(), *known[predicted].to_list()] or [1.0, 10.0]
     ends = (min(values) / 1.3, max(values) * 1.3)

@@ -185,7 +185,7 @@ def measured_batches(
 
 
 def _items(row: dict[str, Any]) -> str:
-    """Items in a second; the shortest time gives the highest rate."""
+    """Items per second; the shortest time gives the highest rate."""
     columns = ("latency_s", "latency_low_s", "latency_high_s", "interval")
     items = Interval(*(row[name] for name in columns)).inverse(row["batch"])
     return rate(items.value, items.low, items.high, items.kind)

@@ -1,4 +1,4 @@
-"""Contention: the speed that an accelerator keeps over the demand of another beside it.
+"""Contention: an accelerator's remaining speed over the demand of another beside it.
 
 Demands are in GB/s, speeds in percent of its own.
 """

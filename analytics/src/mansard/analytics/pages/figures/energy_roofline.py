@@ -123,7 +123,7 @@ class PricedRoof:
 
 
 def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) -> Figure | Missing:
-    """Work per joule, or W, over intensity, or why there is neither."""
+    """The chart of work per joule or of power over intensity; else why there is none."""
     priced, gaps = priced_roofs(results)
     if not priced:
         if not results.roofs:
@@ -188,7 +188,7 @@ def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) ->
 
 
 def priced_roofs(results: Results) -> tuple[list[PricedRoof], list[str]]:
-    """Every precision of every mode with all three costs, and why others have none."""
+    """Every precision of every mode whose three costs are known, and why the others are unknown."""
     priced: list[PricedRoof] = []
     gaps: list[str] = []
     for roof in results.roofs:
@@ -329,10 +329,8 @@ def named_arches(roofs: Sequence[PricedRoof], lines: pl.DataFrame, kind: Kind) -
     best = main_roofs(roofs)
     named = []
     for priced in sorted(roofs, key=lambda roof: best[roof.mode] is not roof):
-        points = lines.filter(pl.col("mode") == priced.mode, pl.col("line") == priced.name).sort(
-            "x"
-        )
-        path = points.select("x", kind).rows()
+        arch = lines.filter(pl.col("mode") == priced.mode, pl.col("line") == priced.name).sort("x")
+        path = arch.select("x", kind).rows()
         if not path:
             continue
         end = path[-1][1]

@@ -27,7 +27,7 @@ GIGA, MEGA, MILLI, NANO = 1e9, 1e6, 1e-3, 1e-9
 
 @dataclass(frozen=True)
 class Missing:
-    """Stands in the place of a figure: why there is none, and what would bring it."""
+    """No figure, with the reason and what would give one."""
 
     reason: str
 
@@ -57,7 +57,7 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class Following:
-    """How a figure follows the reader's choice, and what it shows first.
+    """How a figure follows the reader's choice, and the first choice.
 
     ``heading`` and ``none`` are templates of ``parameters.words``: what the chart shows, and why it
     shows nothing where ``shown`` has no rows for the choice.
@@ -146,7 +146,7 @@ def _follow_in_legends(part: Any, columns: Sequence[str]) -> list[str]:
 
 
 def _data_name(rows_of: dict[str, Any], shown: Shown) -> str:
-    """The name under which the chart draws the rows; of rows that it does not draw, a new one."""
+    """The name of the data set with the rows of ``shown``, added if the chart draws others."""
     shown_rows = shown.frame.to_dicts()
     name_of_data = next((name for name, rows in rows_of.items() if rows == shown_rows), None)
     if name_of_data is None:

@@ -71,7 +71,7 @@ def gantt_figure(name: str, problem: Problem, schedule: Schedule, end_s: float) 
 
 
 def last_s(problem: Problem, schedules: Sequence[Schedule]) -> float:
-    """The end of the last group, or of the last deadline that is not far behind it."""
+    """The end of the last group, or the last deadline if that is shortly after it."""
     end_s = max(group.end_s for schedule in schedules for group in schedule.groups)
     limits_s = [schedule.max_latency_s for schedule in problem.networks]
     is_once = not any(schedule.is_steady for schedule in schedules)

@@ -75,7 +75,7 @@ def spread_figure(number: int, name: str, layers: Sequence[LayerScore], table: T
 
 
 def busy_layers(score: ModelScore) -> list[LayerScore]:
-    """The layers whose work and bytes are known and that do or move something."""
+    """The layers with known work and bytes that are not both zero."""
     return [
         layer
         for layer in score.layers

@@ -118,7 +118,7 @@ class ModePoints:
 
 
 def gather(results: Results) -> ModePoints:
-    """The points of every device and network; empty where nothing was predicted."""
+    """The points of every device and network; empty without predictions."""
     picks = [advice.choice for advice in results.recommendations if advice.choice is not None]
     drawn = mode_points(results.predictions, results.modes, mode_labels(results), picks)
     networks = sorted(set(drawn.frame["network"].to_list()))
@@ -297,7 +297,7 @@ def _marked(known: pl.DataFrame, recommended: Sequence[Candidate]) -> pl.DataFra
 
 
 def _shade(name: str) -> pl.Expr:
-    """Where a value stands between the least (0) and the most (1) of its network, by logarithm."""
+    """A value on a log scale from the network's least (0) to its most (1)."""
     log = pl.when(pl.col(name) > 0).then(pl.col(name).log())
     low, high = log.min().over(_SET), log.max().over(_SET)
     return pl.when(high > low).then((log - low) / (high - low)).otherwise(0.0).round(2)
@@ -314,7 +314,7 @@ def _main_precisions(known: pl.DataFrame) -> pl.DataFrame:
 
 
 def _thinned(marked: pl.DataFrame) -> pl.DataFrame:
-    """The recommended modes, an even choice of the edge, and one of the cells."""
+    """The recommended modes, and even selections of those on the edge and in the cells."""
     n_sets = max(1, marked.select(_SET).n_unique())
     n_most = max(LEAST_CELLS, MOST_ROWS // n_sets)
     edge = pl.col("is_edge")

@@ -59,7 +59,7 @@ class NamedLine:
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """Where names stand, and how many points have none: by mode, batch and width."""
+    """Positions of names, and the number of points without one, by mode, batch and width."""
 
     roofs: pl.DataFrame  # ROOF_NAME_SCHEMA
     points: pl.DataFrame  # POINT_NAME_SCHEMA

@@ -75,7 +75,7 @@ class Points:
 
     @property
     def every(self) -> pl.DataFrame:
-        """What was measured, and ``networks``, each with what made it."""
+        """Measured and modelled networks, each with its engine."""
         if self.measured.is_empty():
             return self.networks
         modelled = self.networks.with_columns(engine=pl.lit("modelled"))
@@ -162,11 +162,9 @@ def spread(networks: pl.DataFrame, measured: pl.DataFrame) -> pl.DataFrame:
                 continue
             chosen.append(rows[next_one])
             apart = np.minimum(apart, np.hypot(*(at - at[next_one]).T))
-    few = pl.DataFrame(chosen, schema=dict.fromkeys(_SAME, pl.String)).with_columns(is_chosen=True)
+    few = pl.DataFrame(chosen, schema=dict.fromkeys(_SAME, pl.String)).with_columns(_few=True)
     marked = networks.join(few, on=_SAME, how="left", maintain_order="left")
-    return marked.with_columns(is_drawn=pl.col("is_chosen").fill_null(value=False)).drop(
-        "is_chosen"
-    )
+    return marked.with_columns(is_drawn=pl.col("_few").fill_null(value=False)).drop("_few")
 
 
 def spots(networks: pl.DataFrame, height: str) -> pl.DataFrame:
@@ -243,12 +241,7 @@ def measured_points(results: Results, roofs: Mapping[str, Roofline]) -> pl.DataF
     }
     rows = []
     for run in results.measured:
-        key = (
-            labels[run.device, run.mode],
-            run.network,
-            run.batch,
-            run.precision,
-        )
+        key = (labels[run.device, run.mode], run.network, run.batch, run.precision)
         row = scored.get((*key, run.phase))
         if row is None or run.time_s is None or run.remark or not row["work_flop"]:
             continue
@@ -452,7 +445,7 @@ def network_marks(points: Points, y: str, *, with_key: bool) -> list[Chart]:
 
 
 def bound_scale() -> alt.Scale:
-    """The colours of what binds a time, the same in every chart."""
+    """The colour of each bound, the same in every chart."""
     return alt.Scale(domain=list(BOUNDS))
 
 

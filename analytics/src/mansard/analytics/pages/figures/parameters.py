@@ -107,7 +107,7 @@ class Control:
 
     @property
     def is_list(self) -> bool:
-        """Whether its options are too many for buttons."""
+        """Whether it has more options than fit as buttons."""
         return len(self.options) > MOST_BUTTONS
 
 
@@ -142,7 +142,7 @@ def first_choice(results: Results) -> Chosen:
 
 
 class Start(NamedTuple):
-    """What a page shows first of a device: its mode, and the mode marked where modes are drawn."""
+    """The first mode shown of a device, and the one marked where modes are drawn."""
 
     mode: str
     picked: str
@@ -168,7 +168,7 @@ def starts(results: Results) -> dict[str, Start]:
 
 
 def _modes_of_devices(results: Results) -> dict[str, list[str]]:
-    """The modes to choose from: those with a roof; of a device without any, all of its modes."""
+    """The modes to choose from, by device: those with roofs, or all if none has."""
     with_roofs: dict[str, list[str]] = {}
     for label, device in roof_devices(results).items():
         with_roofs.setdefault(device, []).append(label)
@@ -180,7 +180,7 @@ def _modes_of_devices(results: Results) -> dict[str, list[str]]:
 
 
 def controls(results: Results, chosen: Chosen) -> list[Control]:
-    """The controls of a page about ``results``; what leaves no choice is left out."""
+    """The controls of a page about ``results``, without those that leave no choice."""
     scored = results.networks.select("model", "model_hash").unique().iter_rows()
     # Others were imported with their times alone: they have modes and no place under a roof.
     networks = in_order(
@@ -272,7 +272,7 @@ class Shown:
     within: Mapping[str, float] = field(default_factory=dict)
 
     def resolve(self, chosen: Chosen) -> tuple[Chosen, pl.DataFrame]:
-        """``chosen`` with the network and the precision that stand in for none, and the rows."""
+        """``chosen`` with defaults for network and precision, and the rows it shows."""
         rows = self.frame
         for name, how in self.by.items():
             value = getattr(chosen, name)
@@ -294,7 +294,7 @@ class Shown:
         return self.first if self.first in values else str(values[0]) if values else EVERY
 
     def rule(self, rows: str) -> dict[str, Any]:
-        """For report.js: this, with the name of the rows in the page's data."""
+        """For report.js: this rule, with the name of its rows in the page's data."""
         return {
             "rows": rows,
             "by": dict(self.by),
@@ -353,7 +353,7 @@ class LiveTable:
         return msgspec.structs.replace(table, name=self.name)
 
     def script(self, rows: str) -> dict[str, Any]:
-        """For report.js: how to write the table again."""
+        """For report.js: what it fills the table with after a choice."""
         return {
             "name": self.name,
             "caption": self.caption,

@@ -43,7 +43,7 @@ _CAPITAL, _OTHER, _BOLD = 0.77, 0.645, 1.14
 
 
 def text_px(text: str, *, is_bold: bool = False) -> float:
-    """At most how wide ``text`` is in the charts' type."""
+    """An upper bound of the width of ``text`` in the charts' font, px."""
     width_px = TYPE_PX * sum(_SHARES.get(letter) or _share(letter) for letter in text)
     return width_px * (_BOLD if is_bold else 1.0)
 
@@ -60,13 +60,13 @@ def shortened_label(text: str, n_most: int = LONGEST_LABEL) -> str:
 
 
 def text_box(anchor: Spot, align: Align, wide: float) -> tuple[float, float, float, float]:
-    """The box of a line of text that stands with its ``align``-ed side at ``anchor``."""
+    """The box of a line of text with its ``align``-ed side at ``anchor``."""
     left = anchor[0] - {"left": 0.0, "center": wide / 2, "right": wide}[align]
     return left, anchor[1] - LINE_PX / 2, left + wide, anchor[1] + LINE_PX / 2
 
 
 def squares(spots: Sequence[Spot], half_px: float = POINT_PX) -> Rows:
-    """The boxes of which ``spots`` are the middles."""
+    """The boxes centred on ``spots``."""
     middles = np.array(spots, float).reshape(-1, 2)
     return np.hstack([middles - half_px, middles + half_px])
 
@@ -128,7 +128,7 @@ class Layout:
         self.taken, self.leaders, self.lines = (np.empty((0, 4)) for _ in range(3))
 
     def copy(self) -> Layout:
-        """Another one with the same in it."""
+        """A copy, which can be filled further by itself."""
         other = Layout(self.width_px, self.height_px)
         other.taken, other.leaders, other.lines = self.taken, self.leaders, self.lines
         return other
@@ -293,7 +293,7 @@ def _leaders(spot: Spot, anchors: Rows) -> Rows:
 
 
 def _heights(path: Sequence[Spot], left: float, right: float) -> Iterator[float]:
-    """How far down ``path`` is at ``left``, at ``right`` and at its corners between the two."""
+    """The heights of ``path`` at ``left``, at ``right`` and at its corners between them."""
     for (x0, y0), (x1, y1) in pairwise(path):
         for x in (left, right):
             if x0 <= x <= x1 and x0 < x1:
@@ -345,7 +345,7 @@ class Window:
 
     @property
     def angle_rad(self) -> float:
-        """At which a line of slope one rises on the screen."""
+        """The angle of a line of slope one on the screen."""
         return math.atan2(self.y_per_decade_px, self.x_per_decade_px)
 
     @property
@@ -359,7 +359,7 @@ class Window:
         return replace(self, width_px=width_px)
 
     def pixels(self, x: float, y: float) -> Spot:
-        """Where a value stands, from the upper left corner."""
+        """The position of a value, from the upper left corner."""
         across = math.log10(x / self.x_low) * self.x_per_decade_px
         return across, self.height_px - math.log10(y / self.y_low) * self.y_per_decade_px
 

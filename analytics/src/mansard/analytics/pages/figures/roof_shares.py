@@ -1,4 +1,4 @@
-"""How near each network comes to its roof: bars in percent of what its intensity allows."""
+"""Achieved shares of the roof: bars in percent of what each network's intensity allows."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _columns(bars: pl.DataFrame) -> tuple[Column, ...]:
 
 
 def _subtitle(bars: pl.DataFrame) -> str:
-    """How many bars there are of how many networks, for Vega."""
+    """The numbers of bars and of networks, for Vega."""
     counts = bars.group_by("mode", "batch", "kind", maintain_order=True).agg(
         n=pl.len(), n_drawn=pl.col("is_drawn").sum()
     )

@@ -87,7 +87,7 @@ _LINE_SCHEMA = schema_of(text="mode line level precision", number="x y low high"
 
 
 def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure | Missing:
-    """The roofs of each mode and the networks under them, or why there are none."""
+    """The chart of each mode's roofs with its networks; else why there is none."""
     if not results.roofs:
         return Missing(NO_ROOFS)
     seen = window(results.roofs, points)
@@ -270,7 +270,7 @@ def roof_lines(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
 
 
 def roof_area(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
-    """What is attainable from main memory at the highest peak: three vertices per mode."""
+    """The attainable area from main memory at the highest peak: three vertices per mode."""
     rows: list[Row] = []
     for roof in roofs:
         slope = roof.bandwidth(DRAM).value

@@ -245,12 +245,11 @@ def chains(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
 
 
 def series_order(names: Iterable[str]) -> list[str]:
-    """Each curve once, the kernels in their usual order; all of them where there is none."""
+    """Each curve once, kernels in their usual order; without any, the four of one backend."""
     present = set(names)
     usual = [f"{kernel}{end}" for end in ("", SLICED) for kernel in STREAM_KERNELS]
-    return [*(name for name in usual if name in present), *sorted(present - set(usual))] or usual[
-        :4
-    ]
+    curves = [*(name for name in usual if name in present), *sorted(present - set(usual))]
+    return curves or usual[:4]
 
 
 def cache_rules(levels: Iterable[tuple[str, Sequence[Level]]]) -> pl.DataFrame:

@@ -103,7 +103,7 @@ _NOTHING_RUN: dict[str, Any] = {
 
 
 def _under_roofs(scores: Sequence[ModelScore], machine: Path) -> dict[str, Any]:
-    """What the template shows of the scores under the roofs of ``machine``.
+    """The template's context for scores under the roofs of ``machine``.
 
     Where upper bounds of work and of traffic lie there says nothing of the network.
     """
@@ -167,7 +167,7 @@ def _sentence(score: ModelScore, n_busy: int) -> str:
 
 
 def full_name(score: ModelScore, sizes: str) -> str:
-    """A network's name, and the ``sizes`` that tell its scores apart."""
+    """A network's name with the ``sizes`` in which its scores differ."""
     return (
         f"{display_name(score.model)}, {display_name(sizes)}"
         if sizes

@@ -114,10 +114,8 @@ def _listed(modes: Sequence[str], first: Sequence[str]) -> list[str]:
 
 
 def _highest(recommended: Sequence[Recommendation]) -> list[str]:
-    """The mode that savings are told against, if it is one for all."""
-    modes = list(
-        dict.fromkeys(advised.savings[0].mode for advised in recommended if advised.savings)
-    )
+    """The mode that all savings are relative to, if it is the same for all."""
+    modes = list(dict.fromkeys(answer.savings[0].mode for answer in recommended if answer.savings))
     return modes if len(modes) == 1 else []
 
 
@@ -159,7 +157,7 @@ About = Literal["here", "runs", "board", "elsewhere"]
 
 
 class NextStep(Record, frozen=True, kw_only=True):
-    """What is to be done next, and the command that does it.
+    """The next step, and the command for it.
 
     ``about``: the folder of runs of the report ("runs"), its machine or board ("board"), both
     ("here") or neither.
@@ -183,7 +181,7 @@ class NextStep(Record, frozen=True, kw_only=True):
 
 
 def next_step(results: Results) -> NextStep:
-    """The first of these that applies: what is missing most stands first."""
+    """The first of these that applies, the most important first."""
     manifests = results.dataset.all_manifests
     is_one = is_one_mode(results)
     is_jetson = any(run.machine.kind == "jetson" for run in manifests)

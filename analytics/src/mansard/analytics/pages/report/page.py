@@ -1,4 +1,4 @@
-"""What every page of Mansard has: one file, its own scripts, and nothing from outside.
+"""The frame of every page: one file with its own scripts, which loads nothing.
 
 The page's policy allows the page's own two scripts by their hashes and nothing
 else, so that a name which slipped through every escape still could not run.

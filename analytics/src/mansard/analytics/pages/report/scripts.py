@@ -26,7 +26,7 @@ _LIMIT_S, _MAX_BYTES = 120.0, 1 << 26  # it takes two seconds, and has 1 MB
 
 @cache
 def begin() -> subprocess.Popen[bytes] | None:
-    """Begin to put them together, once for a process; None where they are kept, or none can be."""
+    """Start the process that bundles them, once; None if they are cached or it cannot start."""
     if _cached():
         return None
     try:
@@ -62,7 +62,7 @@ def _made() -> str:
 
 
 def _cached() -> str:
-    """What an earlier page has kept, behind its hash; nothing where there is none, or another."""
+    """The cached scripts if their hash fits; else empty."""
     with contextlib.suppress(MansardError, RuntimeError, UnicodeDecodeError):
         folder = _folder()
         digest, _, text = read_whole(folder / _name(), folder).decode().partition("\n")
@@ -76,11 +76,11 @@ def _digest(text: str) -> str:
 
 
 def _folder() -> Path:
-    """Where they are kept; RuntimeError where nobody is at home."""
+    """The folder of the cache; RuntimeError without a home folder."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return caches / "mansard"
 
 
 def _name() -> str:
-    """Another version of vl-convert has another file."""
+    """The cached file's name: one for each version of vl-convert."""
     return f"scripts-{version('vl-convert-python')}.js"

@@ -82,7 +82,7 @@ def _joined(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _failed_trials(trials: pl.DataFrame) -> Iterator[tuple[str, str]]:
-    """How many kernels of a run could not be measured, and the first reasons."""
+    """Kernels of each run that could not be measured, and the first reasons."""
     failed = trials.filter(pl.col("failure").is_not_null()).sort(TRIAL_ORDER)
     n_trials = dict(trials.group_by("run_id").len().iter_rows())
     for (run_id,), rows in failed.group_by("run_id", maintain_order=True):
@@ -142,7 +142,7 @@ def _energy_gaps(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def _lone_modes(results: Results) -> Iterator[tuple[str, str]]:
-    """Boards of which a single mode was measured."""
+    """Boards with a single measured mode."""
     devices: dict[str, list[tuple[str, str]]] = {}
     for manifest in results.dataset.manifests:
         mode = manifest.mode_read_back

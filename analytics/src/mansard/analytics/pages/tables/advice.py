@@ -211,10 +211,7 @@ def _neighbours(pick: Recommendation) -> Table:
 def _row(pick: Recommendation, with_device: bool, programs: Collection[str]) -> list[str]:
     choice = pick.choice
     assert choice is not None  # noqa: S101 - the caller keeps those with a choice
-    head = [
-        display_name(pick.network),
-        *([display_name(pick.device)] if with_device else []),
-    ]
+    head = [display_name(pick.network), *([display_name(pick.device)] if with_device else [])]
     highest = next(iter(pick.savings), None)
     return [
         *head,

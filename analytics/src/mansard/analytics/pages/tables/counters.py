@@ -123,7 +123,7 @@ def _kernels_text(row: CheckedPart) -> str:
 
 
 def _work_text(row: CheckedPart | CheckedNetwork) -> str:
-    """The counted work; at least so many where a unit was not counted."""
+    """The counted work; a lower bound where a unit was not counted."""
     if row.counted_flop is None and row.least_flop:
         return f"≥{NBSP}{_work(row.least_flop, row)}"
     return _work(row.counted_flop, row)

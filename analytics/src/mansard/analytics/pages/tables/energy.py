@@ -79,7 +79,7 @@ def _true_idle(fit: EnergyFit, manifest: Manifest) -> Iterator[tuple[str, str, s
 
 
 def energy_facts(results: Results) -> list[str]:
-    """How well each fit describes its points, and what it lacks."""
+    """How well each fit describes its points, and which points are missing."""
     labels = results.labels()
     return [
         f"{display_name(labels[run_id])}: {_quality(fit)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mansard.analytics.data.names import display_name, network_key
@@ -21,7 +22,7 @@ from mansard.analytics.pages.figures.tables import (
 )
 from mansard.analytics.pages.results import Results
 from mansard.analytics.pages.tables import workloads
-from mansard.analytics.pages.tables.workloads import ModeText, measured_text, network_tables
+from mansard.analytics.pages.tables.workloads import measured_text, network_tables
 from mansard.core.precision import unit_title
 from mansard.core.table import Table
 
@@ -66,7 +67,7 @@ def network_table(results: Results) -> Table:
 
 
 def measured_times(results: Results) -> dict[tuple[object, ...], str]:
-    """What was measured of a network under a roof, and by which engine, by ``_key``."""
+    """Measured times of networks under a roof, with their engine, by ``_key``."""
     labels = mode_labels(results)
     times: dict[tuple[object, ...], list[str]] = {}
     for row in results.measured:
@@ -112,22 +113,14 @@ def accuracy_table(results: Results) -> Table:
 
 def part_tables(results: Results) -> list[Table]:
     """Layers that were run alone; see ``workloads.part_tables``."""
-    labels = mode_labels(results)
-    tables = workloads.part_tables(
-        results.part_sums,
-        results.parts,
-        lambda row: display_name(labels[row.device, row.mode]),
-    )
+    tables = workloads.part_tables(results.part_sums, results.parts, _mode_text(results))
     tables += workloads.group_tables(results.group_times, lambda row: display_name(row.mode))
     return [shortened(table) for table in tables]
 
 
 def memory_tables(results: Results) -> list[Table]:
     """The memory's use beside our traffic; see ``workloads.memory_table``."""
-    labels = mode_labels(results)
-    tables = workloads.memory_table(
-        results.memory, lambda row: display_name(labels[row.device, row.mode])
-    )
+    tables = workloads.memory_table(results.memory, _mode_text(results))
     return [shortened(table) for table in tables]
 
 
@@ -136,6 +129,6 @@ def program_table(results: Results) -> Table:
     return shortened(workloads.program_table(results.programs, _mode_text(results)))
 
 
-def _mode_text(results: Results) -> ModeText:
+def _mode_text(results: Results) -> Callable[[Any], str]:
     labels = mode_labels(results)
     return lambda row: display_name(labels[row.device, row.mode])

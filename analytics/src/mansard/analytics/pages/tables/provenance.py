@@ -117,7 +117,7 @@ def _boundary_row(results: Results) -> list[str]:
 
 
 def _short_commit(manifest: Manifest) -> str:
-    """The commit's first twelve digits, with the mark of a changed checkout."""
+    """The commit's first twelve digits, marked if the checkout had changes."""
     if manifest.commit is None:
         return f"unknown: {manifest.unknown['commit']}"
     number, mark, rest = manifest.commit.partition("-")
@@ -188,7 +188,7 @@ def _runs(results: Results) -> Iterator[tuple[str, Manifest]]:
 
 
 def published_table(published: Published) -> Table:
-    """One row for each figure of a device, with how it was come by; sources are another table's."""
+    """One row for each published figure of a device and how it was obtained; not its source."""
     names = device_names(published)
     rows = [
         [
@@ -206,7 +206,7 @@ def published_table(published: Published) -> Table:
 
 
 def source_table(published: Published) -> Table:
-    """One row for each table that was imported: whose it is, and how much of it is here."""
+    """One row for each imported table: its authors, and how many of its figures are used."""
     names = device_names(published)
     tables: dict[tuple[str, str, str], list[str]] = {}
     for row in (*published.rows, *published.layers):
@@ -229,7 +229,7 @@ def _modes(modes: list[str]) -> str:
 
 
 def _limit(rate: PublishedRate) -> str:
-    """What the device's hardware can do at the mode's clocks, where it is a module that we know."""
+    """The hardware's limit at the mode's clocks; unknown for a module without data."""
     limit = hardware_limit(rate, module_called(rate.device))
     return UNKNOWN if limit is None else quantity(limit, unit_of(rate))
 

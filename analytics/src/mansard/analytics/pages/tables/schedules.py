@@ -54,7 +54,7 @@ def method_table(schedules: Sequence[Schedule]) -> Table:
 
 
 def segment_table(problem: Problem, schedule: Schedule) -> Table:
-    """Where and when groups run, those in a row on one accelerator as one line."""
+    """Where and when groups run; consecutive groups on one accelerator share a row."""
     known = {*problem.pccs, *problem.surfaces}
 
     def slowdown(segment: Segment) -> str:
@@ -82,7 +82,7 @@ def segment_table(problem: Problem, schedule: Schedule) -> Table:
 
 
 def network_table(problem: Problem, schedule: Schedule) -> Table:
-    """What a schedule does for each network; of repeating ones latencies differ."""
+    """Latency, deadline and rate of each network; of a steady schedule also the longest latency."""
     columns = ("network", "latency", "longest", "deadline", "verdict", "items/s", "changes")
     rows = [
         (

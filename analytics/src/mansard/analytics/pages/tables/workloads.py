@@ -83,7 +83,7 @@ def part_tables(sums: Sequence[PartSum], parts: Sequence[PartTimes], mode: PartM
 
 
 def group_tables(chains: Sequence[GroupTimes], mode: Callable[[GroupTimes], str]) -> list[Table]:
-    """Groups by accelerator, of networks of which the cost of leaving was measured."""
+    """Groups by accelerator, of networks with measured costs of leaving one."""
     rows = [
         (chain, group)
         for chain in chains
@@ -141,7 +141,7 @@ def _share_text(share: float | None) -> str:
 
 
 def slowest_parts(parts: Sequence[PartTimes]) -> list[PartTimes]:
-    """The slowest of each network, engine and mode, in the order in which they run."""
+    """The slowest parts of each network, engine and mode, in execution order."""
     groups: dict[object, list[PartTimes]] = {}
     for row in parts:
         same = (row.device, row.mode, row.network, row.batch, row.precision, row.engine)

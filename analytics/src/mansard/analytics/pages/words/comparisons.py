@@ -64,7 +64,7 @@ def _remark(flag: str, value: pl.Expr, best: pl.Expr, what: str) -> pl.Expr:
 
 
 def amount(kind: Quantity, value: float) -> str:
-    """A value in the unit that people read it in."""
+    """A value in its customary unit."""
     if kind == "latency":
         return seconds(value)
     if kind == "power":
@@ -75,7 +75,7 @@ def amount(kind: Quantity, value: float) -> str:
 
 
 def quantity_j(value: float) -> str:
-    """Joules, in mJ or µJ where they are few."""
+    """Joules, small amounts in mJ or µJ."""
     for factor, prefix in ((1.0, ""), (1e-3, "m"), (1e-6, "µ")):
         if value >= factor:
             return f"{digits(value / factor, 3)}{NBSP}{prefix}J"
@@ -92,7 +92,7 @@ def likely(probability: float) -> str:
 
 
 def asked_words(wanted: Wanted) -> str:
-    """The probability that was asked for, as it was given: ``97.5 %``."""
+    """The required probability as the user gave it: ``97.5 %``."""
     return f"{100 * wanted.probability:g}{NBSP}%"
 
 
@@ -201,7 +201,7 @@ def change_of(saving: Saving, name: str) -> str:
 def measured_words(
     other: Candidate, choice: Candidate, checks: Sequence[LimitCheck], wanted: Wanted
 ) -> str:
-    """What the best measured mode takes, which limits it keeps, and the gain of the choice."""
+    """Costs of the best measured mode, the limits it keeps, and the gain of the choice."""
     facts = f"{mode_words(other)} ({figures(other)}; {other.source})"
     limits = _limits_text(checks)
     mine, its = objective_value(choice, wanted.minimise), objective_value(other, wanted.minimise)
@@ -234,7 +234,7 @@ _OBJECTIVE_WORDS: dict[Objective, str] = {
 
 
 def objective_value(of: Candidate, minimise: Objective) -> float | None:
-    """What is to be small: s, W, J of an item, or J·s."""
+    """The quantity to minimise: s, W, J per item, or J·s."""
     if minimise == "latency":
         return of.latency_s
     if minimise == "power":
@@ -247,7 +247,7 @@ def objective_value(of: Candidate, minimise: Objective) -> float | None:
 def lost_words(
     other: Candidate, choice: Candidate, checks: Sequence[LimitCheck], wanted: Wanted
 ) -> str:
-    """Why ``other`` lost: the limit that it breaks or may break, or what it costs more."""
+    """Why ``other`` lost: the limit that it breaks or may break, or its higher cost."""
     for check in sorted(checks, key=lambda check: check.holds != "broken"):
         limit, word = limit_text(check.quantity, check.limit), QUANTITY_WORDS[check.quantity]
         if check.holds == "broken":
@@ -305,7 +305,7 @@ def trade_words(other: Candidate, choice: Candidate) -> str:
 
 
 def _are_apart(other: Candidate, choice: Candidate, kind: Quantity) -> bool:
-    """Whether the ends that face each other tell two values apart; of values without, they do."""
+    """Whether two intervals are disjoint; values without an interval always differ."""
     less, more = _by_size(other, choice, kind)
     if is_bounded(other, choice):
         return less[2] < more[1]
@@ -327,7 +327,7 @@ def _by_size(
 
 
 def _difference(kind: Quantity, other: Candidate, choice: Candidate) -> str:
-    """What is between two values, of bounds between the ends that face each other."""
+    """The difference of two values; of bounds, the gap between the nearer ends."""
     less, more = _by_size(other, choice, kind)
     if is_bounded(other, choice):
         gap = more[1] - less[2]

@@ -39,7 +39,7 @@ def mix_in_words(decision: MixDecision) -> MixAnswer:
 
 
 def _answer(decision: MixDecision) -> tuple[str, str]:
-    """The sentence; and why there is no plan, where there is none."""
+    """The sentence, and the reason if there is no plan."""
     if decision.refused:
         device = display_name(decision.device)
         return f"Nothing can be recommended for {device}: {decision.refused}.", decision.refused
@@ -106,7 +106,7 @@ def mix_sentence(
 
 
 def hopeless_sentence(networks: Sequence[str], *, may_fit: bool) -> str:
-    """That some networks keep their limits in no mode, or in none that is known."""
+    """Networks that keep their limits in no mode, or in no known one."""
     names = ", ".join(display_name(name) for name in networks)
     if may_fit:
         return (
@@ -149,7 +149,7 @@ def _switching(schedule: MixPlan) -> str:
 
 
 def on_roofs(networks: Sequence[str], device: str) -> str:
-    """That nothing tells how much longer than their roofs some networks take."""
+    """Networks with roofs but no known error of them."""
     names = ", ".join(display_name(name) for name in networks)
     return (
         f"{names}: not measured on {display_name(device)}, so the times are at best these: whether "

@@ -149,7 +149,7 @@ def _decision_notes(answer: Hierarchical) -> Iterator[str]:
 
 
 def calibration_text(calibration: Calibration) -> str:
-    """What can be told of calibration from these samples, and by which error."""
+    """Whether these samples reject calibration, with the error that decides it."""
     name = "p1" if calibration.of == "p1" else "the fitted logistic"
     n = sum(n_in_bin for _, n_in_bin, *_ in calibration.bins)
     is_so = f"{name} is not calibrated"
@@ -205,7 +205,7 @@ def point_cells(point: HiPoint, answer: Hierarchical) -> tuple[str, ...]:
 
 
 def share_text(point: HiPoint) -> str:
-    """The share that is offloaded."""
+    """The offloaded share of samples."""
     return _percent(point.share)
 
 

@@ -58,7 +58,7 @@ from mansard.analytics.pages.words.sentences import (
 
 
 def accuracy_sentence(known: NetworkAccuracy | None) -> str:
-    """What is known of the accuracy of the choice; empty: nothing."""
+    """The accuracy of the choice; empty if unknown."""
     words = _words(known)
     if known is None or not words:
         return ""
@@ -81,7 +81,7 @@ def open_note(precisions: list[str], known: Accuracies) -> str:
 
 
 def _words(known: NetworkAccuracy | None) -> str:
-    """How often it is right, or at least as in fp32; empty: neither is known."""
+    """Its accuracy, or the one in fp32; empty if both are unknown."""
     if known is None or (known.top1 is None and known.agreement is None):
         return ""
     if known.top1 is not None:
@@ -110,7 +110,7 @@ _REMEDIES = (
 
 
 def remedy(reason: str | None) -> str:
-    """What helps against ``reason``; a meter where nothing is said."""
+    """A remedy for ``reason``; a meter if it names none."""
     if not reason:
         return _METER
     ways = (way for pattern, way in _REMEDIES if re.search(pattern, reason))
@@ -134,7 +134,7 @@ def what_is_missing(values: Values, screened: Screen, wanted: Wanted) -> str:
 
 
 def lacking_note(values: Values, screened: Screen, wanted: Wanted, rows: Mask) -> str:
-    """How many have nothing to be compared by, why, and what helps; empty for none."""
+    """How many candidates cannot be compared, why, and what helps; empty for none."""
     n_rows = int(rows.sum())
     if not n_rows:
         return ""
@@ -250,7 +250,7 @@ def _neighbour(other: Candidate, choice: Candidate, wanted: Wanted) -> Neighbour
 
 
 def _why_not_measured(decision: Decision, choice: Candidate) -> str:
-    """Why no measured candidate stands beside the choice; empty where one does."""
+    """Why there is no measured candidate to compare with; empty if there is one."""
     if choice.is_measured:
         return "the choice was measured itself"
     return "" if decision.measured else "the network was measured in none of these modes"
@@ -266,7 +266,7 @@ def _measured(decision: Decision, choice: Candidate) -> Neighbour | None:
 
 
 def _measure_next(decision: Decision, choice: Candidate) -> MeasureNext | None:
-    """What to measure next, and what that would tell."""
+    """What to measure next, and what it would decide."""
     candidate, wanted = decision.decisive, decision.wanted
     if candidate is None:
         return None
@@ -319,7 +319,7 @@ def _nearest(decision: Decision, asked: Question, nearest: Candidate) -> Recomme
 
 
 def _open_words(asked: Question) -> str:
-    """Of which candidates it is not known whether they keep the limits; empty for none."""
+    """The candidates that may or may not keep the limits; empty for none."""
     parts = [unknown_modes_words(asked.timeless)] if asked.timeless else []
     if asked.unknown.any():
         lacks = missing_quantity(asked.values, asked.screened, asked.wanted, asked.unknown)
@@ -328,7 +328,7 @@ def _open_words(asked: Question) -> str:
 
 
 def _unanswered(decision: Decision, asked: Question) -> Recommendation:
-    """There is nothing to compare: what is missing, and how to get it."""
+    """The answer without candidates: what is missing, and how to get it."""
     values, wanted = asked.values, decision.wanted
     if len(values) == 0:
         what = next(iter(omitted_notes(values.omitted)), "there are no predictions")

@@ -32,10 +32,9 @@ _RISING = ("throughput", "min_rate")  # the more the better
 
 
 def goal_words(schedule: Schedule) -> str:
-    """What the value of a schedule is; the makespan of a steady one is its round."""
-    return (
-        "round" if schedule.is_steady and schedule.goal == "makespan" else GOAL_WORDS[schedule.goal]
-    )
+    """The name of a schedule's goal; the makespan of a steady one is its round."""
+    is_round = schedule.is_steady and schedule.goal == "makespan"
+    return "round" if is_round else GOAL_WORDS[schedule.goal]
 
 
 def value_text(goal: Goal, value: float | None) -> str:
@@ -50,7 +49,7 @@ def value_text(goal: Goal, value: float | None) -> str:
 
 
 def proof_text(schedule: Schedule) -> str:
-    """That a schedule is optimal, or how much better another could be at most."""
+    """``optimal``, or the gap: how much better another schedule could be at most."""
     if schedule.is_optimal:
         return "optimal"
     if schedule.bound is None or schedule.value is None:
@@ -62,7 +61,7 @@ def proof_text(schedule: Schedule) -> str:
 def schedule_sentence(
     problem: Problem, schedule: Schedule, baseline: Schedule | None, gain: float | None
 ) -> str:
-    """What the best schedule reaches, whether that is proven, and what it gains."""
+    """The best schedule's value, its proof or gap, and its gain over the baseline."""
     networks = counted(len(problem.networks), "network")
     where = listed([display_name(accelerator.name) for accelerator in problem.accelerators])
     value = f"{goal_words(schedule)} {value_text(schedule.goal, schedule.value)}"
@@ -104,7 +103,7 @@ class Segment(NamedTuple):
 
 
 def segments(schedule: Schedule) -> Iterator[Segment]:
-    """The segments of a schedule by network, in the order in which they run."""
+    """The segments of a schedule by network, in execution order."""
     ordered = sorted(schedule.groups, key=lambda group: (group.network, group.group))
     for (network, name), run in groupby(ordered, key=lambda one: (one.network, one.accelerator)):
         groups = list(run)

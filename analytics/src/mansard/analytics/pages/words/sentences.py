@@ -129,7 +129,7 @@ def _them(wanted: Wanted) -> str:
 
 
 def likeliest_words(wanted: Wanted, *, is_likeliest: bool) -> str:
-    """What is said of a choice that may keep the limits, in a few words."""
+    """A short verdict on a choice that may keep the limits."""
     limits = "limit" if len(limits_of(wanted)) == 1 else "limits"
     return f"{'is likeliest to' if is_likeliest else 'may'} keep the {limits}"
 
@@ -202,7 +202,7 @@ def _loose(way: Relaxation) -> float:
 
 
 def relaxed_words(relaxations: Sequence[Relaxation]) -> tuple[str, ...]:
-    """What looser limits would be kept as likely as asked."""
+    """The looser limits that would be kept with the required probability."""
     return tuple(f"a looser limit would be kept: {_relaxed(way)}" for way in relaxations)
 
 
@@ -213,7 +213,7 @@ def unknown_words(quantities: str, of: str = "") -> str:
 
 
 def why_none(counts: CandidateCounts, open_words: str) -> str:
-    """That every candidate breaks a limit, as far as it is known."""
+    """The reason if every candidate with known costs breaks a limit."""
     if not open_words:
         who = f"each of {counts.n_all} candidates" if counts.n_all > 1 else "the only candidate"
         return f"{who} breaks a limit"
@@ -223,7 +223,7 @@ def why_none(counts: CandidateCounts, open_words: str) -> str:
 def why_chosen(
     choice: Candidate, wanted: Wanted, counts: CandidateCounts, claim: Claim
 ) -> tuple[str, ...]:
-    """What speaks for the choice, and how many candidates keep the limits."""
+    """Reasons for the choice, and how many candidates keep the limits."""
     n_all, n_kept = counts.n_asked, counts.n_kept
     if not limits_of(wanted):
         n_compared = counts.n_all - counts.n_unknown
@@ -263,7 +263,7 @@ def _rest(counts: CandidateCounts) -> str:
 
 
 def roof_note(choice: Candidate) -> str:
-    """That times are roofs, and how to get a time with a known error."""
+    """Times are roofs here; how to get a time with a known error."""
     return (
         f"{display_name(choice.network)} takes at best what its roof says; how much longer it "
         f"takes on {display_name(choice.device)} is not known: with --calibrate it follows from "
@@ -280,7 +280,7 @@ def open_quantity(checks: Sequence[LimitCheck], wanted: Wanted) -> Quantity:
 def decisive_words(
     candidate: Candidate, choice: Candidate, checks: Sequence[LimitCheck], wanted: Wanted
 ) -> str:
-    """What measuring ``candidate``, whose limits are ``checks``, would tell."""
+    """What a measurement of ``candidate`` would decide; ``checks``: its limits."""
     where = f"{display_name(candidate.network)} in {mode_words(candidate)}"
     is_open = any(check.holds != "kept" for check in checks)
     kind = open_quantity(checks, wanted)
@@ -298,7 +298,7 @@ def decisive_words(
 
 
 def how_to_measure(candidate: Candidate, kind: Quantity) -> str:
-    """How what is open of it is measured where no command of Mansard's can do it."""
+    """How to measure the open quantity where no command of Mansard can."""
     if candidate.is_measured:
         return "more repetitions narrow its interval"
     in_table = " and add a row to the imported table" if candidate.is_calibrated else ""
@@ -339,7 +339,7 @@ _MEASURED: dict[Objective, Quantity] = {
 
 
 def equal_words(n_equals: int) -> str:
-    """That others cannot be told from the choice."""
+    """Candidates that do not differ from the choice within their uncertainty."""
     others = "1 other candidate" if n_equals == 1 else f"{n_equals} other candidates"
     return f"the intervals do not separate it from {others}"
 

@@ -33,27 +33,27 @@
   // The rows that the reader's choice shows, with the network and the precision that stand in where
   // none is chosen: as ``Shown.resolve`` of figures/parameters.py has them for the first choice.
   const resolve = ({ rows: name, by, first, within }) => {
-    const own = { ...chosen };
-    let found = rowsOf(name);
+    const choice = { ...chosen };
+    let matching = rowsOf(name);
     for (const [key, how] of Object.entries(by)) {
-      if (own[key] === "" && (how === "first" || how === "main")) {
-        const main = how === "main" ? found.filter((row) => row.is_main) : found;
-        const there = [...new Set((main.length ? main : found).map((row) => row[key]))].sort();
-        own[key] = there.includes(first) ? first : there[0] || "";
+      if (choice[key] === "" && (how === "first" || how === "main")) {
+        const main = how === "main" ? matching.filter((row) => row.is_main) : matching;
+        const there = [...new Set((main.length ? main : matching).map((row) => row[key]))].sort();
+        choice[key] = there.includes(first) ? first : there[0] || "";
       }
-      const value = own[key];
-      found = how === "all"
-        ? found.filter((row) => value === "" || row[key] === "" || row[key] === value)
-        : found.filter((row) => row[key] === value);
+      const value = choice[key];
+      matching = how === "all"
+        ? matching.filter((row) => value === "" || row[key] === "" || row[key] === value)
+        : matching.filter((row) => row[key] === value);
     }
-    for (const [key, most] of Object.entries(within)) found = found.filter((row) => row[key] <= most);
-    return { own, found };
+    for (const [key, most] of Object.entries(within)) matching = matching.filter((row) => row[key] <= most);
+    return { choice, matching };
   };
 
-  const words = (template, found, own) => template.replace(/\{(\w+)\}/g, (_, name) => {
-    const values = [...new Set(found.map((row) => row[name]))].filter((value) => value != null);
+  const words = (template, matching, choice) => template.replace(/\{(\w+)\}/g, (_, name) => {
+    const values = [...new Set(matching.map((row) => row[name]))].filter((value) => value != null);
     if (values.length > wording.most_named) return `${values.length} ${wording.plurals[name]}`;
-    return values.filter((value) => value !== "").join(" and ") || own[name] || wording.any[name];
+    return values.filter((value) => value !== "").join(" and ") || choice[name] || wording.any[name];
   });
 
   const specOf = (plot) => {
@@ -64,7 +64,7 @@
   const rules = new Map(plots.map((plot) => [plot, read(`${plot.dataset.spec}-spec`).usermeta]));
 
   const hasSignal = (view, name) =>
-    name in view.getState({ signals: (found) => found === name }).signals;
+    name in view.getState({ signals: (signal) => signal === name }).signals;
 
   const drawn = ".mark-symbol.role-mark path, .mark-rect.role-mark path, " +
     ".mark-line.role-mark:not([class*=ground]) path";
@@ -95,19 +95,19 @@
   const MOST_GROWTH = 1.25;
   const roomOf = (plot) => plot.clientWidth || plot.closest("section").clientWidth;
   const fitted = (part, room, columns) => {
-    if (Array.isArray(part)) return part.map((each) => fitted(each, room, columns));
+    if (Array.isArray(part)) return part.map((item) => fitted(item, room, columns));
     if (part === null || typeof part !== "object") return part;
-    const found = Object.fromEntries(
+    const copy = Object.fromEntries(
       Object.entries(part).map(([name, value]) => [name, fitted(value, room, columns)]));
-    if (found.hconcat && room < PANEL_PX * found.hconcat.length) {
-      found.vconcat = found.hconcat;
-      delete found.hconcat;
+    if (copy.hconcat && room < PANEL_PX * copy.hconcat.length) {
+      copy.vconcat = copy.hconcat;
+      delete copy.hconcat;
     }
-    if (columns && found.legend) {
-      found.legend.columns = columns;
-      if (found.legend.gradientLength) found.legend.gradientLength = 120;
+    if (columns && copy.legend) {
+      copy.legend.columns = columns;
+      if (copy.legend.gradientLength) copy.legend.gradientLength = 120;
     }
-    return found;
+    return copy;
   };
   const panelsAcross = (spec) => (spec.hconcat ? spec.hconcat.length : 1);
   // A title in lines that fit above its panel; before it stand a few words of the chart's own.
@@ -144,8 +144,8 @@
   const embed = async (plot, values, theme) => {
     const room = roomOf(plot);
     const whole = specOf(plot);
-    for (const each of whole.params || []) {
-      if (each.name in values) each.value = values[each.name];
+    for (const param of whole.params || []) {
+      if (param.name in values) param.value = values[param.name];
     }
     const draw = async (columns) => {
       const spec = fitted(whole, room, columns);
@@ -197,17 +197,17 @@
     const rule = rules.get(plot);
     let values = chosen;
     if (rule) {
-      const { own, found } = resolve(rule.rule);
+      const { choice, matching } = resolve(rule.rule);
       const none = plot.closest("figure").querySelector("p.none");
-      none.textContent = found.length ? "" : words(none.dataset.words, found, own);
-      none.hidden = found.length > 0;
-      for (const each of plot.parentElement.children) {
-        if (each !== none) each.hidden = found.length === 0;
+      none.textContent = matching.length ? "" : words(none.dataset.words, matching, choice);
+      none.hidden = matching.length > 0;
+      for (const child of plot.parentElement.children) {
+        if (child !== none) child.hidden = matching.length === 0;
       }
-      if (!found.length) return;
-      values = { ...own, heading: inLines(words(rule.heading, found, own), plot) };
+      if (!matching.length) return;
+      values = { ...choice, heading: inLines(words(rule.heading, matching, choice), plot) };
       for (const key of rule.keys) {
-        values[`shown_${key}`] = [...new Set(found.map((row) => row[key]))].sort();
+        values[`shown_${key}`] = [...new Set(matching.map((row) => row[key]))].sort();
       }
     }
     try {
@@ -231,9 +231,9 @@
   const stack = (tables) => {
     for (const table of tables) table.classList.remove("stacked");
     for (const table of tables.filter(isWide)) {
-      const titles = Array.from(table.tHead.rows[0].cells, (each) => each.textContent);
+      const titles = Array.from(table.tHead.rows[0].cells, (heading) => heading.textContent);
       for (const row of table.tBodies[0].rows) {
-        Array.from(row.cells).forEach((each, at) => { each.dataset.title = titles[at]; });
+        Array.from(row.cells).forEach((cell, at) => { cell.dataset.title = titles[at]; });
       }
       table.classList.add("stacked");
     }
@@ -262,21 +262,21 @@
     return made;
   };
   const fillTable = ({ name, caption, columns, order, rule }) => {
-    const { own, found } = resolve(rule);
+    const { choice, matching } = resolve(rule);
     const key = (row) => (row[order] == null ? Infinity : row[order]);
-    if (order) found.sort((one, other) => (key(one) === key(other) ? 0 : key(one) - key(other)));
-    const few = found.slice(0, wording.most_rows);
-    let title = words(caption, found, own) + (found.length ? "" : wording.none_known);
-    if (few.length < found.length) {
+    if (order) matching.sort((one, other) => (key(one) === key(other) ? 0 : key(one) - key(other)));
+    const few = matching.slice(0, wording.most_rows);
+    let title = words(caption, matching, choice) + (matching.length ? "" : wording.none_known);
+    if (few.length < matching.length) {
       title += wording.first_rows.replace("{few}", few.length)
-        .replace("{all}", found.length.toLocaleString("en-US"));
+        .replace("{all}", matching.length.toLocaleString("en-US"));
     }
     const lines = few.map((row) => columns.map(({ field, format }) => cellText(row[field], format)));
     const { shown, same } = condensed(columns, lines);
     if (same) title += wording.in_every_row.replace("{same}", () => same);
     for (const table of document.querySelectorAll(`table[data-live="${name}"]`)) {
       table.caption.textContent = title;
-      table.tHead.hidden = !found.length;
+      table.tHead.hidden = !matching.length;
       table.parentElement.setAttribute("aria-label", title);
       table.className = shown.flatMap(({ is_numeric }, at) => (is_numeric ? [`n${at + 1}`] : [])).join(" ");
       table.tHead.rows[0].replaceChildren(...shown.map(({ title }) => cell("th", "col", title)));
@@ -293,8 +293,8 @@
   // A list of networks beside a chart of one of them: it says which one, and chooses for all charts.
   const mirrors = Array.from(document.querySelectorAll("select[data-mirrors]"));
   const fillMirror = (mirror) => {
-    const plot = plots.find((each) => each.dataset.spec === mirror.dataset.of);
-    mirror.value = resolve(rules.get(plot).rule).own[mirror.dataset.mirrors];
+    const plot = plots.find((one) => one.dataset.spec === mirror.dataset.of);
+    mirror.value = resolve(rules.get(plot).rule).choice[mirror.dataset.mirrors];
   };
 
   // One update after the other: a choice made meanwhile is taken up by the next.
@@ -325,7 +325,7 @@
   const options = (name) =>
     bar ? Array.from(bar.querySelectorAll(`[name=${name}] option, input[name=${name}]`)) : [];
   const select = (name, value) => {
-    const option = options(name).find((each) => each.value === value);
+    const option = options(name).find((one) => one.value === value);
     if (!option) return false;
     if (option.tagName === "OPTION") option.selected = true;
     else option.checked = true;
@@ -390,13 +390,13 @@
   // On paper everything is open.
   const closed = new Set();
   window.addEventListener("beforeprint", () => {
-    for (const each of document.querySelectorAll("main details:not([open])")) {
-      each.open = true;
-      closed.add(each);
+    for (const details of document.querySelectorAll("main details:not([open])")) {
+      details.open = true;
+      closed.add(details);
     }
   });
   window.addEventListener("afterprint", () => {
-    for (const each of closed) each.open = false;
+    for (const details of closed) details.open = false;
     closed.clear();
   });
   update(true);
