@@ -199,7 +199,7 @@ def _without_drops(
     """``predictions`` without precisions that may lose too much, which notes name."""
     from mansard.analytics.data.accuracies import by_precision, network_accuracies
     from mansard.analytics.decisions.limits import without_drops
-    from mansard.analytics.pages.words.recommendation import drop_notes
+    from mansard.analytics.pages.words.comparisons import drop_notes
 
     if wanted.max_drop is None or predictions.is_empty():
         return predictions
