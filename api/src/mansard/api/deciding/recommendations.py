@@ -21,9 +21,8 @@ from mansard.analytics.decisions.workload import decide_mixes
 from mansard.analytics.models.predict.measured import prefer_measured, prefer_observed
 from mansard.analytics.models.sanity.checks import find_faults
 from mansard.analytics.models.sanity.finding import Finding, refusals
-from mansard.analytics.pages.words.comparisons import unknown_modes_notes, with_remarks
+from mansard.analytics.pages.words.comparisons import drop_notes, unknown_modes_notes, with_remarks
 from mansard.analytics.pages.words.mixes import mix_in_words
-from mansard.analytics.pages.words.omissions import drop_notes
 from mansard.analytics.pages.words.recommendation import in_words
 from mansard.api.deciding.candidate_modes import elsewhere_note, local_devices
 from mansard.api.deciding.plans import measure_command

@@ -31,12 +31,13 @@ from mansard.analytics.decisions.records import (
 )
 from mansard.analytics.decisions.values import Values
 from mansard.analytics.pages.words.comparisons import (
+    drop_notes,
     lost_words,
     measured_words,
+    omitted_notes,
     unknown_modes_sentence,
     unknown_modes_words,
 )
-from mansard.analytics.pages.words.omissions import drop_notes, omitted_notes
 from mansard.analytics.pages.words.sentences import (
     NEARNESS_WORDS,
     chosen_sentence,
