@@ -90,7 +90,7 @@ def test_an_interrupted_merge_says_what_is_kept(
     def press_ctrl_c(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mansard.analytics.data.opening.merge", press_ctrl_c)
+    monkeypatch.setattr("mansard.api.data.merge_runs", press_ctrl_c)
     assert run(["--debug", "merge", str(folders / "a"), "--into", str(folders / "all")]) == 130
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("the runs that are there are whole, the same command brings the rest")

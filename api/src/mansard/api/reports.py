@@ -50,8 +50,7 @@ def report(
     ``modes``: what to predict beside the modes that were measured, as ``find_modes`` takes it.
     Raises InputError, UsageError, StorageError.
     """
-    scripts.begin()  # a process beside this one
-
+    scripts.begin()  # in a process of their own, beside all that follows
     dataset = open_runs(locations, mix=mix, newest_only=run_ids is not None)
     for line in dataset.notes:
         reporter.note(f"note: {line}")

@@ -7,7 +7,6 @@ import platform
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mansard.api.checks import Check, broken, missing, ok, warning
 from mansard.api.checks.board import check_clocks, check_modes, check_present, check_release
@@ -26,9 +25,6 @@ from mansard.device.totals import total_power
 from mansard.microbench.cpu.launching import check_kernels
 from mansard.microbench.cuda.probe import GpuProbe, probe_gpu
 from mansard.microbench.cuda.trial_specs import choose_trials
-
-if TYPE_CHECKING:
-    pass
 
 
 def doctor(board: Path | None = None) -> tuple[Check, ...]:

@@ -106,10 +106,11 @@ def _recommend_some(
 ) -> tuple[tuple[Recommendation, ...], int]:
     """For one network or all, without commands; and how many rows they rest on."""
     basis, asked = shared
-    modelled = basis.predictions(network)
-    names = modelled["network"].unique().to_list()
+    predictions = basis.predictions(network)
+    n_modelled, names = predictions.height, predictions["network"].unique().to_list()
     findings = [finding for finding in asked.findings if finding.is_about(names)]
-    predictions = prefer_observed(modelled, basis.observations, basis.known, basis.modes)
+    # The name is bound again so that one frame is held and not two: they can have a million rows.
+    predictions = prefer_observed(predictions, basis.observations, basis.known, basis.modes)
     predictions, refused = _believable(
         predictions, basis.scores["score_id"].to_list(), findings, asked.wanted
     )
@@ -122,7 +123,7 @@ def _recommend_some(
         accuracies=asked.accuracies,
         observations=basis.observations,
     )
-    return tuple(map(in_words, decisions)), modelled.height
+    return tuple(map(in_words, decisions)), n_modelled
 
 
 def _believable(
