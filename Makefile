@@ -23,7 +23,7 @@ export $(TEXTS)
 BIN := .venv/bin
 ROOMS := core device simulator measuring microbench inference estimator scheduler analytics containers sweeps api cli
 
-.PHONY: help bench demo report docs test test-waiting test-computing test-random test-docs test-gpu setup-gpu engine prometheus builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz packages
+.PHONY: help bench demo report docs test test-waiting test-computing test-random test-docs test-gpu setup-gpu engine prometheus builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz compiled packages
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,7 +56,7 @@ LANE := -m pytest --dist loadfile --no-loadscope-reorder
 
 # Each lane prints at its end; a failure in one ends no other.
 test: ## set up and run every test
-	@$(MAKE) --no-print-directory -j2 builder packages
+	@$(MAKE) --no-print-directory -j2 compiled packages
 	@echo "lint and types, then the tests that compute and those that wait, side by side" >&2
 	@$(MAKE) --no-print-directory -j3 --output-sync=target --keep-going check test-computing test-waiting
 
@@ -128,6 +128,9 @@ engine: ## install Docker's daemon and an SSH server for the tests (Debian's pac
 	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io openssh-server openssh-client; } >/dev/null 2>&1; } || \
 	echo "no dockerd or sshd and no right to install them: their tests will skip" >&2
+
+compiled: builder # what each worker would compile for itself in a fresh checkout
+	-@$(BIN)/python -m tests.compiled
 
 packages: # one after the other: apt has a lock
 	@MAKEFLAGS= $(MAKE) --no-print-directory browser engine

@@ -25,8 +25,11 @@ settings.register_profile("random", deadline=None, max_examples=1000)
 settings.load_profile("same")
 
 
-# These wait longest; a worker that got one of them last would end long after the others.
-_FIRST = ("containers", "browser", "documents", "cli", "api", "measuring")
+# These take longest; a worker that got one of them last would end long after the others.
+_FIRST = (
+    *("containers", "browser", "documents", "cli", "api", "measuring"),
+    *("estimator", "analytics", "scheduler", "packaging"),
+)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -202,6 +202,7 @@ def test_q_leaves_a_screen_that_follows_its_window(
     assert re.search(r"looks\.csv: \d+ rows", said)
 
 
+@pytest.mark.usefixtures("as_in_a_terminal")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_every_signal_leaves_the_terminal_as_it_was(
     number: signal.Signals, board: Path, terminals: list[Terminal]

@@ -24,7 +24,9 @@ from typing import Any
 import msgspec
 
 PROGRAMS = ("dockerd", "containerd", "runc", "setpriv")
-PREFIX = "mansard-dockerd-"  # in the folder for temporary files: sockets need short paths
+PREFIX = "mansard-dockerd-"  # in a folder for temporary files: sockets need short paths
+# In memory where there is room (tests/environment.py): images are written and synced in a moment.
+TEMPORARY = Path(os.environ.get("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir()))
 START_S = 30.0
 STOP_S = 20.0
 # What the image of the tests has of its own; everything else is mounted from this machine.
@@ -63,7 +65,7 @@ def throwaway_daemon(disk_bytes: int | None = None) -> Iterator[Daemon]:
     With ``disk_bytes`` its data lie on a disk of that size.
     """
     clear_leftovers()
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=TEMPORARY))
     (folder / "owner").write_text(str(os.getpid()))
     if disk_bytes is not None:
         (folder / "data").mkdir()
@@ -136,7 +138,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def clear_leftovers() -> None:
     """Clear the folders of daemons whose test session was killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    for folder in TEMPORARY.glob(f"{PREFIX}*"):
         try:
             owner = int((folder / "owner").read_text())
         except (OSError, ValueError):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.containers.throwaway import PREFIX, START_S, clear, clear_leftovers
+from tests.containers.throwaway import PREFIX, START_S, TEMPORARY, clear, clear_leftovers
 
 PROGRAMS = ("podman", "conmon", "runc", "setpriv")
 OF_A_USER = ("unshare", "newuidmap", "newgidmap", "slirp4netns")
@@ -61,7 +61,7 @@ def why_not(*, is_rootless: bool = False) -> str | None:
 def throwaway_podman(*, is_rootless: bool = False) -> Iterator[Podman]:
     """A podman service; raises RuntimeError where it does not come up."""
     clear_leftovers()
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=TEMPORARY))
     (folder / "owner").write_text(str(os.getpid()))
     as_user = _make_user(folder) if is_rootless else ()
     storage, settings = folder / "storage.conf", folder / "containers.conf"

@@ -42,6 +42,7 @@ def _state(process: int) -> str:
         return file.read().rpartition(")")[2].split()[0]
 
 
+@pytest.mark.usefixtures("as_in_a_terminal")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("what", _WAITS)
 def test_a_signal_ends_a_wait_that_a_library_has_begun_again(what: str, name: str) -> None:

@@ -241,6 +241,7 @@ def test_a_caller_that_ignores_the_end_of_children_is_no_matter(tmp_path: Path) 
     assert done.stdout == "3\n"
 
 
+@pytest.mark.usefixtures("as_in_a_terminal")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_ends_the_wait_for_a_program_whoever_handles_it(name: str, tmp_path: Path) -> None:
     # As a library leaves the signal: the kernel begins a wait again after it.

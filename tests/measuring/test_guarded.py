@@ -100,6 +100,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.usefixtures("as_in_a_terminal")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_ends_the_wait_for_a_child_that_hangs(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", _HANGING.format(name=name), str(tmp_path)]
