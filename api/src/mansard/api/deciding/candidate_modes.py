@@ -41,7 +41,7 @@ def find_modes(
 
     ``text``: a table (CSV), or a grid (TOML) or anything else that ``bench --mode`` takes on
     ``board``. Without a board they are those of this machine, or, where ``device`` is another one,
-    those that its name tells: see ``device.power_modes.published_modes``. ``known``: its modes that were
+    those of its name (``device.power_modes.published_modes``). ``known``: its modes that were
     measured or published; one that is asked for by another name is known by theirs
     (``core.hardware.mode_names``). Nothing is set. Raises UsageError, InputError, StorageError,
     DeviceError.
