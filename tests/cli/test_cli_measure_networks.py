@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,12 @@ from tests.cli.decide_runs import answer
 from tests.inference.small_networks import perceptron
 
 BRIEF = ("--profile", "brief", "--local")
+
+
+def rows_in(runs: Path) -> list[dict[str, Any]]:
+    """The rows of the only run of networks."""
+    (path,) = runs.glob("*/measurements.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_each_network_is_a_row_with_loop_and_single_calls(
@@ -25,10 +32,15 @@ def test_each_network_is_a_row_with_loop_and_single_calls(
     assert "mlp" in out
     assert "worst" in out
     assert "Layers of mlp" in out
-    # Measured before: nothing is measured again, and the rows are the same.
+    # Measured before: nothing is measured again but a trial of which other programs took every
+    # sample, and the rows are the same.
+    timed = [row for row in rows_in(tmp_path / "runs") if row["seconds_s"]]
     code, out, err = answer(capsys, *command, "--threads", "1", "--json")
     assert code == 0
-    assert "already measured, nothing to do" in err
+    n_trials = len(rows_in(tmp_path / "runs"))
+    resumed = f"resumed, {len(timed)} trials were already there"
+    assert ("already measured, nothing to do" if len(timed) == n_trials else resumed) in err
+    assert [row for row in rows_in(tmp_path / "runs") if row in timed] == timed
     found = json.loads(out)
     (times,) = found["times"]
     row = found["rows"][0]["row"]

@@ -124,29 +124,20 @@ def test_no_space_for_what_is_sent(
     assert list(small_disk.iterdir()) == []
 
 
-@pytest.mark.usefixtures("daemon")  # it skips where there can be none
-def test_the_engine_has_no_space(
-    small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("daemon", "small_disk")  # they skip where there can be none
+def test_the_engine_has_no_space(tmp_path: Path) -> None:
     wheel = sparse(tmp_path / "large.whl", 60 << 20)
-    with monkeypatch.context() as patched:
-        patched.setattr(tempfile, "tempdir", str(small_disk))  # the daemon's folder goes there
-        small = throwaway_daemon()
-        daemon = small.__enter__()
-    try:
-        with connect(daemon.address) as engine:
-            import_program(engine.client, SLEEP, BASE)
-            with pytest.raises(StorageError, match="the disk of the container engine is full"):
-                run_step(
-                    engine,
-                    step("COPY wheels /wheels"),
-                    network="none",
-                    tell=lambda _: None,
-                    large={"wheels/a.whl": wheel},
-                )
-            assert find(engine.client, SLEEPING.tag) is None
-    finally:
-        small.__exit__(None, None, None)
+    with throwaway_daemon(48 << 20) as daemon, connect(daemon.address) as engine:
+        import_program(engine.client, SLEEP, BASE)
+        with pytest.raises(StorageError, match="the disk of the container engine is full"):
+            run_step(
+                engine,
+                step("COPY wheels /wheels"),
+                network="none",
+                tell=lambda _: None,
+                large={"wheels/a.whl": wheel},
+            )
+        assert find(engine.client, SLEEPING.tag) is None
 
 
 def sparse(path: Path, size: int) -> Path:

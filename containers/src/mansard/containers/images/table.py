@@ -85,7 +85,7 @@ Architecture = Literal["x86_64", "aarch64"]
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One image: its base and libraries, and the machines that it serves."""
+    """One image: what it is made of, and the machines that it is for."""
 
     name: str
     base: str  # reference of the image that it is built on

@@ -224,7 +224,7 @@ Kind = Literal["cpu", "gpu", "emc", "dla", "other"]
 
 
 class Utilisation(Record, frozen=True, kw_only=True):
-    """The share of time that a core or engine works, over the lines in which it is on.
+    """Share of its time that a core or engine works, of the lines in which it is on.
 
     ``CPU`` is all cores that are on together. An engine that only some lines have (NVENC
     of r32) was off in the others: ``n_lines`` are those that have it.

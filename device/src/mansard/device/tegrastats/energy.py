@@ -45,7 +45,7 @@ class LogWindow(msgspec.Struct, frozen=True):
 
 
 class RailSummary(Record, frozen=True, kw_only=True):
-    """Energy of one rail from its first line to its last, with bounds."""
+    """Energy of one rail from its first line to its last, and what it lies between."""
 
     rail: str
     n_lines: int

@@ -24,7 +24,7 @@ Shape = tuple[tuple[str, str, str], ...]  # kind, name as written, detail of the
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """Memory in use and in total; ``unit`` is the spelling, MB or kB."""
+    """Memory in use, of all there is; ``unit`` is the spelling, MB or kB."""
 
     used_bytes: int
     total_bytes: int
@@ -32,7 +32,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 
 
 class FreeBlocks(msgspec.Struct, frozen=True, gc=False):
-    """The largest free block (lfb) and the number of such blocks; IRAM prints no count."""
+    """The largest free block (lfb) and how many of it there are; IRAM prints no count."""
 
     n_blocks: int | None
     block_bytes: int
@@ -40,7 +40,7 @@ class FreeBlocks(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemoryAmount(msgspec.Struct, frozen=True, gc=False):
-    """Memory of one kind: the cached part of SWAP."""
+    """Memory of one kind: what of SWAP is cached."""
 
     size_bytes: int
     unit: str
