@@ -1,4 +1,4 @@
-"""The steps of docs/reference/operators.md, taken for an operator that does not exist.
+"""The steps of CONTRIBUTING.md, taken for an operator that does not exist.
 
 1. The family: elementwise work on half of the rows.
 2. Its shape rule, ``_halved``, its cost, ``_halve``, and one decorator for both.
