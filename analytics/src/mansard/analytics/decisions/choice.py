@@ -61,7 +61,7 @@ def find_claim(
     others[at] = False
     is_bounded = (band.interval == "bounds") | (band.interval == "roof")
     least, surely = _least(band), _surely(band)
-    if band.is_ratio and band.interval[at] != "roof":
+    if band.is_power and band.interval[at] != "roof":
         least = np.where(band.interval == "roof", 0.0, least)  # a power there may be anything
     may_be_less = others & (least < surely[at] * (1 - _ROUNDING))
     is_measured = bool(values.is_measured[at]) and bool((may_be_less & ~values.is_measured).any())
@@ -88,8 +88,8 @@ def find_claim(
 
 def _least(band: ValueBand) -> Array:
     """The lower end of each interval; for a power at a roof, its value."""
-    is_ratio = (band.interval == "roof") & band.is_ratio
-    return np.where(is_ratio, band.value, band.ends()[0])
+    is_unbounded = (band.interval == "roof") & band.is_power
+    return np.where(is_unbounded, band.value, band.ends()[0])
 
 
 def _surely(band: ValueBand) -> Array:

@@ -164,10 +164,9 @@ def nearest_sentence(
     rank: Nearness,
     is_all_known: bool,
 ) -> str:
-    """That no mode of which it is known keeps the limits, and what would.
+    """That no mode is known to keep the limits, which one is nearest, and which limit to loosen.
 
-    ``is_all_known``: a looser limit
-    that would be enough for one of the modes is known of all of them.
+    ``is_all_known``: no unknown value hides a looser limit that would be enough.
     """
     limits, network = limit_words(wanted), display_name(nearest.network)
     claim = f"No mode keeps the {limits} for {network}"
@@ -188,14 +187,13 @@ def nearest_sentence(
 
 
 def _relaxed(way: Relaxation) -> str:
-    return (
-        f"{QUANTITY_WORDS[way.quantity]} {limit_text(way.quantity, _loose(way))} instead of "
-        f"{limit_text(way.quantity, way.asked)} ({mode_words(way.candidate)})"
-    )
+    loosened, limit = (limit_text(way.quantity, at) for at in (_rounded_limit(way), way.asked))
+    mode = mode_words(way.candidate)
+    return f"{QUANTITY_WORDS[way.quantity]} {loosened} instead of {limit} ({mode})"
 
 
-def _loose(way: Relaxation) -> float:
-    """The limit in three digits that it holds for, too."""
+def _rounded_limit(way: Relaxation) -> float:
+    """The loosened limit in three digits, rounded to the loose side, so that it still holds."""
     digit = 10.0 ** (math.floor(math.log10(way.limit)) - 2)
     is_least = way.quantity == "rate"
     return (math.floor(way.limit / digit) if is_least else math.ceil(way.limit / digit)) * digit
