@@ -193,7 +193,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     its node. ``values``: numbers that inputs hold where shapes or branches depend on them.
     ``shapes``: whole shapes of inputs that have none in the file, and of what operators without
     a shape rule write; ``types`` their element types. ``upper``: sizes and counts that depend
-    on data and are not given take their upper bound, and the score is one (``bounds``).
+    on data and are not given are set to their upper bounds: the score is one too (``bounds``).
 
     ``precision`` counts floating tensors at another width (None: as the file has them).
     ``phase``: ``inference`` or ``training``, one step with ``optimizer`` (``none``,

@@ -341,7 +341,10 @@ def nearness(values: Values, screened: Screen, at: int, among: Mask) -> Nearness
 
 
 def _worst_excess(values: Values, screened: Screen) -> tuple[Array, Array]:
-    """The share by which each row breaks its worst limit, at least and at most; equal for roofs."""
+    """The share by which each row breaks its worst limit, at least and at most.
+
+    The two differ only for bounds. Roofs count by their lower ends.
+    """
     ends = []
     for quantity, limit in screened.limits:
         band, bound = values.of(quantity), upper_bound(quantity, limit)

@@ -240,7 +240,7 @@ def _choose(question: Question, at: int) -> Decision:
 
 
 def _come_nearest(question: Question) -> Decision:
-    """The decision if no row keeps, or may keep, the limits: the row that breaks them least."""
+    """The decision if every row that can be compared breaks a limit: the row nearest to them."""
     values, screened, wanted = question.values, question.screened, question.wanted
     rows = find_nearest(values, screened, wanted, question.broken)
     nearest = tuple(values.candidate(at) for at in rows)

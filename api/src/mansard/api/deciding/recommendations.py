@@ -329,7 +329,7 @@ class WorkloadNetwork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """All of the file. ``switch_s``: a change of the mode; ``period_s``: a round of modes."""
+    """A workload file. ``switch_s``: time of a change of mode; ``period_s``: time of a round."""
 
     lines: tuple[WorkloadNetwork, ...]
     switch_s: float | None

@@ -1,6 +1,6 @@
 """A decision in sentences: the answer that people and programs read.
 
-With how often a network is right, and with what is missing to decide, why, and what helps.
+It includes the accuracy of the network, what a decision is missing, why, and how to get it.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def in_words(decision: Decision) -> Recommendation:
 
 
 def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recommendation:
-    """The answer that recommends a candidate which keeps every limit or may."""
+    """The answer that recommends a candidate, which keeps, or may keep, every limit."""
     assert decision.claim is not None  # noqa: S101 - a choice has one
     wanted, claim, counts = decision.wanted, decision.claim, question.counts
     is_kept = decision.verdict == "feasible"
@@ -233,7 +233,7 @@ def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recomm
 
 
 def _numbers(question: Question) -> dict[str, Any]:
-    """The counts of an answer, and the modes of which nothing is known."""
+    """The counts of an answer, and the modes without a time."""
     counts = question.counts
     return {
         "n_candidates": counts.n_asked,
@@ -280,9 +280,9 @@ def _measure_next(decision: Decision, choice: Candidate) -> MeasureNext | None:
 
 
 def _nearest(decision: Decision, question: Question, nearest: Candidate) -> Recommendation:
-    """The answer where every row of which it is known breaks a limit.
+    """The answer if every row that can be compared breaks a limit.
 
-    The nearest of them, and which limit would have to give.
+    It has the nearest row, and the limit that would have to be loosened.
     """
     assert decision.nearness is not None  # noqa: S101 - the caller has looked
     wanted, counts = decision.wanted, question.counts
@@ -361,7 +361,7 @@ def _nothing(decision: Decision, why: str, **fields: Any) -> Recommendation:
 
 
 def _notes(decision: Decision, question: Question) -> tuple[str, ...]:
-    """What was left out, and what the numbers of the row that was taken do not hold."""
+    """What was left out, and what the numbers of the chosen row do not include."""
     assert decision.at is not None  # noqa: S101 - the callers have a row
     values, wanted = question.values, decision.wanted
     notes = [*drop_notes(question.drops), *omitted_notes(values.omitted)]

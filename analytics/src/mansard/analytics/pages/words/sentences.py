@@ -98,10 +98,9 @@ def likeliest_sentence(
     *,
     is_likeliest: bool,
 ) -> str:
-    """The sentence where candidates may keep the limits, but none as likely as asked for.
+    """The sentence if candidates may keep the limits, but none with the requested probability.
 
-    ``is_likeliest``: no other candidate keeps them with a greater probability, as far as all that
-    may keep them have one.
+    ``is_likeliest``: every candidate has a probability to keep them, and none a greater one.
     """
     limits, mode = limit_words(wanted), mode_words(choice)
     network = network_words(choice)
@@ -135,13 +134,13 @@ def likeliest_words(wanted: Wanted, *, is_likeliest: bool) -> str:
 
 
 def _chance_words(checks: Sequence[LimitCheck]) -> str:
-    """``with 54 %``: of the only limit; of several each has its own."""
+    """``with 54 %``, the probability of the only limit; empty for several limits."""
     chances = [check.probability for check in checks if check.probability is not None]
     return f"with {likely(chances[0])}" if len(chances) == len(checks) == 1 else ""
 
 
 def _facts(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]) -> str:
-    """What the choice is for, its figures, and how it compares with other modes."""
+    """The network of the choice, its figures, and how it compares with other modes."""
     facts = "; ".join(filter(None, (figures(choice), limit_words(wanted), choice.source)))
     return compared_facts(f" for {network_words(choice)} ({facts})", choice, savings)
 
