@@ -96,7 +96,7 @@ def test_a_value_alone_keeps_nothing() -> None:
 def test_of_a_roof_s_power_nothing_is_known() -> None:
     # Energy and time are at least so much: their ratio may be anything.
     ends = np.array([8.0]), np.array([12.0])
-    band = ValueBand(np.array([10.0]), *ends, np.array(["roof"]), is_ratio=True)
+    band = ValueBand(np.array([10.0]), *ends, np.array(["roof"]), is_power=True)
     assert band.holds(9.0, 0.9).tolist() == [UNKNOWN]
 
 

@@ -22,7 +22,7 @@ from mansard.inference.rows import NOT_BUILT, is_for_now
 from mansard.sweeps.kernels import plan_contention
 from mansard.sweeps.layers import LayerSettings, PartPreparation
 from mansard.sweeps.mappings import MultiRequest, sweep_mappings
-from mansard.sweeps.modes import begun, rows_of
+from mansard.sweeps.modes import rows_of, start_key
 from mansard.sweeps.networks import MeasureRequest, measured_rows, sweep_networks, with_image
 from mansard.sweeps.preparation import Preparation
 from mansard.sweeps.programs import ProgramRequest, run_program
@@ -79,7 +79,7 @@ def run_mappings(
     swept = sweep_mappings(request, mappings, reporter)
     rows = tuple(
         MeasuredMulti(manifest.machine.name, manifest.mode_read_back.name, row)
-        for manifest, row in sorted(rows_of(request.runs, swept.run_ids, MULTI), key=begun)
+        for manifest, row in sorted(rows_of(request.runs, swept.run_ids, MULTI), key=start_key)
     )
     return MultiResult(rows, swept.failure)
 

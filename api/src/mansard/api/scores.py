@@ -218,10 +218,10 @@ def _names_of(given: Given) -> frozenset[str]:
 def _check_understood(outcomes: Sequence[_Outcome], request: _Request) -> None:
     """Raise UsageError for a name that means nothing in any of the files."""
     known_names = frozenset[str]().union(*(outcome.known_names for outcome in outcomes))
-    strangers = sorted(_names_of(request.settings.given) - known_names)
-    if strangers and request.is_one_of_many:
+    unknown_names = sorted(_names_of(request.settings.given) - known_names)
+    if unknown_names and request.is_one_of_many:
         raise UsageError(
-            f"none of the models knows {', '.join(map(repr, strangers))}",
+            f"none of the models knows {', '.join(map(repr, unknown_names))}",
             fix="'mansard score' of one file says which names it has",
         )
 

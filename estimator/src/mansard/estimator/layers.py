@@ -1,4 +1,4 @@
-"""The rows of a score: what each node costs, or why that is not known."""
+"""The rows of a score: the cost of each node, or why it is unknown."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mansard.estimator.memory import Memory
 from mansard.estimator.operators.costs import RefusedError
 from mansard.estimator.operators.registry import Operator
 from mansard.estimator.score_context import (
-    Kernels,
+    FusedKernels,
     ScoreContext,
     Settings,
     check_complete,
-    find_kernels,
     find_operators,
+    fuse_kernels,
     make_context,
 )
 from mansard.estimator.tensors import Node, NodeInstance, Tensor, raising_model_error, walk
@@ -41,33 +41,33 @@ _counts_of = attrgetter(*LAYER_COUNTS)
 class ConstantRows:
     """Rows of nodes that cost nothing, constants and shape arithmetic, by the node's index.
 
-    In an exported transformer they are nine of ten nodes. They are the same for all dimensions, so
-    they are reused when the model is scored again.
+    In an exported transformer nine of ten nodes are such. Their rows do not depend on dimensions,
+    so they are reused when the model is scored again.
     """
 
     def __init__(self) -> None:
         self._rows: dict[int, LayerScore] = {}
         self._circumstances: object = None
 
-    def begin(self, kernels: Kernels, precision: Precision | None) -> None:
+    def begin(self, fused: FusedKernels, precision: Precision | None) -> None:
         """Drop the stored rows unless this score has the same precision and reasons as the last."""
         # Reasons are part of a row; they differ only where a count is missing.
-        form = precision.name if precision is not None else None
-        circumstances = form, kernels.fused_reason, kernels.cached_reason
+        precision_name = precision.name if precision is not None else None
+        circumstances = precision_name, fused.fused_reason, fused.cached_reason
         if circumstances != self._circumstances:
             self._circumstances = circumstances
             self._rows.clear()
 
     def row(self, instance: NodeInstance, runs: int, context: ScoreContext) -> LayerScore:
         """The row of a node that costs nothing; call ``begin`` first."""
-        index, kernels = instance.node.index, context.kernels
-        moved, stored = kernels.moved.get(index), self._rows.get(index)
+        index, fused = instance.node.index, context.fused
+        moved, stored = fused.moved.get(index), self._rows.get(index)
         if (
             stored is None
             or stored.fused_group != (None if moved is None else moved.group)
             or stored.runs != runs
             or stored.scope != instance.scope
-            or (index in kernels.cached) != (stored.cached_traffic_bytes is not None)
+            or (index in fused.cached) != (stored.cached_traffic_bytes is not None)
         ):
             stored = _known_row(instance, runs, None, _NO_COUNTS, context)
             self._rows[index] = stored
@@ -75,9 +75,9 @@ class ConstantRows:
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """The rows of the nodes, those of branches that are not taken, and the network's memory.
+    """The rows of the nodes, the rows of branches not taken, and the network's memory.
 
-    In training ``memory`` has the peak of a step only.
+    For training ``memory`` has only the peak of a step.
     """
 
     layers: tuple[LayerScore, ...]
@@ -100,23 +100,23 @@ def score_layers(
     ``constant_rows``: rows that cost nothing, reused from one score of the model to the next.
 
     Raises ModelError that lists every operator without a formula and every shape
-    that cannot be known, unless ``allow_unknown``.
+    that is unknown, unless ``allow_unknown``.
     """
     instances = list(walk(nodes))
     operators = find_operators(instance.node for instance in instances)
     taken = [instance for instance in instances if instance.is_taken]
     if not settings.allow_unknown:
         check_complete([instance.node for instance in taken], operators)
-    kernels = find_kernels(nodes, inputs, outputs, operators, settings, caches)
-    context = make_context(taken, operators, kernels, settings, caches)
+    fused = fuse_kernels(nodes, inputs, outputs, operators, settings, caches)
+    context = make_context(taken, operators, fused, settings, caches)
     rows = _rows(taken, context, constant_rows)
     _check_sums(rows)
     others = [instance for instance in instances if not instance.is_taken]
     alternatives: tuple[LayerScore, ...] = ()
     if others:
-        other_context = make_context(others, operators, kernels, settings, caches)
+        other_context = make_context(others, operators, fused, settings, caches)
         alternatives = _rows(others, other_context, constant_rows)
-    memory, optimizer_bytes = kernels.memory, 0
+    memory, optimizer_bytes = fused.memory, 0
     if settings.phase == "training":
         if not any(row.work_flop is None for row in rows):
             training = context.training
@@ -163,35 +163,35 @@ def main_precision(layers: Iterable[LayerScore]) -> str:
 def _rows(
     instances: list[NodeInstance], context: ScoreContext, constant_rows: ConstantRows
 ) -> tuple[LayerScore, ...]:
-    constant_rows.begin(context.kernels, context.settings.precision)
-    passes: dict[int, list[NodeInstance]] = {}
+    constant_rows.begin(context.fused, context.settings.precision)
+    by_node: dict[int, list[NodeInstance]] = {}
     for instance in instances:
-        passes.setdefault(instance.node.index, []).append(instance)
-    return tuple([_row(passes[index], context, constant_rows) for index in sorted(passes)])
+        by_node.setdefault(instance.node.index, []).append(instance)
+    return tuple([_row(by_node[index], context, constant_rows) for index in sorted(by_node)])
 
 
 def _row(
-    passes: list[NodeInstance], context: ScoreContext, constant_rows: ConstantRows
+    instances: list[NodeInstance], context: ScoreContext, constant_rows: ConstantRows
 ) -> LayerScore:
-    """The row of a node, summed over its passes; unknown if one of them is."""
-    first, is_one = passes[0], len(passes) == 1
+    """The row of a node, summed over its ``instances``; unknown if one of them is."""
+    first, is_one = instances[0], len(instances) == 1
     node = first.node
-    runs = first.runs if is_one else sum(instance.runs for instance in passes)
+    runs = first.runs if is_one else sum(instance.runs for instance in instances)
     weights = context.weights.get(node.index, NO_WEIGHTS)
     if (
         weights is NO_WEIGHTS
         and node.is_constant
-        and (is_one or all(instance.node.is_constant for instance in passes))
+        and (is_one or all(instance.node.is_constant for instance in instances))
     ):
         return constant_rows.row(first, runs, context)
     operator = context.operators[node.domain, node.op_type]
-    reason = next(filter(None, (_unknown_reason(instance.node) for instance in passes)), None)
+    reason = next(filter(None, (_unknown_reason(instance.node) for instance in instances)), None)
     if reason is None and operator is None:
         reason = "the operator has no formula"
     if reason is not None:
         return _unknown_row(first, runs, reason, context)
     total = _NO_COUNTS
-    for instance in passes:
+    for instance in instances:
         try:
             counts = raising_model_error(_counts, instance.node, operator, weights, context)
         except RefusedError as error:
@@ -207,7 +207,7 @@ def _row(
 
 
 def _unknown_reason(node: Node) -> str | None:
-    if node.alike >= 0:  # only what is known is compared
+    if node.alike >= 0:  # such a node has known shapes: only those are compared
         return None
     for tensor in (*node.inputs, *node.outputs):
         if tensor is not None and tensor.unknown:
@@ -223,8 +223,8 @@ def _counts(
     precision, training = context.settings.precision, context.training
     in_place = context.in_place.get(node.index)
     # A node whose output grows in place moves less than equal nodes.
-    cached = None if in_place is not None else context.forward.get(node.alike)
-    plain = cached or _forward(node, operator, context, in_place)
+    stored = None if in_place is not None else context.forward.get(node.alike)
+    plain = stored or _forward(node, operator, context, in_place)
     forward, backward, update = plain.cost, NOTHING, NOTHING
     if context.settings.phase == "training":
         optimizer = context.settings.optimizer
@@ -233,9 +233,9 @@ def _counts(
         if node.index in training.recomputed:
             backward += forward
     inputs = plain.input_bytes
-    held = weight_inputs(node, operator)
-    if held:
-        inputs -= sum(t.n_bytes(precision) for t in node.distinct if t.name in held)
+    weight_names = weight_inputs(node, operator)
+    if weight_names:
+        inputs -= sum(t.n_bytes(precision) for t in node.distinct if t.name in weight_names)
     return Counts(forward, backward, update, inputs, plain.output_bytes)
 
 
@@ -266,13 +266,13 @@ def _known_row(
     weights: LayerWeights = NO_WEIGHTS,
 ) -> LayerScore:
     """The row of a node whose ``counts`` over all its ``runs`` are known."""
-    node, cost, kernels = first.node, counts.total, context.kernels
-    moved, cached = kernels.moved.get(node.index), kernels.cached.get(node.index)
+    node, cost, fused = first.node, counts.total, context.fused
+    moved, cached_bytes = fused.moved.get(node.index), fused.cached.get(node.index)
     precision = context.settings.precision
-    form = work_precision(node, operator, cost.macs, context.quantized_types, precision)
-    unknown = {} if moved is not None else dict.fromkeys(_FUSED, kernels.fused_reason)
-    if cached is None:
-        unknown["cached_traffic_bytes"] = kernels.cached_reason
+    precision_name = work_precision(node, operator, cost.macs, context.quantized_types, precision)
+    unknown = {} if moved is not None else dict.fromkeys(_FUSED, fused.fused_reason)
+    if cached_bytes is None:
+        unknown["cached_traffic_bytes"] = fused.cached_reason
     return LayerScore(
         index=node.index,
         name=node.name,
@@ -280,8 +280,8 @@ def _known_row(
         domain=node.domain,
         scope=first.scope,
         runs=runs,
-        precision=form,
-        unit=unit_of(node, cost, form),
+        precision=precision_name,
+        unit=unit_of(node, cost, precision_name),
         macs=cost.macs,
         multiply_add_flop=cost.multiply_add_flop,
         simple_flop=cost.simple,
@@ -300,14 +300,14 @@ def _known_row(
         fused_read_bytes=moved.read_bytes if moved else None,
         fused_write_bytes=moved.write_bytes if moved else None,
         fused_traffic_bytes=moved.read_bytes + moved.write_bytes if moved else None,
-        cached_traffic_bytes=cached,
+        cached_traffic_bytes=cached_bytes,
         saved_bytes=context.training.saved_bytes.get(node.index, 0),
         unknown=unknown,
     )
 
 
 def _unknown_row(first: NodeInstance, runs: int, reason: str, context: ScoreContext) -> LayerScore:
-    """The row of a node whose cost is not known."""
+    """The row of a node whose cost is unknown."""
     node = first.node
     nothing = dict.fromkeys((*LAYER_COUNTS, "fused_group"))
     return LayerScore(

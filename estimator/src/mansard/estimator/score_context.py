@@ -67,10 +67,11 @@ class Training(msgspec.Struct, frozen=True):
     again_bytes: Mapping[int, int] = msgspec.field(default_factory=dict)
 
 
-class Kernels(msgspec.Struct, frozen=True):
+class FusedKernels(msgspec.Struct, frozen=True):
     """The results of fusing nodes into kernels: memory, and traffic by node index.
 
-    A node without traffic has a reason.
+    ``moved``: the traffic of fused groups; ``cached``: bytes between memory and the last-level
+    cache. ``fused_reason`` and ``cached_reason``: why a node is missing in the one or the other.
     """
 
     moved: Mapping[int, GroupTraffic]
@@ -83,14 +84,14 @@ class Kernels(msgspec.Struct, frozen=True):
 class ScoreContext(msgspec.Struct, frozen=True):
     """What the rows of one score share.
 
-    ``weights`` are by the node that uses them first, ``quantized_types`` holds the element types
-    that dequantised tensors were quantised in. ``forward``: costs by ``Node.alike``, as
-    layers repeat.
+    ``weights``: by the node that uses them first; ``quantized_types``: the element types of
+    tensors before they were dequantised. ``forward``: stored costs by ``Node.alike``, as layers
+    repeat.
     """
 
     settings: Settings
     operators: Operators
-    kernels: Kernels
+    fused: FusedKernels
     weights: Mapping[int, LayerWeights]
     quantized_types: dict[str, ElementType]
     training: Training
@@ -163,29 +164,29 @@ def _shown(names: list[str]) -> str:
     return f"node {first_of(list(map(repr, names)), _SHOWN)}"
 
 
-def find_kernels(
+def fuse_kernels(
     nodes: Sequence[Node],
     inputs: tuple[Tensor, ...],
     outputs: frozenset[str],
     operators: Operators,
     settings: Settings,
     caches: Caches,
-) -> Kernels:
+) -> FusedKernels:
     """The traffic and the memory of the kernels that ``nodes`` fuse into.
 
     ``inputs`` and ``outputs``: the network's input tensors, and the names of its outputs.
     """
     if settings.phase == "training":
         memory = Memory(None, None, None, None, _FORWARD_ONLY)
-        return Kernels({}, {}, memory, _FORWARD_ONLY, _FORWARD_ONLY)
+        return FusedKernels({}, {}, memory, _FORWARD_ONLY, _FORWARD_ONLY)
     in_place = inputs_in_place(caches, settings)
     fusion = fuse(nodes, outputs, operators, settings.precision, in_place=in_place)
     moved = fused_traffic(fusion)
     memory = memory_of(nodes, inputs, outputs, fusion, settings.precision, caches)
     if settings.cache_bytes is None:
-        return Kernels(moved, {}, memory, cached_reason=_NO_CACHE)
+        return FusedKernels(moved, {}, memory, cached_reason=_NO_CACHE)
     cached = cached_traffic(fusion, effective_cache_bytes(settings.cache_bytes))
-    return Kernels(moved, cached, memory)
+    return FusedKernels(moved, cached, memory)
 
 
 def inputs_in_place(caches: Caches, settings: Settings) -> InPlaceInputs:
@@ -196,7 +197,7 @@ def inputs_in_place(caches: Caches, settings: Settings) -> InPlaceInputs:
 def make_context(
     instances: Sequence[NodeInstance],
     operators: Operators,
-    kernels: Kernels,
+    fused: FusedKernels,
     settings: Settings,
     caches: Caches,
 ) -> ScoreContext:
@@ -207,7 +208,7 @@ def make_context(
     return ScoreContext(
         settings,
         operators,
-        kernels,
+        fused,
         weights,
         quantized_tensors(nodes),
         training,

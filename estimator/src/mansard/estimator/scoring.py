@@ -78,17 +78,17 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     """A model that was read once, to be scored any number of times."""
 
     name: str
-    where: str  # what errors call it: the file as it was given, or the model's name
+    where: str  # its name in errors: the path as it was given, or the model's name
     model_hash: str
     model: Model
-    prepared: Prepared  # what follows from the file alone, for all dimensions
+    prepared: Prepared  # what depends on the file alone, not on dimensions
     constant_rows: ConstantRows
-    caches: Caches  # where keys and values of earlier tokens come in and go out
-    usual: Mapping[str, int] = {}  # dimensions of a network of the zoo, where nothing is given
+    caches: Caches  # the inputs and outputs that hold keys and values of earlier tokens
+    usual: Mapping[str, int] = {}  # default dimensions of a network of the zoo
 
 
 class Skeleton(msgspec.Struct, frozen=True, eq=False):
-    """A file without its weights: small, and enough for a score, also on another machine."""
+    """A file without its weights: small, and enough to score it, also on another machine."""
 
     name: str
     where: str  # as in Loaded
@@ -193,7 +193,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     its node. ``values``: numbers that inputs hold where shapes or branches depend on them.
     ``shapes``: whole shapes of inputs that have none in the file, and of what operators without
     a shape rule write; ``types`` their element types. ``upper``: sizes and counts that depend
-    on data and are not given take their upper bound, and the score is one (``bounds``).
+    on data and are not given are set to their upper bounds: the score is one too (``bounds``).
 
     ``precision`` counts floating tensors at another width (None: as the file has them).
     ``phase``: ``inference`` or ``training``, one step with ``optimizer`` (``none``,
@@ -269,15 +269,16 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     except UnknownShapesError as error:
         raise advise_shapes(error, loaded.model, given, loaded.prepared, network) from error
     layers, memory = scored.layers, scored.memory
-    # Quantised layers keep their precision, whatever floats are counted as.
-    form = None if any(layer.macs for layer in layers) else settings.precision
+    # With multiply-adds the layers say the precision: quantised ones keep theirs, whatever is
+    # requested. Without, the requested one is shown.
+    requested = None if any(layer.macs for layer in layers) else settings.precision
     return ModelScore(
         model=loaded.name,
         model_hash=loaded.model_hash,
         source="modelled",
         phase=settings.phase,
         batch=batch.size,
-        precision=main_precision(layers) if form is None else form.name,
+        precision=main_precision(layers) if requested is None else requested.name,
         dimensions={**binding.named, **network.filled},
         bounds={**network.bounds, **full.bounds},
         trips=_trips(network.nodes),
@@ -309,7 +310,7 @@ def _bind(loaded: Loaded, settings: Settings) -> Binding:
         return bind(loaded.model, settings.given)
     except ModelError as error:
         if not settings.allow_unknown:
-            # No dimension helps where an operator is not known.
+            # Dimensions do not help if an operator is unknown.
             asked = error.flags.values() if isinstance(error, MissingDimensionsError) else ()
             without_shape = _unstated(loaded.model, settings.given)
             check_operators(always_run(loaded.model.nodes), without_shape, tuple(asked))
@@ -361,7 +362,7 @@ def _notes(
 
 
 def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict[str, str]:
-    """The reasons for fields of the whole score that are not known."""
+    """The reasons for unknown fields of the whole score."""
     reason = memory.unknown or "a layer is unknown"
     unknown = {name: reason for name in _MEMORY if getattr(memory, name) is None}
     if cache_bytes is None:

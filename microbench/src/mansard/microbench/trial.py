@@ -1,4 +1,4 @@
-"""One trial: the machine's state, the samples, the energy, put into one record."""
+"""One trial of a kernel: the machine's state, the samples and the energy, as one record."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from mansard.microbench.cuda.sampling import (
 from mansard.microbench.kernel import HOST, TrialSpec, find_kernel, shape_of
 from mansard.microbench.plan import KernelPlan, probe
 
-# The trial, its plan, and what meters it.
+# Takes the trial, its plan and its energy metering.
 Sampling: TypeAlias = Callable[[TrialSpec, KernelPlan, "EnergyMetering | None"], Samples]
 
 
 def kernel_kind(
     sampling: Sampling | None = None, gpu: OpenGpu | None = None
 ) -> MeasurementKind[KernelPlan, Trial]:
-    """The kind "kernels"; ``sampling`` is by default that of the plan's processor.
+    """The kind "kernels"; ``sampling`` defaults to that of the plan's processor.
 
-    ``gpu``: the one to run on, instead of this machine's.
+    ``gpu``: the GPU to run on instead of this machine's.
     """
     if gpu is not None:
         sampling = partial(sample_with, gpu)
@@ -43,7 +43,7 @@ def kernel_kind(
         KernelPlan,
         Trial,
         opening,
-        # What failed is tried again: what was missing may be installed, or the memory free.
+        # Failed trials are tried again: a missing library may be installed by then, or memory free.
         is_result=lambda row: row.failure is None,
     )
 
@@ -65,7 +65,7 @@ def _open(plan: KernelPlan, sampling: Sampling | None, gpu: Gpu | None) -> Itera
 
 
 def sampling_of(processor: Processor) -> Sampling:
-    """The sampling of ``processor``; a GPU is opened now and stays open."""
+    """The sampling of ``processor``; opens the GPU, which stays open."""
     if processor == "cpu":
         return sample_on_cpu
     open_gpu()
@@ -73,7 +73,7 @@ def sampling_of(processor: Processor) -> Sampling:
 
 
 def sample_on_cpu(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None) -> Samples:
-    """Samples of the real kernel on pinned threads of this machine."""
+    """Samples of the kernel on pinned threads of this machine."""
     from mansard.microbench.cpu.source import sample_case
 
     case = spec.case(len(plan.cpus))
@@ -97,9 +97,9 @@ _NO_SAMPLES = Samples(
 def make_trial(
     spec: TrialSpec, plan: KernelPlan, run_id: str, instruments: Instruments, sampling: Sampling
 ) -> Trial:
-    """Measure one trial of run ``run_id``; what cannot be measured is a row with ``failure``.
+    """Measure one trial of run ``run_id``; a trial that fails is a row with ``failure``.
 
-    Raises DeviceError where the GPU is lost: no later trial could be measured either.
+    Raises DeviceError if the GPU is lost, as no later trial could be measured either.
     """
     samples = _NO_SAMPLES
     failure: str | None = None
@@ -155,7 +155,7 @@ def make_trial(
 
 
 def _all_rejected(samples: Samples) -> Samples:
-    """Samples above what the hardware can do: kept to be looked at, and none of them counts."""
+    """All samples as rejected ones: they exceed what the hardware can do; kept for inspection."""
     n_samples = len(samples.seconds_s)
     return replace(
         samples,

@@ -104,7 +104,7 @@ def _plan(
             versions={**plan.versions, "ncu": ncu.version},
             unknown={} if gpu else {"gpu": "the networks run on the CPU, or CuPy is not there"},
         )
-        plans.append(files.plan(plan, of="counters", is_bounded=False))
+        plans.append(files.plan(plan, subject="counters", is_bounded=False))
     files.build(builds.values(), probe, gpu, target, modes)
     return plans
 

@@ -265,7 +265,7 @@ def build_missing(
         plan = make_plan(mode)
         planned = ModePlan(
             *(plan, len(missing), files, write),
-            of="engine files",
+            subject="engine files",
             is_bounded=False,
             engine_files=engine_files,
         )

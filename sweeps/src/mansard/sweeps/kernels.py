@@ -63,4 +63,4 @@ def plan_contention(
         modes,
         request.runs,
     )
-    return [replace(plan, of="contention") for plan in plans]
+    return [replace(plan, subject="contention") for plan in plans]

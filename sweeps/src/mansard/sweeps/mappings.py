@@ -331,7 +331,7 @@ def _plan(
         plans.append(
             files.plan(
                 plan,
-                of=preparation.title,
+                subject=preparation.title,
                 is_bounded=False,
                 least_s=request.multi.seconds_s + plan.protocol.settle_s,
                 n_after=n_after * len(modes),

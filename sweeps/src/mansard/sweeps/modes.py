@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 RowT = TypeVar("RowT", bound=Record)
 PlanT = TypeVar("PlanT", bound=RunPlan)
 _MOST_NAMED = 3  # measurements without a bound on their time that are listed by name
-_TURN_S = 0.5  # between two looks at whether another sweep has ended
-_SILENT_S = 3.0  # of waiting, before a caller without a reporter is warned
+_TURN_S = 0.5  # between checks whether another sweep has ended
+_SILENT_S = 3.0  # of waiting, after which a caller without a reporter is warned
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
 
@@ -57,9 +57,9 @@ class ModePlan(msgspec.Struct, frozen=True):
     """What is to be measured in one mode, and how many of its trials are missing.
 
     ``files``: folder of the files that the plan names; ``write_files`` writes those of the missing
-    trials into it. ``of``: what is measured, for progress; empty for kernels. ``is_bounded``:
-    whether the protocol bounds how long a trial takes; ``least_s``: else, how long at least.
-    ``n_after``: trials that are to come when the sweep is over. ``again``: how to measure it again,
+    trials into it. ``subject``: what is measured, for progress; empty for kernels. ``is_bounded``:
+    whether the protocol bounds the duration of a trial; if not, ``least_s`` is its minimum.
+    ``n_after``: trials that later sweeps will measure. ``how_to_repeat``: how to measure it again,
     in words.
     """
 
@@ -67,18 +67,18 @@ class ModePlan(msgspec.Struct, frozen=True):
     n_missing: int
     files: Path | None = None
     write_files: Callable[[], object] | None = None
-    of: str = ""
+    subject: str = ""
     is_bounded: bool = True
     least_s: float = 0.0
     n_after: int = 0
-    again: str = ""  # empty: to move its folder away
+    how_to_repeat: str = ""  # empty: move its folder away
     engine_files: EngineFiles | None = None  # of a run of builds: where its files are kept
 
     @property
     def title(self) -> str:
         """The mode, and what is measured in it."""
         name = printable(self.plan.mode.name)
-        return f"{name}, {self.of}" if self.of else name
+        return f"{name}, {self.subject}" if self.subject else name
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -113,22 +113,22 @@ def rows_of(
     ]
 
 
-def begun(of: tuple[Manifest, Record]) -> tuple[str, str]:
-    """When the run of a row was begun, to sort rows by."""
-    manifest, _ = of
+def start_key(row_of_run: tuple[Manifest, Record]) -> tuple[str, str]:
+    """The start of a row's run, and its id: a key to sort rows by."""
+    manifest, _ = row_of_run
     return manifest.started_utc, manifest.run_id
 
 
 def time_cap_s(plans: Sequence[ModePlan]) -> float:
-    """Seconds that measuring what is missing takes at most."""
+    """The maximum duration of measuring what is missing, in seconds."""
     return sweep_time([(planned.plan.protocol, planned.n_missing) for planned in plans])
 
 
 def describe_time(plans: Sequence[ModePlan]) -> str:
-    """How much is to be measured, and how long that takes at most, in words."""
+    """How much is to be measured, and its maximum duration, in words."""
     bounded = [planned for planned in plans if planned.is_bounded]
     beside = dict.fromkeys(
-        planned.of for planned in plans if planned.n_missing and not planned.is_bounded
+        planned.subject for planned in plans if planned.n_missing and not planned.is_bounded
     )
     n_modes = len({planned.plan.mode.name for planned in bounded or plans if planned.n_missing})
     modes = "1 mode" if n_modes == 1 else f"{n_modes} modes"
@@ -150,8 +150,8 @@ def measure_modes(
 ) -> Measured:
     """Measure what ``runs`` does not hold yet of every mode, and put the board back.
 
-    Modes that need a reboot are left out with a note; one that cannot be set for another
-    reason too, and counts as failed. Raises DeviceError if nothing is left to measure.
+    Modes that need a reboot are left out with a note. So are modes that cannot be set for another
+    reason, and these count as failed. Raises DeviceError if nothing is left to measure.
     """
     run_ids: dict[str, None] = {}
     failed: list[str] = []
@@ -159,17 +159,17 @@ def measure_modes(
     n_modes = len({planned.plan.mode.name for planned in plans})
     _send_files(plans, target, reporter)
     with ExitStack() as stack:
-        held = None
+        holding = None
         if any(needs_setting(planned.plan.mode) and planned.n_missing for planned in plans):
-            held = stack.enter_context(target.controller.hold())
-            for line in held.left_behind:
+            holding = stack.enter_context(target.controller.hold())
+            for line in holding.left_behind:
                 reporter.note(line)
-            plans = _without_reboots(plans, held, reporter)
+            plans = _without_reboots(plans, holding, reporter)
         elif any(planned.n_missing for planned in plans):
             _wait_for_turn(stack, target, reporter)
         if any(planned.n_missing for planned in plans):
             reporter.note(describe_time(plans))
-        setter, left = _Setter(held), TimeLeft([_stage(planned) for planned in plans])
+        setter, left = _Setter(holding), TimeLeft([_stage(planned) for planned in plans])
         for number, planned in enumerate(plans):
             if planned.plan.mode.name in failed:
                 continue
@@ -189,7 +189,7 @@ def measure_modes(
 
 
 def _send_files(plans: Sequence[ModePlan], target: BenchTarget, reporter: Reporter) -> None:
-    """Before a mode is set: a board does not stay in one while gigabytes are written and sent."""
+    """Write and send files before a mode is set: no mode is holding while gigabytes are copied."""
     for planned in plans:
         if planned.write_files and planned.n_missing:
             planned.write_files()
@@ -200,28 +200,28 @@ def _send_files(plans: Sequence[ModePlan], target: BenchTarget, reporter: Report
 
 
 class _Setter:
-    """Sets each mode once, for all that is measured in it; None: no mode is set."""
+    """Sets each mode once for all plans in it; ``holding`` None: no mode is set."""
 
-    def __init__(self, held: Holding | None) -> None:
-        self._held = held
+    def __init__(self, holding: Holding | None) -> None:
+        self._holding = holding
         self._mode: PowerMode | None = None
         self._read_back: PowerMode | None = None
 
     def set(self, mode: PowerMode) -> tuple[PowerMode | None, Callable[[], tuple[str, ...]] | None]:
-        """The mode as it was read back, and what tells how it was left since."""
-        if self._held is None or not needs_setting(mode):
+        """The mode as it was read back, and what returns how it has changed since."""
+        if self._holding is None or not needs_setting(mode):
             return None, None
         if mode != self._mode:
             self._mode = None  # until it is set
-            self._read_back = self._held.set(mode)
+            self._read_back = self._holding.set(mode)
             self._mode = mode
-        return self._read_back, self._held.changes
+        return self._read_back, self._holding.changes
 
 
 def _wait_for_turn(stack: ExitStack, target: BenchTarget, reporter: Reporter) -> None:
-    """Have the machine alone until the end of ``stack``: two sweeps would measure each other.
+    """Hold the machine until ``stack`` is closed: two sweeps at once would disturb each other.
 
-    A caller without a reporter hears of a wait by Python's warnings.
+    A caller without a reporter is told of a wait by Python's warnings.
     """
     is_reported, begun_s = False, time.monotonic()
     is_silent = getattr(reporter.note, "__func__", None) is SilentReporter.note
@@ -243,7 +243,7 @@ def _wait_for_turn(stack: ExitStack, target: BenchTarget, reporter: Reporter) ->
 
 
 def _note_denied(denied: Mapping[str, DeniedError], *, n_plans: int, reporter: Reporter) -> None:
-    """One line for all modes that this user may not set; raises it where there is no other mode."""
+    """Note in one line the modes that this user may not set; raises if those are all modes."""
     if not denied:
         return
     name, error = next(iter(denied.items()))
@@ -292,15 +292,15 @@ def _measurer(planned: ModePlan, target: BenchTarget) -> Measurer:
 
 
 def _stage(planned: ModePlan) -> ProgressStage:
-    """The trials of one mode that are missing: those that were measured come first in a plan."""
+    """The missing trials of one mode, which follow the measured ones in its plan."""
     known = planned.least_s or (prior_s(planned.plan.protocol) if planned.is_bounded else 0)
     trials = planned.plan.trials
     titles = [trial.title for trial in trials[len(trials) - planned.n_missing :]]
-    return ProgressStage(planned.of, titles, known, n_after=planned.n_after)
+    return ProgressStage(planned.subject, titles, known, n_after=planned.n_after)
 
 
 def _show(progress: ProgressDisplay, left: TimeLeft, state: SweepState) -> None:
-    """Show a sweep with the time left for it and for all that follows it."""
+    """Show the progress of a run, with the time left for it and for what follows."""
     n_left = state.n_total - state.n_done
     progress.update(state.n_done, state.n_total, left.remaining_s(n_left), state.now)
 
@@ -309,8 +309,8 @@ def _note_outcome(planned: ModePlan, outcome: RunOutcome, reporter: Reporter) ->
     if outcome.torn_path is not None:
         reporter.note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
     if outcome.n_measured == 0:
-        again = planned.again or f"move {outcome.folder} away"
-        line = f"already measured, nothing to do; to measure it again, {again}"
+        how_to_repeat = planned.how_to_repeat or f"move {outcome.folder} away"
+        line = f"already measured, nothing to do; to measure it again, {how_to_repeat}"
         reporter.note(f"{planned.title}: {line}")
     elif outcome.n_resumed:
         there = "1 trial was" if outcome.n_resumed == 1 else f"{outcome.n_resumed} trials were"
@@ -318,16 +318,16 @@ def _note_outcome(planned: ModePlan, outcome: RunOutcome, reporter: Reporter) ->
 
 
 def _without_reboots(
-    plans: Sequence[ModePlan], held: Holding, reporter: Reporter
+    plans: Sequence[ModePlan], holding: Holding, reporter: Reporter
 ) -> list[ModePlan]:
-    """The plans whose modes can be set now and left again; raises DeviceError if none is left.
+    """The plans whose modes can be set and undone without a reboot; raises DeviceError if none can.
 
-    A mode that switches SMs on or off can be set only until CUDA has run, and once it has
-    run in that mode only a reboot leads back: on the GPU such a mode is not even tried. On a
-    simulated board CUDA never runs.
+    A mode that switches SMs on or off can be set only before CUDA has run, and once CUDA has run
+    in it only a reboot undoes it, so on a GPU such a mode is not tried. On a simulated board CUDA
+    never runs.
     """
     left_out = dict(
-        held.needing_reboot([planned.plan.mode for planned in plans if planned.n_missing])
+        holding.needing_reboot([planned.plan.mode for planned in plans if planned.n_missing])
     )
     for planned in plans:
         gpu, n_sms = planned.plan.gpu, planned.plan.mode.n_sms

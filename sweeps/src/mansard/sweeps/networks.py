@@ -37,7 +37,7 @@ from mansard.inference.plan import (
 from mansard.measuring.runner import missing_trials
 from mansard.sweeps.accuracies import int8_form
 from mansard.sweeps.engine_builds import choose_engine, is_stand_in
-from mansard.sweeps.modes import ModePlan, begun, rows_of
+from mansard.sweeps.modes import ModePlan, rows_of, start_key
 from mansard.sweeps.preparation import NetworkSettings, Preparation, keeping_scores
 from mansard.sweeps.reporter import Reporter
 from mansard.sweeps.sweep import SweepRequest, Swept, chosen_hosts, sweep
@@ -158,7 +158,7 @@ def plan_networks(
         )
         for partition in later:
             with_cpus(plan, partition)
-        plans.append(files.plan(with_cpus(plan, cpus), of=preparation.title))
+        plans.append(files.plan(with_cpus(plan, cpus), subject=preparation.title))
     files.build(builds.values(), probe, gpu, target, modes)
     return [planned for planned in plans if planned.plan.trials]
 
@@ -178,7 +178,7 @@ def _plan_accuracy(
     mode = any_mode(machine)
     plan = make_plan(AccuracyPlan, machine, mode, (trial,), probe.versions, gpu, profile="brief")
     title = f"accuracy of {trial.network.model} in {trial.network.precision}"
-    return files.plan(plan, of=title, is_bounded=False)
+    return files.plan(plan, subject=title, is_bounded=False)
 
 
 def _require_cpu_is_meant(
@@ -289,9 +289,9 @@ def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) ->
 def measured_rows(
     runs: Path, run_ids: Iterable[str], *, of_parts: bool = False
 ) -> list[tuple[Manifest, Measurement]]:
-    """The rows of networks, or of their parts, in the order in which the runs were begun."""
+    """The rows of networks, or of their parts, in the order in which the runs were start_key."""
     return [
         (manifest, row)
-        for manifest, row in sorted(rows_of(runs, run_ids, NETWORKS), key=begun)
+        for manifest, row in sorted(rows_of(runs, run_ids, NETWORKS), key=start_key)
         if chain_length(row.model) is None and row.is_part == of_parts
     ]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mansard.measuring.events import Measurer
 
 MOST_RUNS = 100_000
-_AGAIN = "add --again; a variable that changes it becomes part of it by --env NAME"
+_HOW_TO_REPEAT = "add --again; a variable that changes it becomes part of it by --env NAME"
 
 
 class ProgramRequest(SweepRequest, frozen=True, kw_only=True):
@@ -140,7 +140,9 @@ def _plan(
         if is_there or request.is_again:
             plan = later
     n_missing = len(missing_trials(plan, request.runs))
-    return ModePlan(plan, n_missing, of=trial.workload, is_bounded=False, again=_AGAIN)
+    return ModePlan(
+        plan, n_missing, subject=trial.workload, is_bounded=False, how_to_repeat=_HOW_TO_REPEAT
+    )
 
 
 class _ProgramTarget(LocalTarget):

@@ -1,4 +1,4 @@
-"""A sweep over the power modes of one board, or of several at once: of anything measured there."""
+"""A sweep over the power modes of one board, or of several at once, for any kind of run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from mansard.sweeps.targets import (
 
 
 class SweepRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Where something is to be measured, and in which modes; defaults are those of commands."""
+    """Where to measure, and in which modes; the defaults are those of the commands."""
 
     mode: str | None = None  # as ``bench --mode`` takes it; None: the machine as it is
     pick: int | None = None  # number of modes to measure, spread over all
@@ -70,19 +70,19 @@ class DryRun(msgspec.Struct, frozen=True):
 
 
 class Swept(msgspec.Struct, frozen=True):
-    """The runs of a sweep, also those that were there, and what could not be measured.
+    """The runs of a sweep, including those measured before, and what could not be measured.
 
-    ``run_ids``: of each board in the order of its plans.
+    ``run_ids``: board by board, in the order of the plans.
     """
 
     run_ids: tuple[str, ...]
     failure: MansardError | None
 
 
-# What is to be measured on a board in some modes: the plans in the order of their modes.
+# Returns the plans for a board in the given modes, in the order of the modes.
 Planner: TypeAlias = Callable[[BenchTarget, Sequence[PowerMode], Reporter], list[ModePlan]]
 
-# What measures in this process alone, by the board's root folder and its controller.
+# Makes a target that measures in this process, from the board's root folder and controller.
 MakeLocal: TypeAlias = Callable[[Path, BoardController], LocalTarget]
 
 
@@ -95,10 +95,10 @@ def sweep(
 ) -> Swept:
     """Measure what ``planner`` plans and ``request.runs`` does not hold yet.
 
-    Modes are set, locked, and put back as they were found. A mode that cannot be set is left out
-    with a note, and a board of several that fails does not stop the others: ``failure`` names
-    them. ``make_local``: makes the target of what is measured in this process and nowhere else.
-    Raises any MansardError that keeps everything from being measured.
+    Modes are set and locked, and the board is put back as it was. A mode that cannot be set is left
+    out with a note, and of several boards one that fails does not stop the others: ``failure``
+    names them. ``make_local``: makes the target of runs that only this process can measure. Raises
+    the MansardError that prevented every measurement.
     """
     if request.hosts:
         return _sweep_hosts(request, chosen_hosts(request), planner, reporter)
@@ -121,7 +121,7 @@ def _sweep_board(
 def dry_run(
     request: SweepRequest, planner: Planner, reporter: Reporter = SILENT
 ) -> Iterator[DryRun]:
-    """What a sweep would do on each board, one after the other; nothing is touched.
+    """What a sweep would do, board by board; nothing is changed.
 
     Raises as ``sweep`` does.
     """
@@ -178,9 +178,9 @@ def _choose_modes(
     *,
     is_dry_run: bool = False,
 ) -> tuple[PowerMode, ...]:
-    """The modes to measure; a run that was cut off on the board is put back first."""
+    """The modes to measure; first undoes the mode that a killed run left behind."""
     if not is_dry_run:
-        # What it left behind would be taken for the present state.
+        # Otherwise the mode left behind would count as the present one.
         for line in controller.put_back():
             reporter.note(line)
     return controller.choose_modes(request.mode, request.pick)
@@ -195,7 +195,7 @@ def _open_target(
     *,
     is_dry_run: bool = False,
 ) -> Iterator[BenchTarget]:
-    """Where the board of ``controller`` is measured; raises what keeps it from being measured.
+    """Where the board of ``controller`` is measured; raises if that cannot be opened.
 
     A Jetson is measured in a container unless the request says not to. A graphics card is
     measured in this process where CUDA's libraries are installed, in a container where they

@@ -1,4 +1,4 @@
-"""Which of the candidates that keep the limits to take, and which measurement would tell more.
+"""Which of the candidates that keep the limits to recommend, and what to measure next.
 
 Values are compared by a cost that grows with their uncertainty (``ValueBand.cost``), so a measured
 value is preferred to a modelled one that is only slightly better. A mode outside the measured ones
@@ -61,7 +61,7 @@ def find_claim(
     others[at] = False
     is_bounded = (band.interval == "bounds") | (band.interval == "roof")
     least, surely = _least(band), _surely(band)
-    if band.is_ratio and band.interval[at] != "roof":
+    if band.is_power and band.interval[at] != "roof":
         least = np.where(band.interval == "roof", 0.0, least)  # a power there may be anything
     may_be_less = others & (least < surely[at] * (1 - _ROUNDING))
     is_measured = bool(values.is_measured[at]) and bool((may_be_less & ~values.is_measured).any())
@@ -88,12 +88,12 @@ def find_claim(
 
 def _least(band: ValueBand) -> Array:
     """The lower end of each interval; for a power at a roof, its value."""
-    is_ratio = (band.interval == "roof") & band.is_ratio
-    return np.where(is_ratio, band.value, band.ends()[0])
+    is_unbounded = (band.interval == "roof") & band.is_power
+    return np.where(is_unbounded, band.value, band.ends()[0])
 
 
 def _surely(band: ValueBand) -> Array:
-    """What another value must be below to be less: the value itself, of bounds the upper end."""
+    """The threshold for another value to be less: upper ends of bounds, lower ends of roofs."""
     return np.where(
         band.interval == "bounds",
         band.ends()[1],
@@ -139,14 +139,14 @@ def choose(values: Values, wanted: Wanted, among: Mask) -> int:
 
 
 def _gains(band: ValueBand, best: int) -> Mask:
-    """Whose objective is below that of row ``best`` by more than both are uncertain."""
+    """The rows whose objective is below that of ``best`` by more than the uncertainty of both."""
     deviation = band.deviation()
     gain = np.log(band.value[best] / band.value)
     return np.asarray(gain > NEEDED_OUTSIDE * np.hypot(deviation, deviation[best]))
 
 
 def without_roofs(values: Values, among: Mask) -> Mask:
-    """``among`` without what is a roof alone, where there is anything else: it is at best that."""
+    """``among`` without the rows that are known only by a roof, unless there are no others."""
     known: Mask = among & (values.latency.interval != "roof")
     return known if known.any() else among
 
@@ -164,16 +164,16 @@ def ranked(values: Values, key: Array, among: Mask) -> NDArray[np.int64]:
 
 
 def choose_likeliest(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> int:
-    """Of ``among``, which may keep the limits, the one that is farthest inside its nearest."""
+    """The row of ``among`` with the greatest margin to its nearest limit."""
     among = without_roofs(values, among)
     order = ranked(values, values.objective(wanted.minimise).cost(), among)
     return int(order[np.argmax(screened.margin[order])])
 
 
 def is_likeliest(values: Values, screened: Screen, at: int, among: Mask) -> bool:
-    """Whether no row ``among`` these keeps the only limit with a greater probability than ``at``.
+    """Whether no row of ``among`` keeps the only limit with a greater probability than ``at``.
 
-    Of bounds, roofs and values without an interval there is none to compare.
+    False with several limits, and where a row has no probability, as its value has no spread.
     """
     if len(screened.limits) != 1:
         return False
@@ -183,9 +183,9 @@ def is_likeliest(values: Values, screened: Screen, at: int, among: Mask) -> bool
 
 
 def best_measured(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> int | None:
-    """The best measured row that keeps the limits, else that may, else of all; None without any.
+    """The best measured row that keeps the limits, else that may keep them, else of all.
 
-    Compared by value: all are measured, so uncertainty is not counted.
+    None if no row is measured. Compared by value, without the penalty for uncertainty.
     """
     objective = values.objective(wanted.minimise)
     measured = among & values.is_measured

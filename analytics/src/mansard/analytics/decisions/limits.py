@@ -1,12 +1,12 @@
-"""Whether each candidate keeps each limit: kept, broken, or not known.
+"""Whether each candidate keeps each limit: kept, broken, or unknown.
 
-Where no mode keeps them: the nearest ones, and which limit would have to be loosened.
+If no mode keeps them: the nearest ones, and which limit would have to be loosened.
 
 A limit on the drop of accuracy selects precisions before anything is compared: the drop depends on
 the network and its precision, not on the mode or the batch. It is relative to fp32, and has to hold
-with ``Wanted.probability``, as other limits do. Precisions whose drop is not known are left out.
+with ``Wanted.probability``, as other limits do. Precisions whose drop is unknown are left out.
 
-Also what is missing for an answer, and why: quantities, and modes without a prediction.
+Also what an answer is missing, and why: quantities, and modes without a prediction.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def unknown_modes(
 ) -> dict[str, str]:
     """Those of ``modes`` in which no row of ``predictions`` has a time, with the reason.
 
-    ``predictions``: PREDICTION_SCHEMA of one network on one device; ``batches``: those that are
-    open, None for any.
+    ``predictions``: PREDICTION_SCHEMA of one network on one device; ``batches``: those to choose
+    from, None for any.
     """
     rows = predictions
     if batches is not None:
@@ -65,7 +65,7 @@ def unknown_modes(
 
 
 def why_missing(values: Values, rows: Mask) -> str:
-    """The most frequent reason of ``rows``; empty if none has one."""
+    """The most frequent reason of ``rows``; empty if no row has one."""
     reasons = values.frame["reason"].to_list()
     said = [reasons[at] for at in np.flatnonzero(rows) if reasons[at]]
     return max(sorted(set(said)), key=said.count) if said else ""
@@ -83,7 +83,7 @@ def missing_quantity(values: Values, screened: Screen, wanted: Wanted, rows: Mas
 
 
 def without_energy(predictions: pl.DataFrame, whys: Mapping[tuple[str, str], str]) -> pl.DataFrame:
-    """PREDICTION_SCHEMA without the energies and powers that cannot be true.
+    """PREDICTION_SCHEMA without the energies and powers that are impossible.
 
     ``whys``: the reason by device and network.
     """
@@ -102,9 +102,9 @@ Accuracies = Mapping[str, NetworkAccuracy]  # of one network on one device, by p
 
 @dataclass(frozen=True)
 class DropScreen:
-    """The precisions of a network held against a limit on the drop of its accuracy.
+    """The precisions of a network compared with a limit on the drop of its accuracy.
 
-    ``left_out``: precisions whose drop is not below the limit ``most`` with ``probability``, and
+    ``left_out``: precisions whose drop does not keep the limit ``most`` with ``probability``, and
     what is known of their accuracy. ``is_partial``: some rows have no precision, so the limit does
     not apply to them.
     """
@@ -161,13 +161,13 @@ _ROUNDING = 1e-9  # 1 / (1 / x) need not be x
 
 @dataclass(frozen=True, eq=False)
 class Screen:
-    """For each row of Values. ``excess`` and ``holds`` are limits × rows.
+    """Every row of Values compared with every limit; ``excess`` and ``holds`` are limits × rows.
 
     ``excess``: the share by which the value breaks a limit, NaN where it is unknown; ``holds``:
-    KEPT, BROKEN or UNKNOWN, with the probability that was asked for. ``is_known``: every quantity
-    that a limit is about is known; ``is_kept``: every limit is kept; ``is_broken``: one is broken;
-    ``may_be``: an interval reaches into every limit. ``margin``: how many standard deviations the
-    middle of the interval is inside the limit that it is least inside of.
+    KEPT, BROKEN or UNKNOWN, at the requested probability. ``is_known``: every limited quantity has
+    a value; ``is_kept``: every limit is kept; ``is_broken``: at least one is broken; ``may_be``:
+    the interval does not exclude that every limit is kept. ``margin``: the smallest distance to a
+    limit, in standard deviations of the value's logarithm; negative if the value breaks it.
     """
 
     limits: tuple[tuple[Quantity, float], ...]
@@ -181,7 +181,7 @@ class Screen:
 
 
 def limits_of(wanted: Wanted) -> tuple[tuple[Quantity, float], ...]:
-    """The limits that were asked for; raises UsageError for one that is no positive number."""
+    """The requested limits; raises UsageError for one that is not a positive number."""
     given: tuple[tuple[Quantity, float | None], ...] = (
         ("latency", wanted.max_latency_s),
         ("power", wanted.max_power_w),
@@ -203,36 +203,36 @@ def limits_of(wanted: Wanted) -> tuple[tuple[Quantity, float], ...]:
 
 
 def screen(values: Values, wanted: Wanted) -> Screen:
-    """Hold every row against every limit; raises UsageError as ``limits_of``."""
+    """Compare every row with every limit; raises UsageError as ``limits_of``."""
     limits = limits_of(wanted)
     excess = np.zeros((len(limits), len(values)))
     holds = np.full(excess.shape, KEPT, dtype=np.int8)
     may_be = np.ones(len(values), dtype=np.bool_)
     margin = np.full(len(values), np.inf)
     for row, (quantity, limit) in enumerate(limits):
-        band, most = values.of(quantity), upper_bound(quantity, limit)
-        excess[row] = np.where(band.value <= most, 0.0, band.value / most - 1.0)
-        holds[row] = band.holds(most, wanted.probability)
-        may_be &= (band.ends()[0] <= most) | (band.is_ratio & (band.interval == "roof"))
-        margin = np.fmin(margin, _margin(band, most))
+        band, bound = values.of(quantity), upper_bound(quantity, limit)
+        excess[row] = np.where(band.value <= bound, 0.0, band.value / bound - 1.0)
+        holds[row] = band.holds(bound, wanted.probability)
+        may_be &= (band.ends()[0] <= bound) | (band.is_power & (band.interval == "roof"))
+        margin = np.fmin(margin, _margin(band, bound))
     is_known: Mask = np.logical_not(np.isnan(excess).any(axis=0))
     is_broken: Mask = (holds == BROKEN).any(axis=0)
     is_kept: Mask = (holds == KEPT).all(axis=0)
     return Screen(limits, excess, holds, is_known, is_kept, is_broken, is_known & may_be, margin)
 
 
-def _margin(band: ValueBand, most: float) -> Array:
-    """Standard deviations from the value up to the limit; infinite where there is no spread.
+def _margin(band: ValueBand, bound: float) -> Array:
+    """Distance from each value up to ``bound`` in standard deviations; infinite if that is 0.
 
-    Those of a spread are of the side that the limit is on, as they are of its probability.
-    A value on a roof is as uncertain as a factor of LEAST_KNOWN; so is one without an interval.
+    Of a spread the standard deviation on the side of the bound, as in its probability. The
+    standard deviation of a roof, and of a value without an interval, is a factor of LEAST_KNOWN.
     """
     is_bare = (band.interval == "roof") | (band.interval == "")
     low, high = band.ends()
-    side = np.abs(np.log(np.where(band.value <= most, high, low) / band.value)) / Z95
+    side = np.abs(np.log(np.where(band.value <= bound, high, low) / band.value)) / Z95
     deviation = np.where(band.interval == "spread", side, band.deviation())
     deviation = np.where(is_bare, math.log(LEAST_KNOWN), deviation)
-    distance = np.log(most / band.value)
+    distance = np.log(bound / band.value)
     endless = np.where(distance >= 0, np.inf, -np.inf)
     margin: Array = np.divide(distance, deviation, out=endless, where=deviation > 0)
     return margin
@@ -242,17 +242,17 @@ LEAST_KNOWN = 4.0  # measured times of networks are 0.65 to 16 times the roof's
 
 
 def check_limits(candidate: Candidate, wanted: Wanted) -> tuple[LimitCheck, ...]:
-    """Each limit beside what ``candidate`` is predicted to take."""
+    """Each limit compared with the predicted value of ``candidate``."""
     return tuple(
         _check(candidate, quantity, limit, wanted) for quantity, limit in limits_of(wanted)
     )
 
 
 def upper_bound(quantity: Quantity, limit: float) -> float:
-    """The upper bound of ``Values.of`` the quantity; rounding alone breaks no limit."""
-    # A least rate is the reciprocal of a longest time of an item.
-    most = 1.0 / limit if quantity == "rate" else limit
-    return most * (1.0 + _ROUNDING)
+    """The upper bound of ``Values.of(quantity)``, with a tolerance for rounding."""
+    # The reciprocal of a minimum rate is the maximum time of one item.
+    bound = 1.0 / limit if quantity == "rate" else limit
+    return bound * (1.0 + _ROUNDING)
 
 
 def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wanted) -> LimitCheck:
@@ -265,17 +265,17 @@ def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wante
             probability=None, unknown=unknown,
         )  # fmt: skip
     value, low, high = interval.value, interval.low, interval.high
-    most, kind = upper_bound(quantity, limit), candidate.certainty or ""
+    bound, kind = upper_bound(quantity, limit), candidate.certainty or ""
     low_end, high_end = (np.array([math.nan if end is None else end]) for end in (low, high))
-    is_ratio = quantity == "power"
-    band = ValueBand(np.array([value]), low_end, high_end, np.array([kind]), is_ratio)
-    probability = probability_at_most(value, low, high, most) if kind == "spread" else None
+    is_power = quantity == "power"
+    band = ValueBand(np.array([value]), low_end, high_end, np.array([kind]), is_power)
+    probability = probability_at_most(value, low, high, bound) if kind == "spread" else None
     return LimitCheck(
         quantity=quantity,
         limit=limit,
         value=candidate.fps if quantity == "rate" else value,
-        excess=max(0.0, value / most - 1.0),
-        holds=_HOLDS[int(band.holds(most, wanted.probability)[0])],
+        excess=max(0.0, value / bound - 1.0),
+        holds=_HOLDS[int(band.holds(bound, wanted.probability)[0])],
         probability=probability,
         unknown={}
         if probability is not None
@@ -291,7 +291,7 @@ _NO_CHANCE = {
 
 
 def interval_of(candidate: Candidate, quantity: Quantity) -> Interval | None:
-    """What a limit is about, of a rate the seconds of one item; None: it is unknown."""
+    """The value that a limit bounds, for a rate the seconds of one item; None: it is unknown."""
     of, kind = candidate, candidate.interval
     if quantity == "power":
         value, low, high = of.power_w, of.power_low_w, of.power_high_w
@@ -325,9 +325,10 @@ Nearness = Literal["sure", "known", "bounds", "roof"]
 
 
 def nearness(values: Values, screened: Screen, at: int, among: Mask) -> Nearness:
-    """How sure it is that row ``at`` breaks the limits least of all rows ``among``.
+    """How certain it is that row ``at`` is the one of ``among`` that breaks the limits least.
 
-    "known": as far as is known; "bounds": it may be; "roof": by the roofs alone.
+    "sure": certain; "known": judging by the known values; "bounds": the intervals allow it;
+    "roof": judging by the roofs alone.
     """
     least, most = _worst_excess(values, screened)
     others = among.copy()
@@ -340,7 +341,10 @@ def nearness(values: Values, screened: Screen, at: int, among: Mask) -> Nearness
 
 
 def _worst_excess(values: Values, screened: Screen) -> tuple[Array, Array]:
-    """By which share each row breaks its worst limit, at least and at most; of roofs the least."""
+    """The share by which each row breaks its worst limit, at least and at most.
+
+    The two differ only for bounds. Roofs count by their lower ends.
+    """
     ends = []
     for quantity, limit in screened.limits:
         band, bound = values.of(quantity), upper_bound(quantity, limit)
@@ -349,7 +353,7 @@ def _worst_excess(values: Values, screened: Screen) -> tuple[Array, Array]:
         least = np.where(is_bounded | (band.interval == "roof"), low, band.value)
         most = np.where(is_bounded, high, least)
         ends.append([np.maximum(0.0, end / bound - 1.0) for end in (least, most)])
-    # What is unknown breaks nothing, as far as is known.
+    # An unknown quantity counts as breaking no limit.
     worst = np.nan_to_num(np.array(ends), nan=0.0).max(axis=0)
     return worst[0], worst[1]
 
@@ -359,9 +363,8 @@ def find_relaxations(
 ) -> tuple[Relaxation, ...]:
     """For each limit: the value to which it alone would have to be loosened, if that is enough.
 
-    It is chosen by the row that keeps all other limits and breaks this one least: the value that
-    this row keeps with the required probability. A value at a roof or without an interval keeps no
-    limit, however loose.
+    Of the rows that keep all other limits, it is the least value that one of them keeps with the
+    required probability. A roof, or a value without an interval, keeps no limit, however loose.
     """
     relaxations = []
     for number, (quantity, present) in enumerate(screened.limits):

@@ -1,7 +1,7 @@
-"""The mode, batch and precision for a network that are best by an objective and keep the limits.
+"""The best mode, batch and precision for a network by an objective, within limits.
 
-The answer is a choice; or, if no candidate keeps the limits, the nearest one; or nothing, with what
-is missing. It consists of facts; ``pages.words`` turns them into sentences.
+The answer is a choice; or, if every candidate breaks a limit, the nearest one; or nothing, with
+what is missing. It consists of facts; ``pages.words`` turns them into sentences.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ class FallBack:
 
     n_modes: int
     n_known: int  # of these, with an energy
-    reason: str  # why most of the others have none; empty where no row says it
+    reason: str  # the most frequent one why an energy is missing; empty if no row has one
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A request with its candidates, sorted by whether they keep the limits.
+    """A request with its candidates, classified by whether they keep the limits.
 
-    ``kept`` keep every limit and ``open`` may; both can be compared. ``broken`` break a limit.
-    ``unknown`` may keep the limits, but lack an energy or power that is needed to decide.
+    ``kept`` keep every limit, ``open`` may keep them; both can be compared. ``broken`` break a
+    limit. ``unknown`` may keep the limits, but an energy or power needed to decide is unknown.
     """
 
     values: Values
@@ -84,13 +84,13 @@ class Question:
     broken: Mask
     unknown: Mask
     accuracies: Accuracies  # by precision; empty: none was measured
-    drops: DropScreen | None  # precisions held against a limit on the drop of accuracy
-    timeless: Mapping[str, str]  # modes that were asked for and have no time, and why
+    drops: DropScreen | None  # precisions compared with a limit on the drop of accuracy
+    timeless: Mapping[str, str]  # requested modes that have no time, and why
     fallback: FallBack | None
 
     @property
     def counts(self) -> CandidateCounts:
-        """How many there are of each kind."""
+        """The number of candidates of each class."""
         masks = {"kept": self.kept, "open": self.open, "broken": self.broken}
         numbers = {f"n_{name}": int(mask.sum()) for name, mask in masks.items()}
         return CandidateCounts(
@@ -109,7 +109,7 @@ class Question:
 
     @property
     def compared(self) -> Mask:
-        """Those whose objective and limits are known."""
+        """The candidates whose objective and limited quantities are known."""
         objective = self.values.objective(self.wanted.minimise).value
         return np.asarray(self.screened.is_known & ~np.isnan(objective))
 
@@ -121,7 +121,7 @@ def read_question(
     accuracies: Accuracies,
     mode_names: Sequence[str],
 ) -> Question:
-    """Sort the candidates by whether they keep the limits; raises UsageError as ``screen``.
+    """Classify the candidates by whether they keep the limits; raises UsageError as ``screen``.
 
     ``mode_names``: the modes to choose from; those that have no prediction stay in the question.
     """
@@ -156,7 +156,7 @@ def read_question(
 def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, FallBack | None]:
     """Minimise time if too few modes have an energy to compare.
 
-    An energy is needed in two modes, or in the only one; otherwise the one mode that happens to
+    At least two modes need an energy, or the only one; otherwise the one mode that happens to
     have an energy would be called the best.
     """
     has_energy = ~np.isnan(values.energy.value)
@@ -172,9 +172,9 @@ def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, FallBack | None]
 class Decision:
     """The decision for one network on one device, with the facts that support it.
 
-    ``at``: the row of ``question.values`` that is recommended or, if each row breaks a limit, that
-    is nearest; None if there is no such row. ``question`` is None if nothing may be recommended;
-    ``refused`` is the reason.
+    ``at``: the row of ``question.values`` that is recommended or, if every row breaks a limit, the
+    nearest one; None if there is neither. ``question`` is None if the measurements behind the
+    predictions were refused; ``refused`` is the reason.
     """
 
     device: str
@@ -185,9 +185,9 @@ class Decision:
     question: Question | None = None
     at: int | None = None
     choice: Candidate | None = None
-    claim: Claim | None = None  # of a choice that keeps every limit or may
+    claim: Claim | None = None  # of a choice that keeps, or may keep, every limit
     is_likeliest: bool = False  # no other candidate keeps the limits with a greater probability
-    nearest: tuple[Candidate, ...] = ()  # of an infeasible one: the least violation first
+    nearest: tuple[Candidate, ...] = ()  # if every row breaks a limit: the least violation first
     nearness: Nearness | None = None
     checks: tuple[LimitCheck, ...] = ()
     savings: tuple[Saving, ...] = ()
@@ -198,12 +198,12 @@ class Decision:
     n_equals: int = 0
     neighbours: tuple[Candidate, ...] = ()
     measured: Candidate | None = None  # the best measured one, beside a modelled choice
-    decisive: Candidate | None = None  # the one whose measurement would decide most
-    is_all_known: bool = True  # a looser limit that would be enough is known of all rows
+    decisive: Candidate | None = None  # its measurement would change the decision most
+    is_all_known: bool = True  # no unknown value hides a looser limit that would be enough
 
 
 def _choose(question: Question, at: int) -> Decision:
-    """The decision for row ``at``, which keeps every limit or may."""
+    """The decision for row ``at``, which keeps, or may keep, every limit."""
     values, wanted, screened = question.values, question.wanted, question.screened
     counts, compared = question.counts, question.compared
     choice = values.candidate(at)
@@ -240,7 +240,7 @@ def _choose(question: Question, at: int) -> Decision:
 
 
 def _come_nearest(question: Question) -> Decision:
-    """The decision if every row that can be checked breaks a limit: the row nearest to them."""
+    """The decision if every row that can be compared breaks a limit: the row nearest to them."""
     values, screened, wanted = question.values, question.screened, question.wanted
     rows = find_nearest(values, screened, wanted, question.broken)
     nearest = tuple(values.candidate(at) for at in rows)
@@ -264,7 +264,7 @@ def _come_nearest(question: Question) -> Decision:
 
 
 def _has_ends(values: Values) -> Mask:
-    """Which rows can keep a limit if it is loosened: those with an interval."""
+    """The rows that keep a limit once it is loose enough: those with a spread or bounds."""
     interval = values.latency.interval
     return np.asarray((interval == "spread") | (interval == "bounds"))
 
@@ -282,9 +282,9 @@ def decide_each(
     """One decision for each device, network and phase of ``predictions``.
 
     The highest of ``modes`` (MODE_SCHEMA) and the mode that ``defaults`` names for the device
-    are what the choice is compared with. ``refused``: by device and network, why there is none.
-    ``accuracies``: how often networks are right, of several engines on those of ``observations``
-    (OBSERVATION_SCHEMA).
+    are the baselines of the choice. ``refused``: by device and network, why nothing is recommended.
+    ``accuracies``: those measured; of several engines the one of ``observations``
+    (OBSERVATION_SCHEMA) counts.
     """
     decisions: list[Decision] = []
     keys = ("device", "network", "phase")
@@ -316,10 +316,10 @@ def decide(
     accuracies: Accuracies | None = None,
     mode_names: Sequence[str] = (),
 ) -> Decision:
-    """The best of ``predictions`` (PREDICTION_SCHEMA), which are of one network on one device.
+    """The best of ``predictions`` (PREDICTION_SCHEMA) of one network on one device.
 
     Of the rows that keep every limit, the one with the least risk-adjusted objective; measured rows
-    are preferred (``choice.choose``). If there is none, the likeliest of those that may keep
+    are preferred (``choice.choose``). If there is none, the most likely of those that may keep
     the limits; if every row breaks one, the row that breaks them least. ``accuracies``: of the
     network, by precision. ``mode_names``: the modes to choose from; the answer names those without
     a time, as they might change it. Raises UsageError for a limit that is not above 0, or for

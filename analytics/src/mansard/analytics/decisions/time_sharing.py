@@ -43,8 +43,8 @@ class Task:
 class Mix:
     """Networks that share one device, one after the other.
 
-    ``switch_s``: what one change of the mode takes; ``period_s``: how long a round of a schedule
-    lasts. Where one of them is None, what a schedule loses by switching is unknown.
+    ``switch_s``: the time of one change of the mode; ``period_s``: the period of a schedule. If
+    one of them is None, the time that a schedule loses by switching is unknown.
     """
 
     tasks: tuple[Task, ...]

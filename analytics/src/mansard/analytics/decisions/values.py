@@ -1,16 +1,17 @@
-"""Predictions as arrays that a decision can compare, and what is known of a value and a limit.
+"""Predictions as arrays that a decision can compare, and whether a value is known to keep a limit.
 
-What the ends of an interval mean stands in ``interval`` (data.model_frames.INTERVALS):
+``interval`` says what the ends of an interval mean (data.model_frames.INTERVALS):
 
-- "spread": a value v with the 95 % interval [low, high] is taken as log-normal about v, with a
-  spread of its own on either side: σ above v is ln(high / v) / z, below v it is ln(v / low) / z,
+- "spread": a value v with the 95 % interval [low, high] is modelled as log-normal with median v
+  and a separate σ on each side: above v it is ln(high / v) / z, below v it is ln(v / low) / z,
   with z = 1.95996, the 97.5 % quantile of the standard normal distribution. So P(X ≤ high) =
-  0.975, P(X ≤ v) = 0.5, P(X ≤ low) = 0.025. Times and energies are positive and err by a share,
-  hence the logarithm.
-- "bounds": the true value lies between the ends, and nothing tells where: no probability.
-- "roof": the time and energy are at least the lower end, and nothing tells how much more. A power
-  is the ratio of both, and nothing is known of it.
-- none: the value stands alone; how far it is off is unknown.
+  0.975, P(X ≤ v) = 0.5, P(X ≤ low) = 0.025. Times and energies are positive and their errors are
+  relative, hence the logarithm.
+- "bounds": the true value lies between the ends; where between them is unknown, so there is no
+  probability.
+- "roof": time and energy are at least the lower end; how much more is unknown. A power is their
+  ratio, which a roof does not bound.
+- none: the error of the value is unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _NORMAL = NormalDist()
 Z95 = _NORMAL.inv_cdf(0.975)
 
 
-KEPT, UNKNOWN, BROKEN = 1, 0, -1  # what is known of a value and a limit
+KEPT, UNKNOWN, BROKEN = 1, 0, -1  # whether a value keeps a limit
 NO_INTERVAL = "the prediction has no interval"
 
 
@@ -46,15 +47,15 @@ NO_INTERVAL = "the prediction has no interval"
 class ValueBand:
     """Values of one quantity with their intervals, arrays of one length; NaN is unknown.
 
-    ``interval``: of each value a key of INTERVALS, empty where it has none. ``is_ratio``: it is
-    a power, of which a roof says nothing.
+    ``interval``: for each value a key of INTERVALS, empty where it has no interval. ``is_power``:
+    the values are powers, which a roof does not bound.
     """
 
     value: Array
     low: Array
     high: Array
     interval: NDArray[np.str_]
-    is_ratio: bool = False
+    is_power: bool = False
 
     def ends(self) -> tuple[Array, Array]:
         """Low and high; the value itself where there is no interval."""
@@ -64,7 +65,7 @@ class ValueBand:
         )
 
     def times(self, other: ValueBand) -> ValueBand:
-        """The product; its ends are those of both at once."""
+        """The product; its ends are the products of the lower and of the upper ends."""
         interval = np.where((self.interval == "") | (other.interval == ""), "", self.interval)
         low, high = self.low * other.low, self.high * other.high
         return ValueBand(self.value * other.value, low, high, interval)
@@ -72,7 +73,7 @@ class ValueBand:
     def over(self, divisor: Array) -> ValueBand:
         """The quotient by an exactly known divisor."""
         ends = (self.value / divisor, self.low / divisor, self.high / divisor)
-        return ValueBand(*ends, self.interval, self.is_ratio)
+        return ValueBand(*ends, self.interval, self.is_power)
 
     def deviation(self) -> Array:
         """The standard deviation of each value's logarithm, ln(high / low) / 2z; 0 without ends."""
@@ -82,22 +83,23 @@ class ValueBand:
     def cost(self) -> Array:
         """The values with a penalty for uncertainty, value · exp(½σ), to compare them by.
 
-        Of many values the least seems better than it is, and the more so the greater its error
-        (J. E. Smith, R. L. Winkler, The optimizer's curse, Management Science 52(3), 2006). The
-        factor is a choice; on recorded boards it has the least regret (benchmarks/recorded/regret).
-        Bounds hold: a value costs no more than their upper end. A roof says the least alone.
+        The least of many uncertain values tends to be an underestimate, the more so the larger its
+        error (J. E. Smith, R. L. Winkler, The optimizer's curse, Management Science 52(3), 2006).
+        The factor is a choice; on recorded boards it has the least regret
+        (benchmarks/recorded/regret).
+        Bounds: at most the upper end. Roof: the lower end, but for powers.
         """
         low, high = self.ends()
         cost = self.value * np.exp(self.deviation() / 2)
         cost = np.where(self.interval == "bounds", np.minimum(cost, high), cost)
-        is_least = (self.interval == "roof") & (not self.is_ratio)
+        is_least = (self.interval == "roof") & (not self.is_power)
         return np.asarray(np.where(is_least, low, cost))
 
     def quantile(self, probability: float) -> Array:
-        """What each value stays below with ``probability``.
+        """The quantile of each value at ``probability``.
 
-        Of bounds the upper end, or the lower one where less than a half is asked; without an
-        interval, and on a roof, the value itself.
+        Bounds: the upper end, or the lower one if ``probability`` is below one half. Without an
+        interval, and for a roof: the value itself.
         """
         low, high = self.ends()
         z = _NORMAL.inv_cdf(probability)
@@ -106,26 +108,27 @@ class ValueBand:
         certain = np.where(self.interval == "bounds", end, self.value)
         return np.where(self.interval == "spread", by_spread, certain)
 
-    def holds(self, most: float, probability: float) -> NDArray[np.int8]:
-        """KEPT, BROKEN or UNKNOWN: whether each value is at most ``most``.
+    def holds(self, bound: float, probability: float) -> NDArray[np.int8]:
+        """KEPT, BROKEN or UNKNOWN: whether each value is at most ``bound``.
 
-        A spread keeps a limit that holds with ``probability``, and breaks one that is missed with
-        it. Bounds keep what both are below and break what both are above. A roof breaks what its
-        lower end is above, and so does a value alone; neither keeps anything.
+        Spread: KEPT if P(X ≤ bound) ≥ ``probability``, BROKEN if P(X ≤ bound) is less than both
+        ``probability`` and 1 - ``probability``. Bounds: KEPT if the upper end is at most ``bound``,
+        BROKEN if the lower end is above it. Roof: BROKEN if the lower end is above it, but for
+        powers. No interval: BROKEN if the value is above it. Otherwise UNKNOWN.
         """
         is_spread, is_bounds = self.interval == "spread", self.interval == "bounds"
         low, high = self.ends()
         least = np.where(is_spread, self.quantile(min(probability, 1 - probability)), low)
-        says_least = (self.interval != "roof") | (not self.is_ratio)
-        keeps = (is_spread & (self.quantile(probability) <= most)) | (is_bounds & (high <= most))
-        breaks = says_least & (least > most)
+        has_least = (self.interval != "roof") | (not self.is_power)
+        keeps = (is_spread & (self.quantile(probability) <= bound)) | (is_bounds & (high <= bound))
+        breaks = has_least & (least > bound)
         return np.where(keeps, KEPT, np.where(breaks, BROKEN, UNKNOWN)).astype(np.int8)
 
 
 def probability_at_most(
     value: float, low: float | None, high: float | None, limit: float
 ) -> float | None:
-    """P(X ≤ limit) of a spread; None where there is no interval. All are above 0."""
+    """P(X ≤ limit) of a spread; None without an interval. All arguments are above 0."""
     if low is None or high is None:
         return None
     end = high if limit >= value else low
@@ -143,8 +146,8 @@ _ORDER = ("mode", "batch", "precision", "phase", "network", "score_id")
 class OmittedRows:
     """Rows that are left out because they have no time; ``n_all``: the number of all rows.
 
-    ``modes``: those in which no row has a time. ``reasons``: with the number of rows each is given
-    for, the most frequent first.
+    ``modes``: those in which no row has a time. ``reasons``: each reason with its number of rows,
+    the most frequent first.
     """
 
     n: int
@@ -175,16 +178,16 @@ class Values:
 
     @cached_property
     def is_measured(self) -> NDArray[np.bool_]:
-        """Whether the network itself ran in the row's mode, here or at others'."""
+        """Whether the network itself was measured in the row's mode, here or by others."""
         return (self.frame["source"] != "modelled").to_numpy()
 
     @cached_property
     def is_extrapolated(self) -> NDArray[np.bool_]:
-        """Whether the row's mode lies outside those that were measured."""
+        """Whether the row's mode lies outside the measured modes."""
         return self.frame["is_extrapolated"].fill_null(value=False).to_numpy()
 
     def of(self, quantity: Quantity) -> ValueBand:
-        """The quantity that a limit is about; of a rate the time of one item."""
+        """The quantity that a limit bounds; for a rate the time of one item."""
         bands = {"latency": self.latency, "power": self.power, "energy": self.energy}
         return bands.get(quantity, self.item)
 
@@ -229,12 +232,12 @@ class Values:
 
 
 def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
-    """The rows of PREDICTION_SCHEMA that can be compared, of the batches that are open.
+    """The rows of PREDICTION_SCHEMA that can be compared, for the batches in ``wanted``.
 
     Rows whose latency is unknown or not positive are left out. Energies and powers that are not
     positive count as unknown.
     """
-    # A network without a batch of its own does one item at a time.
+    # A network without a batch dimension processes one item at a time.
     rows = predictions.with_columns(
         pl.col("batch").fill_null(1), pl.col("precision").fill_null(UNKNOWN_PRECISION)
     ).sort(_ORDER)
@@ -279,9 +282,9 @@ def _band(rows: pl.DataFrame, name: str, unit: str) -> ValueBand:
         .to_numpy()
         for column in columns
     )
-    # An interval counts only whole, and contains its value however it was rounded.
+    # An interval needs both ends; it is widened to its value, which rounding may put outside.
     whole = ~(np.isnan(low) | np.isnan(high) | np.isnan(value))
-    # As Candidate.certainty: outside the measured modes a spread is no more than bounds.
+    # As in Candidate.certainty: outside the measured modes a modelled spread is only bounds.
     is_guess = (pl.col("interval") == "spread") & pl.col("is_extrapolated")
     is_guess &= pl.col("source") == "modelled"
     bound = pl.when(is_guess.fill_null(value=False)).then(pl.lit("bounds"))
@@ -292,7 +295,7 @@ def _band(rows: pl.DataFrame, name: str, unit: str) -> ValueBand:
         _where(whole, np.fmin(low, value)),
         _where(whole, np.fmax(high, value)),
         np.where(whole | (kind == "roof"), kind, ""),
-        is_ratio=name == "power",
+        is_power=name == "power",
     )
 
 

@@ -268,10 +268,10 @@ def _check_dims(request: PredictionRequest) -> None:
     if len(names) < len(request.networks):
         return
     known = {dim for name in names for dim, _ in zoo.entry(name).dims} - {"batch"}
-    strangers = sorted(request.dims.keys() - known)
-    if strangers:
+    unknown_dims = sorted(request.dims.keys() - known)
+    if unknown_dims:
         there = ", ".join(sorted(known)) or "none"
         raise UsageError(
-            f"--dim {strangers[0]!r} is of no network here",
+            f"--dim {unknown_dims[0]!r} is of no network here",
             fix=f"there is {there}; the batch is given with --batch",
         )

@@ -290,8 +290,8 @@ def _problem(file: _File, folder: Path) -> Problem:
     ]
     _checked([network.name for network in networks], "network")
     for place, named in _named(file, networks):
-        if strangers := sorted(named - {*names}):
-            what = f"{place}: {strangers[0]!r} is no accelerator"
+        if unknown_names := sorted(named - {*names}):
+            what = f"{place}: {unknown_names[0]!r} is no accelerator"
             fix = f"there are {', '.join(names) or 'none'}; add an [[accelerator]]"
             raise UsageError(what, fix=fix)
     return _record(

@@ -72,8 +72,8 @@ def recommend(
     UsageError for an unknown ``default``, and ClusterError.
     """
 
-    def shared(models: Models) -> _Asked:
-        return _Asked(
+    def shared(models: Models) -> _DecisionInputs:
+        return _DecisionInputs(
             wanted=wanted,
             defaults=_defaults(models, default, request.board),
             findings=find_faults(models),
@@ -92,8 +92,8 @@ def recommend(
     )
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted, and what is known beside predictions."""
+class _DecisionInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """The request and the facts, beside predictions, that all decisions share."""
 
     wanted: Wanted
     defaults: Mapping[str, str]
@@ -102,25 +102,25 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _recommend_some(
-    network: str | None, shared: tuple[Basis, _Asked]
+    network: str | None, shared: tuple[Basis, _DecisionInputs]
 ) -> tuple[tuple[Recommendation, ...], int]:
-    """For one network or all, without commands; and how many rows they rest on."""
-    basis, asked = shared
+    """Recommendations for one network or all, without commands; and the number of predictions."""
+    basis, inputs = shared
     predictions = basis.predictions(network)
     n_modelled, names = predictions.height, predictions["network"].unique().to_list()
-    findings = [finding for finding in asked.findings if finding.is_about(names)]
-    # The name is bound again so that one frame is held and not two: they can have a million rows.
+    findings = [finding for finding in inputs.findings if finding.is_about(names)]
+    # Rebinding the name frees the first frame: it can have a million rows.
     predictions = prefer_observed(predictions, basis.observations, basis.known, basis.modes)
     predictions, refused = _believable(
-        predictions, basis.scores["score_id"].to_list(), findings, asked.wanted
+        predictions, basis.scores["score_id"].to_list(), findings, inputs.wanted
     )
     decisions = decide_each(
         predictions,
         basis.modes,
-        asked.wanted,
-        asked.defaults,
+        inputs.wanted,
+        inputs.defaults,
         refused,
-        accuracies=asked.accuracies,
+        accuracies=inputs.accuracies,
         observations=basis.observations,
     )
     return tuple(map(in_words, decisions)), n_modelled
@@ -131,8 +131,8 @@ def _believable(
 ) -> tuple[Frame, Mapping[tuple[str, str], str]]:
     """The predictions to decide by, and by device and network why nothing is recommended.
 
-    ``by_roofs``: ids of the scores that roofs predict. An energy that cannot be is unknown where
-    the least time may take its place.
+    ``by_roofs``: ids of the scores that roofs predict. An impossible energy counts as unknown if
+    the request may fall back to the least time and does not limit energy or power.
     """
 
     def refused(*, needs_energy: bool) -> Mapping[tuple[str, str], str]:
@@ -140,10 +140,9 @@ def _believable(
 
     is_limited = wanted.max_energy_j is not None or wanted.max_power_w is not None
     if wanted.falls_back and not is_limited:
-        refusals_of_time = refused(needs_energy=False)
-        doubtful = refused(needs_energy=True)
-        lost = {key: why for key, why in doubtful.items() if key not in refusals_of_time}
-        return without_energy(predictions, lost), refusals_of_time
+        by_time, by_any = refused(needs_energy=False), refused(needs_energy=True)
+        by_energy = {key: why for key, why in by_any.items() if key not in by_time}
+        return without_energy(predictions, by_energy), by_time
     needs_energy = is_limited or wanted.minimise != "latency"
     return predictions, refused(needs_energy=needs_energy)
 
@@ -223,9 +222,9 @@ def batch(
     ``highest_only``: in the highest mode of each device alone. ``on``: address of a scheduler of
     Dask, whose workers predict network by network. Raises as ``predict`` does, and ClusterError.
     """
-    asked = replace(request, batches=request.batches or AUTO_BATCHES)
+    request = replace(request, batches=request.batches or AUTO_BATCHES)
     models, _, parts = predicted_parts(
-        _batch_some, asked, lambda _: highest_only, on=on, reporter=reporter
+        _batch_some, request, lambda _: highest_only, on=on, reporter=reporter
     )
     check_models(models, {name for _, names, _ in parts for name in names}, reporter)
     for line in dict.fromkeys(line for _, _, lines in parts for line in lines):
@@ -236,7 +235,7 @@ def batch(
 def _batch_some(
     network: str | None, shared: tuple[Basis, bool]
 ) -> tuple[tuple[Frame, tuple[str, ...], tuple[str, ...]], int]:
-    """The rows of one network or all, their names, and which modes are not known."""
+    """The rows of one network or all, their names, notes on unknown modes; the row count."""
     basis, highest_only = shared
     predictions, modes = basis.predictions(network), basis.modes
     rows = batches.batch_table(predictions, basis.scores, basis.observations)
@@ -319,7 +318,7 @@ _EXAMPLE = 'write [[network]] with model = "detector.onnx" and rate = "30/s"'
 class WorkloadNetwork(msgspec.Struct, frozen=True, kw_only=True):
     """One network of the file. ``model``: a path or a name; ``batch`` None: any.
 
-    ``rate_per_s`` is 0 only where no rate is needed, see ``read_network``.
+    ``rate_per_s`` is 0 only where no rate is required, see ``read_network``.
     """
 
     model: str
@@ -330,7 +329,7 @@ class WorkloadNetwork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """All of the file. ``switch_s``: a change of the mode; ``period_s``: a round of modes."""
+    """A workload file. ``switch_s``: time of a change of mode; ``period_s``: time of a round."""
 
     lines: tuple[WorkloadNetwork, ...]
     switch_s: float | None
@@ -340,10 +339,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
 def read_workload(path: Path) -> Workload:
     """The workload in ``path``; paths of models are relative to it. Raises InputError."""
     content = read_toml(path, "a workload")
-    strangers = sorted(content.keys() - {"network", "switch", "period"})
+    unknown_keys = sorted(content.keys() - {"network", "switch", "period"})
     entries = content.get("network")
-    if strangers or not isinstance(entries, list) or not entries:
-        what = f"has an unknown key {strangers[0]!r}" if strangers else "names no network"
+    if unknown_keys or not isinstance(entries, list) or not entries:
+        what = f"has an unknown key {unknown_keys[0]!r}" if unknown_keys else "names no network"
         raise InputError(what, where=str(path), fix=_EXAMPLE)
     try:
         lines = tuple(read_network(entry, path.parent) for entry in entries)
@@ -357,13 +356,13 @@ def read_workload(path: Path) -> Workload:
 def read_network(entry: Any, folder: Path, *, needs_rate: bool = True) -> WorkloadNetwork:
     """One ``[[network]]`` of a file in ``folder``; raises UsageError.
 
-    Without a rate it is none, unless not ``needs_rate``: then it is 0.
+    An entry without a rate is an error if ``needs_rate``; otherwise its rate is 0.
     """
     if not isinstance(entry, dict):
         raise UsageError("network is no table", fix=_EXAMPLE)
-    strangers = sorted(entry.keys() - set(_KEYS))
-    if strangers:
-        raise UsageError(f"unknown key {strangers[0]!r}", fix=f"keys are {', '.join(_KEYS)}")
+    unknown_keys = sorted(entry.keys() - set(_KEYS))
+    if unknown_keys:
+        raise UsageError(f"unknown key {unknown_keys[0]!r}", fix=f"keys are {', '.join(_KEYS)}")
     model, rate = _text(entry, "model"), _text(entry, "rate")
     if not model or (rate is None and needs_rate):
         needed = "a model and a rate" if needs_rate else "a model"

@@ -313,17 +313,17 @@ def _check_workers(client: Any, address: str, connect_s: float) -> None:
             where=address,
             fix=f"start some with 'dask worker {address}'",
         ) from error
-    strangers = {}
+    unlike = {}
     for worker, there in _asked_versions(client).items():
         if isinstance(there, Exception):
-            strangers[worker] = f"has no Mansard {VERSION} ({_reason(there)})"
+            unlike[worker] = f"has no Mansard {VERSION} ({_reason(there)})"
         elif there != versions():
-            strangers[worker] = f"has {_differences(there)}"
-    if strangers:
-        shown = [f"{worker} {what}" for worker, what in list(strangers.items())[:_SHOWN]]
-        more = f"; and {len(strangers) - _SHOWN} more" if len(strangers) > _SHOWN else ""
+            unlike[worker] = f"has {_differences(there)}"
+    if unlike:
+        shown = [f"{worker} {what}" for worker, what in list(unlike.items())[:_SHOWN]]
+        more = f"; and {len(unlike) - _SHOWN} more" if len(unlike) > _SHOWN else ""
         raise ClusterError(
-            f"{len(strangers)} of its workers are not like this process: {'; '.join(shown)}{more}",
+            f"{len(unlike)} of its workers are not like this process: {'; '.join(shown)}{more}",
             where=address,
             fix="install the same versions there: results must not depend on where work is done",
         )

@@ -118,7 +118,7 @@ def score(
         str | None,
         typer.Option(help="Last-level cache for the cache-aware traffic: 4MiB, or a board."),
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="How to print.")] = "table",
+    output_format: Annotated[Format, typer.Option("--format", help="How to print.")] = "table",
     layers: Annotated[
         bool, typer.Option("--layers", help="Show the layers that work or move something.")
     ] = False,
@@ -143,8 +143,8 @@ def score(
 ) -> None:
     """Count FLOPs, parameters and bytes of every layer of MODELS, without executing them."""
     if as_json:
-        form = "json"
-    _check_format(form, output)
+        output_format = "json"
+    _check_format(output_format, output)
     files = {Path(model).resolve() for model in models}
     others = [path for path in (output, html) if path is not None and path.resolve() not in files]
     check_outputs(others, force=force)  # a model among them is refused below
@@ -186,20 +186,20 @@ def score(
     for error in scored.errors:
         print_error(str(error))
     _print_notes(scored.scores)
-    if scored.scores or (form == "json" and output is None):
+    if scored.scores or (output_format == "json" and output is None):
         errors = [ErrorDocument.of(error) for error in scored.errors]
-        _print_scores(scored.scores, errors, form, with_layers=layers, output=output)
+        _print_scores(scored.scores, errors, output_format, with_layers=layers, output=output)
     if scored.scores and html is not None:
         api.write_score_page(scored.scores, html, runs)
     if scored.errors:
         raise typer.Exit(1)
 
 
-def _check_format(form: Format, output: Path | None) -> None:
+def _check_format(output_format: Format, output: Path | None) -> None:
     """Raises UsageError."""
-    if form == "parquet" and output is None:
+    if output_format == "parquet" and output is None:
         raise UsageError("parquet is not for a terminal", fix="add --output scores.parquet")
-    if form == "table" and output is not None:
+    if output_format == "table" and output is not None:
         raise UsageError("a table is for the terminal", fix="add --format json, csv or parquet")
 
 
@@ -216,16 +216,16 @@ def _print_notes(scores: Sequence[ModelScore]) -> None:
 def _print_scores(
     scores: Sequence[ModelScore],
     errors: Sequence[ErrorDocument],
-    form: Format,
+    output_format: Format,
     *,
     with_layers: bool,
     output: Path | None,
 ) -> None:
     """Write ``scores`` to ``output``, or print them; raises StorageError."""
-    if form == "table":
+    if output_format == "table":
         _print_tables(scores, with_layers)
         return
-    if form == "json":
+    if output_format == "json":
         summed = [{"score": score, "totals": api.totals(score)} for score in scores]
         document = {"scores": summed, "errors": errors}
         if output is None:
@@ -233,7 +233,7 @@ def _print_scores(
             return
         content = json_document("score", document)
     else:
-        content = api.encode_scores(scores, form)
+        content = api.encode_scores(scores, output_format)
     if output is not None:
         write_atomic(output, content)
     else:

@@ -3,9 +3,9 @@
 T = Σ over groups of max(work / peak, traffic / bandwidth) × efficiency + launches × launch cost,
 stretched where a power limit is exceeded; E = Σ ε_p W_p + ε_DRAM Q + π₀ T; power = E / T.
 
-An end of an interval is where all coefficients of the time, or all costs of energy, are at that
-end: those of one device are wrong together more than apart, for one clock and one meter stand
-behind all of them. The two kinds are apart from each other.
+At an end of an interval all coefficients of the time, or all costs of energy, are at that end:
+their errors are correlated, as one clock measured all times of a device and one meter all its
+energies. The errors of time and of energy are independent.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ModeTotals:
 
     @cached_property
     def time_s(self) -> Array:
-        """Under the power limit; infinite where that leaves nothing beside the constant power."""
+        """Under the power limit; infinite where the constant power alone reaches the limit."""
         compute_s, memory_s, launch_s = self.shares_s
         free_s = compute_s + memory_s + launch_s
         if self.limit_w is None:
@@ -80,7 +80,7 @@ class ModeTotals:
 
 
 def mode_totals(work: WorkTable | None, part: ModePart, rates: Rates) -> ModeTotals:
-    """``rates`` is the middle of ``part`` or one of its ends; no ``work``: nothing is known."""
+    """Totals at ``rates``, the middle of ``part`` or one of its ends; all NaN without ``work``."""
     unknown = np.full(rates.n_modes, np.nan)
     limit_w = part.limit_w if part.has_limit else None
     if work is None:
@@ -99,7 +99,7 @@ def mode_totals(work: WorkTable | None, part: ModePart, rates: Rates) -> ModeTot
 
 
 def energy_keys(work: WorkTable, part: ModePart) -> tuple[Key, ...]:
-    """The coefficients that the energy rests on beside those of the time."""
+    """The coefficients that the energy needs in addition to those of the time."""
     peaks = flop_by_key(work, part.ceilings)
     moved = (BYTE_ENERGY,) if work.traffic_bytes.any() else ()
     return (*(energy_key(key) for key in peaks), *moved, CONSTANT_POWER)
@@ -107,7 +107,7 @@ def energy_keys(work: WorkTable, part: ModePart) -> tuple[Key, ...]:
 
 TIME_BOUNDS = ("compute", "memory", "launch", "power")
 ENERGY_BOUNDS = ("work", "traffic", "constant")
-# What a network's time goes into, before a power limit stretches it.
+# The parts of a network's time, before a power limit stretches it.
 SHARE_SCHEMA: FrameSchema = {
     "compute_s": pl.Float64,  # in groups that work bounds
     "memory_s": pl.Float64,  # in groups that traffic bounds
@@ -124,9 +124,9 @@ _NO_ENERGY = "no energy is known in this mode: it takes a power meter and a fitt
 
 @dataclass(frozen=True, eq=False)
 class ScorePrediction:
-    """The network of the groups ``work`` in the modes of one ``part`` of ``table``.
+    """The prediction of one score, with the groups ``work``, in the modes of one ``part``.
 
-    ``note``: the same in all modes.
+    ``note``: of the score, the same in all modes.
     """
 
     work: WorkTable
@@ -135,7 +135,7 @@ class ScorePrediction:
     note: str | None
 
     def columns(self, wanted: Collection[str]) -> dict[str, pl.Series]:
-        """Those of ``wanted`` that differ between modes, and others that cost nothing beside them.
+        """Those of ``wanted`` that differ between modes, and those that are computed with them.
 
         PREDICTION_SCHEMA and SHARE_SCHEMA; one value for each mode of the part, null where unknown.
         """
@@ -168,12 +168,12 @@ class ScorePrediction:
 
     @property
     def n_modes(self) -> int:
-        """How many modes the part has."""
+        """The number of modes in the part."""
         return len(self.part.at)
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
-        """The coefficients that the time rests on."""
+        """The coefficients that the time needs."""
         found = needed_keys(self.work, self.part.ceilings)
         starts = bool(self.work.n_launches.any()) and LAUNCH in self.part.middle.costs
         return (*found, LAUNCH) if starts else found
@@ -185,22 +185,22 @@ class ScorePrediction:
 
     @cached_property
     def missing(self) -> tuple[Key, ...]:
-        """What must be known for the time and is not."""
+        """The coefficients that the time needs and that are unknown."""
         return tuple(key for key in self.keys if key not in self.part.middle.costs)
 
     @cached_property
     def middle(self) -> ModeTotals:
-        """Where the coefficients have their values."""
+        """The totals at the values of the coefficients."""
         return self._totals(self.part.middle)
 
     @cached_property
     def fast(self) -> ModeTotals:
-        """Where everything is quickest and cheapest."""
+        """The totals at the fastest and cheapest ends of the coefficients."""
         return self._totals(self.part.fast)
 
     @cached_property
     def slow(self) -> ModeTotals:
-        """Where everything is slowest and dearest."""
+        """The totals at the slowest and most expensive ends of the coefficients."""
         return self._totals(self.part.slow)
 
     def _totals(self, rates: Rates) -> ModeTotals:
@@ -208,7 +208,7 @@ class ScorePrediction:
         return mode_totals(self.work if is_known else None, self.part, rates)
 
     def _finite(self, values: Array) -> Array:
-        """A limit that leaves nothing makes times infinite: they are unknown."""
+        """NaN for infinite values: there the constant power alone reaches the limit."""
         return np.where(np.isinf(values), np.nan, values) if self.part.has_limit else values
 
     @cached_property
@@ -217,11 +217,11 @@ class ScorePrediction:
             return self._finite(self.middle.energy_j / self.middle.time_s)
 
     def _ends(self) -> dict[str, Array]:
-        """The ends of the 95 % intervals, on either side of the value where both are known.
+        """The ends of the 95 % intervals; the value lies between them where both are known.
 
-        Energy and power are off by the time and by the costs of work, traffic and rest, apart:
-        a clock stands behind the one, a meter behind the other. So both errors are added as
-        squares, and a longer time is more energy and less power.
+        Errors of energy and power come from the time, which a clock measured, and from the costs
+        of work, traffic and constant power, which a meter measured. They are independent, so their
+        squares are added. A longer time means more energy and less power.
         """
         middle, fast, slow = self.middle, self.fast, self.slow
         time_s, energy_j, power_w = middle.time_s, middle.energy_j, self._power_w
@@ -234,10 +234,10 @@ class ScorePrediction:
             high_j = energy_j + _both(middle.constant_w * later, dearer_j)
             low_w = power_w - _both(middle.dynamic_j * later / slow.time_s, cheaper_j) / time_s
             high_w = power_w + _both(middle.dynamic_j * sooner / fast.time_s, dearer_j) / time_s
-            # All errors at once are the furthest that there is.
+            # The ends with all errors at once are never exceeded.
             low_j = np.maximum(low_j, fast.energy_j)
             low_w = np.maximum(low_w, fast.dynamic_j / slow.time_s + fast.constant_w)
-        if self.part.has_limit:  # what a limit holds down does not go above it
+        if self.part.has_limit:  # the limit caps the power
             high_w = np.where(high_w > self.part.limit_w, self.part.limit_w, high_w)
         return {
             "latency_low_s": self._low(fast.time_s, time_s, is_endless),
@@ -252,7 +252,7 @@ class ScorePrediction:
         return self._finite(np.where(is_endless, np.nan, np.minimum(fast, middle)))
 
     def _time_bound(self) -> pl.Series:
-        """What most of the time goes into; arithmetic before memory where both are equal."""
+        """The largest part of the time; compute before memory if they are equal."""
         compute_s, memory_s, launch_s = self.middle.shares_s
         time_s = self.middle.time_s
         bound = np.where(memory_s > compute_s, 1, 0)
@@ -296,12 +296,12 @@ class ScorePrediction:
             return self._text(None)
         if not any(key in self.table.columns for key in missing):
             return self._text(_NO_ENERGY)
-        # Without a meter all of them are unknown for the same reason: once is enough.
+        # Without a meter all are unknown for the same reason, which is given once.
         said = (CONSTANT_POWER,) if CONSTANT_POWER in missing else missing
         return why_unknown(self.table, said, self.part.at)
 
     def _notes(self) -> pl.Series:
-        """What the numbers are without."""
+        """What the numbers do not include."""
         if self.lost is not None or self.missing:
             return self._text(self.note)
         lacks_launches = bool(self.work.n_launches.any()) and LAUNCH not in self.keys
@@ -320,7 +320,7 @@ class ScorePrediction:
 
 
 def _both(one: Array, other: Array) -> Array:
-    """Two errors that are apart."""
+    """The root sum of squares of two independent errors."""
     return np.asarray(np.sqrt(one * one + other * other), dtype=np.float64)
 
 
@@ -344,11 +344,11 @@ def predict_scores(
 
     ``groups``: GROUP_SCHEMA; ``scores``: score_id, network, batch, precision, phase and, where
     there is one, ``note``; ``coefficients``: COEFFICIENT_SCHEMA; ``modes``: MODE_SCHEMA.
-    ``efficiency``: by op_class, what a calibration multiplies the roof's time with; the
-    predictions say that they are calibrated then. ``with_shares``: SHARE_SCHEMA beside it.
+    ``efficiency``: by op_class, the factor of the roof's time from a calibration; the predictions
+    are then marked as calibrated. ``with_shares``: the columns of SHARE_SCHEMA too.
 
-    Nothing is computed before the frame is collected, and then score by score: what is
-    selected or filtered before that is never held whole.
+    The frame is lazy and is computed score by score: the rows and columns that a query drops
+    are never all in memory.
     """
     table = coefficient_table(coefficients, modes)
     work = work_table(groups, efficiency)
@@ -387,7 +387,7 @@ def _frame(
     order: NDArray[np.int64] | None,
     same: Mapping[str, object],
 ) -> pl.DataFrame:
-    """One score over all modes of ``table``; ``order`` puts the parts of ``found`` together."""
+    """One score over all modes of ``table``; ``order`` restores their order across parts."""
     pieces = [part.columns(names) for part in found]
 
     def column(name: str) -> pl.Series:

@@ -1,12 +1,12 @@
 """The time of one network in many modes, before its launches: docs/understand/prediction.md.
 
-Modes that know the same coefficients are one part. Σ max(work / peak, traffic / bandwidth) over
-the groups of a network, written directly, takes groups × modes evaluations. With x = 1/P and
-y = 1/B a group of work w and traffic q is compute-bound in the modes where w·x ≥ q·y, which is
-q/w ≤ x/y. With the groups in the order of q/w and the modes in the order of x/y each mode has a
-first so many groups that are compute-bound, and the sum is x · Σ(their w) + y · Σ(q of the
-others): two sums that are known beforehand. So it takes groups + modes steps, and is the same sum
-to rounding.
+Modes for which the same coefficients are known form one part. Evaluated directly,
+Σ max(work / peak, traffic / bandwidth) over the groups of a network costs groups × modes
+evaluations. With x = 1/P and y = 1/B a group of work w and traffic q is compute-bound in the modes
+where w·x ≥ q·y, which is q/w ≤ x/y. With the groups sorted by q/w and the modes by x/y, in each
+mode the first k groups are compute-bound, and the sum is x · Σ(w of the first k) + y · Σ(q of the
+others): two entries of cumulative sums that all modes share. After sorting that costs groups +
+modes steps, and the sum is the same to rounding.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from mansard.analytics.models.predict.groups import CUDA
 
 @dataclass(frozen=True, eq=False)
 class Ridges:
-    """Modes in the order of x/y, which is that of their ridge points P/B falling.
+    """Modes sorted by x/y, so by decreasing ridge point P/B.
 
-    ``ratio`` is x/y in that order, ``places`` says where in it each mode is.
+    ``ratio``: x/y in that order; ``places``: the position of each mode in it.
     """
 
     ratio: Array
@@ -44,7 +44,7 @@ class Ridges:
 
 
 def ridges(second_per_flop: Array, second_per_byte: Array) -> Ridges:
-    """Sort modes; both are above 0, or ``second_per_byte`` is 0 where nothing is moved."""
+    """Sort modes; both arrays are above 0, or ``second_per_byte`` is 0 if there is no traffic."""
     with np.errstate(divide="ignore"):
         ratio = second_per_flop / second_per_byte
     order = np.argsort(ratio)
@@ -54,13 +54,13 @@ def ridges(second_per_flop: Array, second_per_byte: Array) -> Ridges:
 
 
 def bound_sums(flop: Array, n_bytes: Array, modes: Ridges) -> tuple[Array, Array]:
-    """For each mode the work of the groups that work bounds, and the traffic of the others.
+    """For each mode the work of the compute-bound groups, and the traffic of the others.
 
-    ``flop`` is above 0. FLOP and bytes of the groups, each in the same order.
+    ``flop``, above 0, and ``n_bytes``: of each group.
     """
     ratio = n_bytes / flop
     groups = np.argsort(ratio)
-    # From this index on, in the order of the modes, work bounds the group.
+    # From this position in the sorted modes on, the group is compute-bound.
     firsts = np.searchsorted(modes.ratio, ratio[groups])
     stretches = np.diff(firsts, prepend=0, append=len(modes.ratio))
     n_bound = np.repeat(np.arange(len(groups) + 1), stretches)[modes.places]
@@ -72,10 +72,10 @@ def bound_sums(flop: Array, n_bytes: Array, modes: Ridges) -> tuple[Array, Array
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """The coefficients of some modes at one end of their intervals, or in the middle.
+    """The coefficients of some modes at one end of their intervals, or at their values.
 
-    ``costs`` has s, J/FLOP, J/B and W by key; of peaks and the bandwidth it has the inverse,
-    seconds per FLOP and per byte.
+    ``costs``: by key, in s, J/FLOP, J/B and W; peaks and the bandwidth are inverted, to seconds
+    per FLOP and per byte.
     """
 
     costs: Mapping[Key, Array]
@@ -85,18 +85,18 @@ class Rates:
 
     @property
     def second_per_byte(self) -> Array:
-        """Of main memory; 0 where the bandwidth is not known, for work that moves nothing."""
+        """Of main memory; 0 if the bandwidth is unknown, for work without traffic."""
         found = self.costs.get(BANDWIDTH)
         return np.zeros(self.n_modes) if found is None else found
 
     def ridges(self, peak: Key) -> Ridges:
-        """The modes in the order of the ridge points of ``peak``."""
+        """The modes sorted by their ridge points for ``peak``."""
         if peak not in self._ridges:
             self._ridges[peak] = ridges(self.costs[peak], self.second_per_byte)
         return self._ridges[peak]
 
     def ratios(self, one: Key, other: Key) -> tuple[float, float]:
-        """The least and the most of the time per FLOP at one peak over that at the other."""
+        """The least and greatest ratio of the time per FLOP at one peak to that at the other."""
         if (one, other) not in self._ratios:
             found = self.costs[one] / self.costs[other]
             self._ratios[one, other] = (float(found.min()), float(found.max()))
@@ -105,10 +105,10 @@ class Rates:
 
 @dataclass(frozen=True, eq=False)
 class ModePart:
-    """Some modes of a table: ``at`` are their places in it.
+    """Modes for which the same coefficients are known; ``at``: their indices in the table.
 
-    ``fast`` and ``slow`` are the ends of the intervals where everything is quickest and cheapest,
-    and slowest and dearest; they lack what has no interval.
+    ``fast``: the fastest and cheapest ends of the intervals; ``slow``: the slowest and most
+    expensive ones. Both are without the coefficients that have no interval.
     """
 
     at: NDArray[np.int64]
@@ -125,7 +125,7 @@ class ModePart:
 
 
 def mode_parts(table: CoefficientTable, precisions: tuple[str, ...]) -> tuple[ModePart, ...]:
-    """All modes of ``table``, in as few parts as the gaps in it allow."""
+    """All modes of ``table``, grouped by which coefficients and intervals are known."""
     keys = tuple(table.columns)
     if not table.n_modes:
         return ()
@@ -138,7 +138,7 @@ def mode_parts(table: CoefficientTable, precisions: tuple[str, ...]) -> tuple[Mo
 
 
 def _alike(gaps: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-    """The places of equal rows of ``gaps``."""
+    """The indices of the rows of ``gaps``, grouped by equal rows."""
     packed = np.ascontiguousarray(np.packbits(gaps, axis=1))
     rows = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
     _, kinds = np.unique(rows, return_inverse=True)
@@ -174,7 +174,7 @@ def _part(table: CoefficientTable, precisions: tuple[str, ...], at: NDArray[np.i
 
 
 def needed_keys(work: WorkTable, ceilings: CeilingAssignment) -> tuple[Key, ...]:
-    """The peaks that the work of ``work`` runs under, and the bandwidth if it moves anything."""
+    """The peaks that bound the work, and the bandwidth if there is traffic."""
     used = [work.tensor[work.tensor != NONE], work.cuda[work.cuda != NONE]]
     places = {*ceilings.tensor[used[0]].tolist(), *ceilings.cuda[used[1]].tolist()}
     peaks = tuple(ceilings.keys[at] for at in sorted(places))
@@ -219,10 +219,10 @@ def split_times(work: WorkTable, ceilings: CeilingAssignment, rates: Rates) -> t
 
 
 def work_time(work: WorkTable, ceilings: CeilingAssignment, rates: Rates, group: int) -> Array:
-    """Seconds of the work of one group at its peaks: both units at once, or one after the other.
+    """Seconds of the work of one group at its peaks.
 
-    Tensor cores and CUDA cores work side by side; where both kinds of work are on CUDA cores
-    they add.
+    Tensor cores and CUDA cores run concurrently: the longer time counts. Where both kinds of work
+    run on CUDA cores their times add.
     """
     parts: list[tuple[str, Array]] = []
     for code, flop, places in (
@@ -244,10 +244,10 @@ def work_time(work: WorkTable, ceilings: CeilingAssignment, rates: Rates, group:
 def _ceilings(
     work: WorkTable, ceilings: CeilingAssignment, rates: Rates
 ) -> tuple[Codes, Array, NDArray[np.bool_]]:
-    """For each group the one ceiling that its work is timed by in all modes, and the work there.
+    """For each group the index of the ceiling that times it, the work there, and ``is_mixed``.
 
-    True in the last where there is no such one: the two kinds of work of a group are under
-    different ceilings, and add, or which of them is the slower depends on the mode.
+    ``is_mixed``: no single ceiling times the group in all modes. Its two kinds of work are under
+    different ceilings, and their times add or the mode decides which one is longer.
     """
     tensor, cuda = ceilings.tensor[work.tensor], ceilings.cuda[work.cuda]
     by_tensor, by_cuda = work.tensor_flop * work.factor, work.cuda_flop * work.factor

@@ -1,6 +1,6 @@
 """A decision in sentences: the answer that people and programs read.
 
-With how often a network is right, and with what is missing to decide, why, and what helps.
+It includes the accuracy of the network, what a decision is missing, why, and how to get it.
 """
 
 from __future__ import annotations
@@ -165,20 +165,20 @@ _NO_LIMITS_KEPT = "no mode is known to keep the limits"
 
 def in_words(decision: Decision) -> Recommendation:
     """The recommendation: what was decided, with its sentence, its reasons and its notes."""
-    asked, choice = decision.question, decision.choice
-    if asked is None:
+    question, choice = decision.question, decision.choice
+    if question is None:
         return _nothing(decision, decision.refused)
     if choice is None:
-        return _unanswered(decision, asked)
+        return _unanswered(decision, question)
     if decision.nearness is not None:
-        return _nearest(decision, asked, choice)
-    return _chosen(decision, asked, choice)
+        return _nearest(decision, question, choice)
+    return _chosen(decision, question, choice)
 
 
-def _chosen(decision: Decision, asked: Question, choice: Candidate) -> Recommendation:
-    """The answer that recommends a candidate which keeps every limit or may."""
+def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recommendation:
+    """The answer that recommends a candidate, which keeps, or may keep, every limit."""
     assert decision.claim is not None  # noqa: S101 - a choice has one
-    wanted, claim, counts = decision.wanted, decision.claim, asked.counts
+    wanted, claim, counts = decision.wanted, decision.claim, question.counts
     is_kept = decision.verdict == "feasible"
     sentence = (
         chosen_sentence(choice, wanted, decision.savings, claim)
@@ -191,7 +191,7 @@ def _chosen(decision: Decision, asked: Question, choice: Candidate) -> Recommend
             is_likeliest=decision.is_likeliest,
         )
     )
-    accuracy, why_no_accuracy = asked.accuracy(choice)
+    accuracy, why_no_accuracy = question.accuracy(choice)
     unknown = {
         "accuracy": why_no_accuracy,
         "commands": _NO_COMMANDS,
@@ -207,12 +207,12 @@ def _chosen(decision: Decision, asked: Question, choice: Candidate) -> Recommend
         minimise=wanted.minimise,
         verdict=decision.verdict,
         choice=choice,
-        sentence=sentence + unknown_modes_sentence(asked.timeless) + accuracy_sentence(accuracy),
+        sentence=sentence + unknown_modes_sentence(question.timeless) + accuracy_sentence(accuracy),
         claim=claim_words(claim)
         if is_kept
         else likeliest_words(wanted, is_likeliest=decision.is_likeliest),
         accuracy=accuracy,
-        **_numbers(asked),
+        **_numbers(question),
         most_excess=decision.most_excess,
         measured=_measured(decision, choice),
         measure_next=_measure_next(decision, choice),
@@ -227,21 +227,21 @@ def _chosen(decision: Decision, asked: Question, choice: Candidate) -> Recommend
         neighbours=tuple(_neighbour(other, choice, wanted) for other in decision.neighbours),
         equals=decision.equals,
         relaxations=decision.relaxations,
-        notes=_notes(decision, asked),
+        notes=_notes(decision, question),
         unknown={name: reason for name, reason in unknown.items() if reason},
     )
 
 
-def _numbers(asked: Question) -> dict[str, Any]:
-    """The counts of an answer, and the modes of which nothing is known."""
-    counts = asked.counts
+def _numbers(question: Question) -> dict[str, Any]:
+    """The counts of an answer, and the modes without a time."""
+    counts = question.counts
     return {
         "n_candidates": counts.n_asked,
         "n_feasible": counts.n_kept,
         "n_broken": counts.n_broken,
         "n_unknown": counts.n_unknown + counts.n_timeless,
         "n_measured": counts.n_measured,
-        "modes_unknown": dict(asked.timeless),
+        "modes_unknown": dict(question.timeless),
     }
 
 
@@ -279,15 +279,15 @@ def _measure_next(decision: Decision, choice: Candidate) -> MeasureNext | None:
     )
 
 
-def _nearest(decision: Decision, asked: Question, nearest: Candidate) -> Recommendation:
-    """The answer where every row of which it is known breaks a limit.
+def _nearest(decision: Decision, question: Question, nearest: Candidate) -> Recommendation:
+    """The answer if every row that can be compared breaks a limit.
 
-    The nearest of them, and which limit would have to give.
+    It has the nearest row, and the limit that would have to be loosened.
     """
     assert decision.nearness is not None  # noqa: S101 - the caller has looked
-    wanted, counts = decision.wanted, asked.counts
-    open_words = _open_words(asked)
-    accuracy, why_no_accuracy = asked.accuracy(nearest)
+    wanted, counts = decision.wanted, question.counts
+    open_words = _open_words(question)
+    accuracy, why_no_accuracy = question.accuracy(nearest)
     sentence = nearest_sentence(
         nearest,
         wanted,
@@ -307,40 +307,42 @@ def _nearest(decision: Decision, asked: Question, nearest: Candidate) -> Recomme
         accuracy=accuracy,
         sentence=sentence,
         claim=NEARNESS_WORDS[decision.nearness],
-        **_numbers(asked),
+        **_numbers(question),
         why=(why_none(counts, open_words), *how_many_measured(counts)),
         checks=decision.checks,
         savings=decision.savings,
         nearest=decision.nearest,
         relaxations=decision.relaxations,
-        notes=_notes(decision, asked),
+        notes=_notes(decision, question),
         unknown={"commands": _NO_COMMANDS, **dict.fromkeys(lacking, _NO_LIMITS_KEPT)}
         | ({"accuracy": why_no_accuracy} if accuracy is None else {}),
     )
 
 
-def _open_words(asked: Question) -> str:
+def _open_words(question: Question) -> str:
     """The candidates that may or may not keep the limits; empty for none."""
-    parts = [unknown_modes_words(asked.timeless)] if asked.timeless else []
-    if asked.unknown.any():
-        lacks = missing_quantity(asked.values, asked.screened, asked.wanted, asked.unknown)
-        parts.insert(0, f"of {int(asked.unknown.sum())} {unknown_words(lacks)}")
+    parts = [unknown_modes_words(question.timeless)] if question.timeless else []
+    if question.unknown.any():
+        lacks = missing_quantity(
+            question.values, question.screened, question.wanted, question.unknown
+        )
+        parts.insert(0, f"of {int(question.unknown.sum())} {unknown_words(lacks)}")
     return "; ".join(parts)
 
 
-def _unanswered(decision: Decision, asked: Question) -> Recommendation:
+def _unanswered(decision: Decision, question: Question) -> Recommendation:
     """The answer without candidates: what is missing, and how to get it."""
-    values, wanted = asked.values, decision.wanted
+    values, wanted = question.values, decision.wanted
     if len(values) == 0:
         what = next(iter(omitted_notes(values.omitted)), "there are no predictions")
-        if precisions := drop_notes(asked.drops):
+        if precisions := drop_notes(question.drops):
             what = "; ".join(precisions)
         if wanted.batches is not None and decision.device:
             what = f"nothing was predicted at batch {', '.join(map(str, wanted.batches))}"
     else:
-        what = what_is_missing(values, asked.screened, wanted)
+        what = what_is_missing(values, question.screened, wanted)
     notes = tuple(note for note in omitted_notes(values.omitted) if note != what)
-    return _nothing(decision, what, **_numbers(asked), notes=notes)
+    return _nothing(decision, what, **_numbers(question), notes=notes)
 
 
 def _nothing(decision: Decision, why: str, **fields: Any) -> Recommendation:
@@ -358,20 +360,20 @@ def _nothing(decision: Decision, why: str, **fields: Any) -> Recommendation:
     )
 
 
-def _notes(decision: Decision, asked: Question) -> tuple[str, ...]:
-    """What was left out, and what the numbers of the row that was taken do not hold."""
+def _notes(decision: Decision, question: Question) -> tuple[str, ...]:
+    """What was left out, and what the numbers of the chosen row do not include."""
     assert decision.at is not None  # noqa: S101 - the callers have a row
-    values, wanted = asked.values, decision.wanted
-    notes = [*drop_notes(asked.drops), *omitted_notes(values.omitted)]
-    if asked.fallback is not None:
-        notes.append(fallback_note(asked.fallback))
+    values, wanted = question.values, decision.wanted
+    notes = [*drop_notes(question.drops), *omitted_notes(values.omitted)]
+    if question.fallback is not None:
+        notes.append(fallback_note(question.fallback))
     note = values.frame["notes"][decision.at]
     if note is not None:
         notes.append(str(note))
-    precisions = values.frame["precision"].filter(pl.Series(asked.compared)).unique().sort()
+    precisions = values.frame["precision"].filter(pl.Series(question.compared)).unique().sort()
     if len(precisions) > 1:
-        notes.append(open_note(precisions.to_list(), asked.accuracies))
-    lacking = lacking_note(values, asked.screened, wanted, asked.unknown)
+        notes.append(open_note(precisions.to_list(), question.accuracies))
+    lacking = lacking_note(values, question.screened, wanted, question.unknown)
     if lacking:
         notes.append(lacking)
     if values.latency.interval[decision.at] == "roof":

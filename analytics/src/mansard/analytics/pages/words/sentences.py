@@ -98,10 +98,9 @@ def likeliest_sentence(
     *,
     is_likeliest: bool,
 ) -> str:
-    """The sentence where candidates may keep the limits, but none as likely as asked for.
+    """The sentence if candidates may keep the limits, but none with the requested probability.
 
-    ``is_likeliest``: no other candidate keeps them with a greater probability, as far as all that
-    may keep them have one.
+    ``is_likeliest``: every candidate has a probability to keep them, and none a greater one.
     """
     limits, mode = limit_words(wanted), mode_words(choice)
     network = network_words(choice)
@@ -135,13 +134,13 @@ def likeliest_words(wanted: Wanted, *, is_likeliest: bool) -> str:
 
 
 def _chance_words(checks: Sequence[LimitCheck]) -> str:
-    """``with 54 %``: of the only limit; of several each has its own."""
+    """``with 54 %``, the probability of the only limit; empty for several limits."""
     chances = [check.probability for check in checks if check.probability is not None]
     return f"with {likely(chances[0])}" if len(chances) == len(checks) == 1 else ""
 
 
 def _facts(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]) -> str:
-    """What the choice is for, its figures, and how it compares with other modes."""
+    """The network of the choice, its figures, and how it compares with other modes."""
     facts = "; ".join(filter(None, (figures(choice), limit_words(wanted), choice.source)))
     return compared_facts(f" for {network_words(choice)} ({facts})", choice, savings)
 
@@ -164,10 +163,9 @@ def nearest_sentence(
     rank: Nearness,
     is_all_known: bool,
 ) -> str:
-    """That no mode of which it is known keeps the limits, and what would.
+    """That no mode is known to keep the limits, which one is nearest, and which limit to loosen.
 
-    ``is_all_known``: a looser limit
-    that would be enough for one of the modes is known of all of them.
+    ``is_all_known``: no unknown value hides a looser limit that would be enough.
     """
     limits, network = limit_words(wanted), display_name(nearest.network)
     claim = f"No mode keeps the {limits} for {network}"
@@ -188,14 +186,13 @@ def nearest_sentence(
 
 
 def _relaxed(way: Relaxation) -> str:
-    return (
-        f"{QUANTITY_WORDS[way.quantity]} {limit_text(way.quantity, _loose(way))} instead of "
-        f"{limit_text(way.quantity, way.asked)} ({mode_words(way.candidate)})"
-    )
+    loosened, limit = (limit_text(way.quantity, at) for at in (_rounded_limit(way), way.asked))
+    mode = mode_words(way.candidate)
+    return f"{QUANTITY_WORDS[way.quantity]} {loosened} instead of {limit} ({mode})"
 
 
-def _loose(way: Relaxation) -> float:
-    """The limit in three digits that it holds for, too."""
+def _rounded_limit(way: Relaxation) -> float:
+    """The loosened limit in three digits, rounded to the loose side, so that it still holds."""
     digit = 10.0 ** (math.floor(math.log10(way.limit)) - 2)
     is_least = way.quantity == "rate"
     return (math.floor(way.limit / digit) if is_least else math.ceil(way.limit / digit)) * digit
