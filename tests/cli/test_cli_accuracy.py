@@ -65,6 +65,7 @@ def test_accuracy_is_measured_once_and_compared_with_fp32(
     assert "accuracy of blobs in fp16: already measured" not in err
     found = {row["precision"]: row for row in json.loads(out)["accuracies"]}
     assert set(found) == {"fp32", "fp16", "int8"}
+    times = {row["precision"]: row["time_s"] for row in json.loads(out)["times"]}
     assert found["fp32"]["top1"]["value"] == pytest.approx((places == 0).mean())
     assert found["fp32"]["top5"]["value"] == pytest.approx((places < 5).mean())
     assert 0.5 < found["fp32"]["top1"]["value"] < 0.99  # else nothing could be lost
@@ -79,8 +80,12 @@ def test_accuracy_is_measured_once_and_compared_with_fp32(
     code, out, _ = answer(capsys, "recommend", model, *asked, "--max-drop", "0%")
     assert code == 0
     (found_best,) = json.loads(out)["recommendations"]
-    assert found_best["choice"]["precision"] == "fp32"
-    assert found_best["accuracy"]["top1"] == found["fp32"]["top1"]
+    # Without roofs only a network that ran has a time; other programs can have taken every sample.
+    if times["fp32"] is not None:
+        assert found_best["choice"]["precision"] == "fp32"
+        assert found_best["accuracy"]["top1"] == found["fp32"]["top1"]
+    else:
+        assert found_best["choice"] is None
     assert any(note.startswith("int8 is left out: its accuracy") for note in found_best["notes"])
     code, _, err = answer(capsys, "recommend", model, *asked, "--max-drop", "few")
     assert (code, err.strip()) == (
