@@ -15,6 +15,8 @@ from tests.inference.small_networks import perceptron
 from tests.inference.test_cutting import residual
 from tests.inference.test_splitting import drawing
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 PAIR = api.LayerSettings(kind="stage", n_groups=2, with_transitions=True)
 
 

@@ -20,6 +20,8 @@ from mansard.core.storage.jsonl import read_rows
 from mansard.sweeps.layers import parse_each_layer
 from tests.inference.test_cutting import residual
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 
 class Measured(msgspec.Struct):
     """What was measured once for all tests of this file."""

@@ -10,6 +10,8 @@ from mansard import api
 from tests.api.test_nn_profiler import decode, written
 from tests.inference.test_cutting import residual
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 
 @pytest.fixture
 def request_of_board(running_agx_orin: Path, tmp_path: Path) -> api.MeasureRequest:

@@ -18,6 +18,8 @@ from mansard.sweeps.networks import choose_provider
 from mansard.sweeps.reporter import ProgressDisplay, SilentReporter
 from tests.inference.small_networks import perceptron
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 
 class Titles(SilentReporter):
     """Keeps what progress was shown of."""

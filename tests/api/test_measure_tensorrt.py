@@ -27,7 +27,7 @@ from mansard.sweeps.targets import LocalTarget
 from tests.inference import stand_in
 from tests.inference.small_networks import perceptron, write
 
-pytestmark = pytest.mark.board(is_on=False)
+pytestmark = [pytest.mark.board(is_on=False), pytest.mark.usefixtures("before_others")]
 VERSION = "10.3.0+stand-in"
 
 

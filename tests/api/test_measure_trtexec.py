@@ -15,6 +15,8 @@ from mansard.simulator import create_board
 from tests.inference import stand_in
 from tests.inference.small_networks import perceptron
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 
 @pytest.fixture
 def request_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[api.MeasureRequest]:

@@ -17,6 +17,8 @@ from tests.api.test_nn_profiler import written
 from tests.inference.small_networks import perceptron
 from tests.inference.test_cutting import residual
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 SECONDS_S = 0.5
 
 

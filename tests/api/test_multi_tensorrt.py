@@ -13,6 +13,8 @@ from mansard.simulator import create_board
 from tests.inference import stand_in
 from tests.inference.test_cutting import residual
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def tensorrt() -> Iterator[None]:

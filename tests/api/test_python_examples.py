@@ -18,6 +18,8 @@ from tests.cli.decide_runs import CLOCKS, document, published_runs
 from tests.cli.test_cli_schedule import TWO
 from tests.device.tegrastats_lines import LINES
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 PAGE = Path(__file__).resolve().parents[2] / "docs/use/python.md"
 BENCH = "# takes a minute"
 

@@ -14,6 +14,8 @@ from PIL import Image
 
 from tests.cli.decide_runs import answer
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 N_CLASSES, N_SAMPLES = 10, 300
 
 

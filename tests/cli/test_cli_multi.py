@@ -21,6 +21,8 @@ from tests.inference.small_networks import perceptron
 from tests.inference.test_cutting import residual
 from tests.waiting import awaited
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 
 def command(folder: Path, *arguments: str) -> list[str]:
     base = [sys.executable, "-m", "mansard.cli", "multi", "--local", "--profile", "brief"]

@@ -15,6 +15,8 @@ import pytest
 from tests.cli.decide_runs import answer
 from tests.inference.test_cutting import residual
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 DOCUMENT = Path(__file__).parents[2] / "docs/use/scheduling.md"
 QUICK = ("--local", "--profile", "brief", "--processor", "cpu")
 

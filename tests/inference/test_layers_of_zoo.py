@@ -16,6 +16,8 @@ from mansard.measuring.runner import run_plan
 from tests.inference.preparing_models import prepared
 from tests.inference.small_networks import plan
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 pytest.importorskip("onnxruntime")
 
 

@@ -48,6 +48,8 @@ from tests.inference.small_networks import trial, uniform, write
 from tests.measuring.test_runner import SteadyMeter, metered
 from tests.waiting import awaited
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 pytest.importorskip("onnxruntime")
 SECONDS_S = 0.3
 

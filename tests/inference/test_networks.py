@@ -17,6 +17,8 @@ from tests.inference.small_networks import perceptron, plan, trial
 from tests.measuring.metered_windows import windows_read
 from tests.measuring.test_runner import SteadyMeter, metered
 
+pytestmark = pytest.mark.usefixtures("before_others")
+
 pytest.importorskip("onnxruntime")
 
 
