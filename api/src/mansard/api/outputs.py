@@ -14,13 +14,10 @@ import msgspec
 
 from mansard.analytics.data.accuracies import NetworkAccuracy
 from mansard.analytics.decisions.batches import BATCH_SCHEMA
-from mansard.analytics.decisions.comparison import Comparison
-from mansard.analytics.decisions.next_modes import Plan
 from mansard.analytics.decisions.offload.records import Hierarchical
 from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.decisions.time_sharing import MixAnswer
 from mansard.analytics.models.contention import VictimContention
-from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum
 from mansard.analytics.models.counters.check import CheckedNetwork
 from mansard.analytics.models.predict.group_times import GroupTimes
 from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
@@ -44,8 +41,6 @@ from mansard.estimator.export import Exported
 from mansard.estimator.summary import Totals
 from mansard.estimator.zoo import Entry
 from mansard.measuring.manifest import ContainerImage
-from mansard.scheduler.front import FrontPoint
-from mansard.scheduler.sensitivity import Sensitivity
 from mansard.sweeps.sweep import DryRun
 
 
@@ -88,24 +83,8 @@ def _many(kind: Any) -> Any:
     return GenericAlias(tuple, (kind, ...))
 
 
-def _complete_annotations() -> None:
-    """Give modules that import the types of their records for type checkers alone these types.
-
-    They do so because those types come with polars or Numba.
-    """
-    lazy = (
-        (counters, (CallSum, KernelSum)),
-        (data, (Comparison,)),
-        (plans, (Plan,)),
-        (schedules, (FrontPoint, Sensitivity)),
-    )
-    for module, types in lazy:
-        vars(module).update({kind.__name__: kind for kind in types})
-
-
 def output_types() -> dict[str, Any]:
     """What each output is: a record, or fields with their types."""
-    _complete_annotations()
     facts = _like(Entry, dims=dict[str, int])
     listed = _like(
         ListedMode,
