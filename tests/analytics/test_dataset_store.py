@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from mansard.analytics.data.dataset_parts import dataset_of, read_dataset, read_part, run_files
+from mansard.analytics.data.dataset_parts import dataset_of, read_filled_part, read_part, run_files
 from mansard.analytics.data.frames import to_json
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.layout import ENTRY_FILE, files_of, run_entry
@@ -56,7 +56,7 @@ def runs(tmp_path: Path) -> Path:
 
 def test_the_parquet_files_hold_the_same_as_the_ingest(runs: Path) -> None:
     found = ingest(runs)
-    assert_same(read_dataset(str(runs / "dataset")), found)
+    assert_same(dataset_of(read_filled_part(str(runs / "dataset"))), found)
     assert [each.model for each in found.scores] == ["one", "two"]
     assert found.samples.collect()["power_w"].to_list() == [4.0, 5.0, 6.0]
     assert found.runs["n_power_samples"].to_list() == [3, 0]
@@ -117,7 +117,7 @@ def test_a_dataset_that_came_with_its_runs_is_made_again(runs: Path, tmp_path: P
         text = to_json(files)
         run_id = entry["run_id"].item()
         store.write(run_entry(run_id), entry.with_columns(files_json=pl.lit(text)))
-    poisoned = read_dataset(location).repetitions.collect()["seconds_s"].sum()
+    poisoned = dataset_of(read_filled_part(location)).repetitions.collect()["seconds_s"].sum()
     assert poisoned == pytest.approx(wanted.repetitions.collect()["seconds_s"].sum() / 1000)
     assert_same(ingest(copy), wanted)
 
@@ -193,7 +193,7 @@ def test_a_damaged_dataset_is_one_line(runs: Path) -> None:
         r"trials/run_id=run-1c/.* is missing or was changed; delete this dataset and make it again"
     )
     with pytest.raises(StorageError, match=line):
-        read_dataset(str(runs / "dataset"))
+        dataset_of(read_filled_part(str(runs / "dataset")))
 
 
 def test_an_entry_that_names_files_elsewhere_is_refused(runs: Path) -> None:
@@ -204,12 +204,12 @@ def test_an_entry_that_names_files_elsewhere_is_refused(runs: Path) -> None:
         files_json=pl.col("files_json").str.replace("trials/run_id=run-1c", "trials/run_id=a/../..")
     ).write_parquet(path)
     with pytest.raises(SchemaError, match="which is not its own"):
-        read_dataset(str(runs / "dataset"))
+        dataset_of(read_filled_part(str(runs / "dataset")))
 
 
 def test_a_folder_without_a_dataset_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no dataset of this version.*mansard merge"):
-        read_dataset(str(tmp_path))
+        dataset_of(read_filled_part(str(tmp_path)))
 
 
 @pytest.mark.parametrize("at_once", [1, 100, 1000])

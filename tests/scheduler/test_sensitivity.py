@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from statistics import mean
+
 import msgspec
-import pytest
 
 from mansard.core.records.schedule import Problem
 from mansard.scheduler import solve
@@ -39,7 +40,7 @@ def test_the_loss_grows_with_the_errors() -> None:
     some = sensitivity(with_errors(problem, 0.05, 1e-4), best, n_draws=30)
     large = sensitivity(with_errors(problem, 0.5, 1e-3), best, n_draws=30)
     assert (some.n_unknown_times, some.n_unknown_costs) == (0, 0)
-    assert 0 <= some.mean_loss < large.mean_loss <= large.largest_loss
+    assert 0 <= mean(some.losses) < mean(large.losses) <= large.largest_loss
     assert large.n_best < some.n_best <= 30
     assert large.n_proven == 30
 
@@ -53,4 +54,4 @@ def test_a_seed_draws_the_same() -> None:
     steady = msgspec.structs.replace(problem, is_steady=True)
     got = sensitivity(steady, solve(steady), n_draws=5)
     assert all(loss >= 0 for loss in got.losses)
-    assert got.mean_loss == pytest.approx(sum(got.losses) / 5)
+    assert len(got.losses) == 5

@@ -141,12 +141,6 @@ def mode_number(name: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def is_named_by_nvidia(name: str) -> bool:
-    """Whether NVIDIA calls modes so: by a power, or MAXN, MAXQ and MAXP."""
-    plain = plain_name(name)
-    return _WATTS.fullmatch(plain) is not None or _UNCAPPED.fullmatch(plain) is not None
-
-
 def nominal_w(mode: str) -> float:
     """The power that one of NVIDIA's modes is named after, W: infinite for MAXN; NaN for others."""
     plain = plain_name(mode)

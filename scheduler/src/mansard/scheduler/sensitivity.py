@@ -33,11 +33,6 @@ class Sensitivity:
         """Of all draws."""
         return max(self.losses)
 
-    @property
-    def mean_loss(self) -> float:
-        """Over all draws."""
-        return sum(self.losses) / len(self.losses)
-
 
 def sensitivity(
     problem: Problem,

@@ -100,14 +100,6 @@ def _refusal(what: str, where: str) -> SchemaError:
     return SchemaError(what, where=where, fix=MAKE_AGAIN)
 
 
-def read_dataset(location: str) -> Dataset:
-    """The dataset in a folder or at a URL, as ``mansard merge`` or a report left it.
-
-    Raises what ``read_filled_part`` raises.
-    """
-    return dataset_of(read_filled_part(location))
-
-
 def read_filled_part(location: str) -> DatasetPart:
     """As ``read_part``; raises InputError where there is no dataset."""
     part = read_part(location)
