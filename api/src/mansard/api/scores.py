@@ -78,7 +78,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     request = _Request(
         settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(paths) > 1
     )
-    if len(paths) == 1 and on is None:  # nobody else to work on it, nothing to wait for
+    if len(paths) == 1 and on is None:  # other processes could not help with a single file
         outcomes = [_score_file(_read_file(paths[0]), request)]
     else:
         outcomes = _score_files(paths, request, jobs, on, reporter)

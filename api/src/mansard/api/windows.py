@@ -161,7 +161,7 @@ class _Background:
                 self._sampler.forget(self._oldest_s())
 
     def _oldest_s(self) -> float:
-        """When the first window began that somebody still holds; now if there is none.
+        """When the first window began that is still referenced; now if there is none.
 
         A function of its own: in the loop that calls it, a variable would hold the last window.
         """

@@ -142,7 +142,7 @@ def samples_of_run(
 ) -> Samples:
     """Samples of calls of ``call_s`` that a program times in one run; blocks are parts of it.
 
-    ``time_calls``: runs the program, and returns the seconds of so many calls. It is asked for
+    ``time_calls(n)`` runs the program, and returns the seconds of n calls. It is asked for
     twice the blocks of the protocol, within its time.
     """
     n_calls = max(1, round(protocol.sample_s / call_s))

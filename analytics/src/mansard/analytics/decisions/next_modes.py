@@ -171,8 +171,8 @@ class Pick(Record, frozen=True, kw_only=True):
 class Plan(Record, frozen=True, kw_only=True):
     """Modes to measure, the most telling first. ``networks``: whose measurements were used.
 
-    ``n_designed``: so many of the first picks are a set that tells most together; the others
-    were chosen one after the other.
+    ``n_designed``: the number of first picks that were chosen together, as the set that is most
+    informative; the others were chosen one by one.
     """
 
     picks: tuple[Pick, ...]

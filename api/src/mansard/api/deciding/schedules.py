@@ -82,7 +82,7 @@ class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     best: Schedule
     baselines: tuple[Schedule, ...]
     gain: float | None  # over the best baseline, see ``scheduler.baselines.gain``
-    # To the errors of times and costs; None: none is known, or the search took long.
+    # To errors of times and costs; None if no error is known or the search took too long.
     sensitivity: Sensitivity | None
     front: tuple[FrontPoint, ...]  # of the network that was named, alone
     ran: tuple[RanSchedule, ...]  # the best and the baselines, where they were executed

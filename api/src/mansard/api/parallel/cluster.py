@@ -1,6 +1,6 @@
 """Work on other machines: a scheduler of Dask and its workers (docs/use/beyond-one-machine.md).
 
-Dask sends the work, does that of a lost worker again, and gathers the results, which are data
+Dask distributes the work, repeats that of lost workers, and gathers the results, which are data
 (``messages``). This file says which address may be used, checks that all sides have the same
 versions, and turns failures into one line. Nothing else imports Dask, and this only where
 ``--on`` is given.

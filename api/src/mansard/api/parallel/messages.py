@@ -32,12 +32,12 @@ _ROOM = "mansard."
 
 
 def encode(value: Any) -> bytes:
-    """``value`` as bytes; raises TypeError for what is none of the forms above."""
+    """``value`` as bytes; raises TypeError if its type has no form in messages."""
     return msgspec.msgpack.encode(_pack(value))
 
 
 def decode(data: Any) -> Any:
-    """What ``encode`` was given; raises ClusterError for other bytes."""
+    """The value that ``encode`` turned into ``data``; raises ClusterError for other bytes."""
     try:
         return _unpack(msgspec.msgpack.decode(data))
     except MansardError:

@@ -42,11 +42,11 @@ def turn_signals_into_interrupts() -> None:
 
 
 def let_interrupts_end_waits() -> None:
-    """Make the signals that end a command interrupt its waiting system calls, whoever handles them.
+    """Let the signals that end a command interrupt system calls, also under a library's handler.
 
-    To be called before such a wait: a library that handles SIGINT itself, as polars does once it is
-    imported, has the kernel begin the call again (SA_RESTART, signal(7)), and Python does not react
-    to the signal before the call returns.
+    Call it before a wait: a library that handles SIGINT itself, as polars does once it is imported,
+    makes the kernel restart the call (SA_RESTART, signal(7)), and Python does not react to the
+    signal before the call returns.
     """
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:

@@ -1,4 +1,4 @@
-"""Reading and writing files: never half of one, never one that somebody put in its place.
+"""Reading and writing files: never half a file, never another file in its place.
 
 ``within`` is a folder whose content is Mansard's own, such as a folder of runs. It may be reached
 through links; below it none is followed, and a link, a pipe or a device there is refused. Whatever

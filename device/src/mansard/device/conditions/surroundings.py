@@ -1,4 +1,4 @@
-"""What else is at work on a board: its engines, memory, GPU and fans, whoever uses them.
+"""What else runs on a board: its engines, memory, GPU and fans, used by any program.
 
 Sources: Documentation/power/runtime_pm.rst of the Linux kernel and its ABI sysfs-devices-power
 (``power/runtime_status`` of a device is "active" while it works, and for some tenths of a second

@@ -229,7 +229,7 @@ def scaled_times(
 
 
 def _half_s(whole_s: Mapping[int, float], n_variances: float) -> float | None:
-    """Half of the 95 % interval of a sum with so many variances of one run."""
+    """Half of the 95 % interval of a sum with ``n_variances`` times the variance of a run."""
     changes_s = [after - before for before, after in pairwise(whole_s[n] for n in sorted(whole_s))]
     if not changes_s:
         return None

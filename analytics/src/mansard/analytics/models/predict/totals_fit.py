@@ -270,7 +270,7 @@ class TotalsFit:
     variance: float
 
     def coefficient(self, part: str, n_deviations: float) -> float:
-        """Of one of PARTS, so many standard deviations from its most likely value."""
+        """That of one of PARTS, ``n_deviations`` standard deviations from its likeliest value."""
         at = PARTS.index(part)
         deviation = float(np.sqrt(self.covariance[at, at]))
         return float(np.exp(self.log_coefficients[at] + n_deviations * deviation))

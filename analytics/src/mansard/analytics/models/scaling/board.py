@@ -145,7 +145,7 @@ def _varies(monomial: Monomial, varied: frozenset[str]) -> bool:
     return any(name in varied for name, _ in monomial.powers)
 
 
-N_FOLDS = 8  # from so many modes on they are left out in groups: the cost goes with the square
+N_FOLDS = 8  # more modes are left out in groups: one by one costs the square of their number
 _GOOD_ENOUGH = 0.01  # as well as ceilings are known: no law of more terms is looked for then
 _BETTER = 0.9  # a law of more terms must bring the error below this share of a simpler one's
 

@@ -43,14 +43,15 @@ _OVERLAP_ODDS = (3.0, 1.0)
 SCATTERS = np.array([0.002, 0.005, 0.012, 0.03, 0.07, 0.16])  # of measured modes about a fit
 _LEAN = 2.0  # weights lean on the measurements: odds of a scatter over the next larger one, ln
 LEAST_DEVIATION = 0.004  # no clock and no meter is better
-# Before a mode is left out: that errors are so many times as large as expected, counted as
-# _PRIOR_MODES modes. With these 95 % of the intervals hold on recorded sweeps.
+# The prior, before a mode is left out: errors are this many times as large as expected, with the
+# weight of _PRIOR_MODES modes. With these 95 % of the intervals hold on recorded sweeps.
 _TIME_ERROR, _POWER_ERROR, _PRIOR_MODES = 1.2, 0.9, 2.0
-# Fewer modes alike may be bound by what they share; so many more tell of modes beyond them too.
+# Fewer equal modes may be bound by what they share; with the second number, they also hold for
+# modes beyond them.
 FEWEST_CONSTANT, FEWEST_CONSTANT_BEYOND = 3, 4
 _FAR_BETTER = 0.4  # of the errors of leaving a mode out: less, and no setting changes anything
 _ROUNDING = 1e-12  # of the greatest entry: what is below it in a matrix is rounding
-_MOST_FOLDS = 20  # from so many modes on several are left out at once
+_MOST_FOLDS = 20  # with more modes several are left out at once
 
 
 @dataclass(frozen=True, eq=False)
