@@ -111,11 +111,12 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             process.kill()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def before_others() -> Iterator[None]:
-    """What the test measures runs before other programs, where the user may ask for that.
+    """What a file's tests measure runs before other programs, where the user may ask for that.
 
-    On a busy machine other tests could take the CPU in every sample of a short measurement.
+    On a busy machine other tests could take the CPU in every sample of a short measurement. Of a
+    module, so that it is there before fixtures that measure once for all tests of their file.
     """
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     with suppress(PermissionError):
