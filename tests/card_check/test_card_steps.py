@@ -11,7 +11,7 @@ import pytest
 
 from tools.card_check.lines.others import gpu_test_lines, step_lines
 from tools.card_check.processes import LEAST_S, Step, run_steps
-from tools.card_check.steps.gpu_tests import read_results
+from tools.card_check.steps.gpu_tests import read_results, run_tests
 
 GRACE = 1.0
 STEP_S = GRACE + LEAST_S + 1
@@ -93,6 +93,28 @@ def test_what_runs_beside_a_step_ends_with_it(tmp_path: Path) -> None:
     (outcome,) = run_steps([one], 60.0, tmp_path, lambda _text: None)
     assert outcome.status == "done"
     assert looks.exists()
+
+
+def test_the_tests_behind_a_lost_gpu_run_in_a_new_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests/gpu").mkdir(parents=True)
+    (tmp_path / "tests/gpu/test_lost.py").write_text(
+        "import os\n"
+        "def test_before(): pass\n"
+        "def test_takes_the_gpu_along(request):\n"
+        "    request.session.shouldstop = 'the GPU is lost'\n"
+        "    raise RuntimeError('an illegal access')\n"
+        f"def test_behind(): assert os.getppid() == {os.getpid()}\n"
+        "def test_last(): pass\n"
+    )
+    assert run_tests(tmp_path, is_software=False) == 2
+    results = read_results(tmp_path / "tests.xml")
+    assert results is not None
+    assert results.n_passed == 3
+    assert [one.name for one in results.failed] == ["test_takes_the_gpu_along"]
+    assert "an illegal access" in results.failed[0].why
 
 
 JUNIT = """<testsuites><testsuite>

@@ -6,10 +6,12 @@ where there is no card, and says nothing of any kernel.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import pytest
 
-from mansard.core.errors import DeviceError
+from mansard.core.errors import DeviceError, MeasurementError
 from mansard.microbench.cuda.sampling import OpenGpu
 from tools.card_check.opening import Card, open_card
 from tools.card_check.software import H100, software_card
@@ -37,3 +39,14 @@ def card(pytestconfig: pytest.Config) -> Card:
 def opened(card: Card) -> OpenGpu:
     """The GPU alone."""
     return card.opened
+
+
+@pytest.fixture(autouse=True)
+def _end_where_the_gpu_is_lost(card: Card, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Stop where CUDA answers nothing any more: only a new process tells about the other tests."""
+    yield
+    runtime = card.opened.runtime
+    try:
+        runtime.synchronize(runtime.record())
+    except MeasurementError as error:
+        request.session.shouldstop = f"the GPU is lost: {error}"

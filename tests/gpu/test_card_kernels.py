@@ -77,7 +77,8 @@ def skip_unless_possible(card: Card, kernel: Kernel, case: Case) -> None:
         pytest.skip(str(error))
     needed = {"numba-cuda": "numba-cuda", "cublas": "cublas"}.get(kernel.backend)
     if needed is not None and needed not in card.versions:
-        pytest.skip(f"{needed} is not installed")
+        why = next((note for note in card.notes if needed in note.split()), "it is not installed")
+        pytest.skip(f"{needed}: {why}")
 
 
 def compare(kernel: Kernel, precision: str, found: Array, wanted: Array) -> None:

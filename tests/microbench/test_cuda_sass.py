@@ -205,6 +205,9 @@ def test_products_of_a_warpgroup_are_its_own_instructions(
     # Waited for once: where the compiler does not understand the registers, it waits for each.
     assert sum(i.is_a("WARPGROUP") for i in loop) <= 2
     assert len(loop) <= 16 + 15 + 12  # NVRTC 12.9 puts a NOP between any two
+    # B goes to shared memory, and to no address of global memory: only sums and clocks do.
+    assert any(i.is_a("STS") for i in code)
+    assert not any(i.is_a("STG") and "128" in i.opcode for i in code)
     assert spills(code) == 0
 
 

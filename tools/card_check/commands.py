@@ -12,7 +12,7 @@ from tools.card_check import SOFTWARE
 from tools.card_check.__main__ import CARRIED, ROOT
 
 SECONDS = 480.0
-STEPS = ("facts", "kernels", "rest", "meter", "peers", "counters", "countings", "program")
+STEPS = ("facts", "tests", "kernels", "rest", "meter", "peers", "counters", "countings", "program")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -36,7 +36,6 @@ def plan_steps(work: WorkFolder, software: Software | None) -> list[Step]:
 
         return Step(name, share, command, _watching(work) if name == "kernels" else None)
 
-    tests = gpu_tests.command(work.path, is_software=software is not None)
     shares = {
         "kernels": 0.42,
         "rest": 0.02,
@@ -47,7 +46,7 @@ def plan_steps(work: WorkFolder, software: Software | None) -> list[Step]:
     }
     return [
         step("facts", 0.03),
-        Step("tests", 0.26, lambda _: tests, why_not=gpu_tests.why_not()),
+        replace(step("tests", 0.26), why_not=gpu_tests.why_not()),
         *(step(name, share) for name, share in shares.items()),
     ]
 

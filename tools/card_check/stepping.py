@@ -8,15 +8,19 @@ from typing import Any
 from mansard.core.errors import MansardError
 from tools.card_check import Software
 from tools.card_check.opening import open_card
+from tools.card_check.steps.gpu_tests import run_tests
 from tools.card_check.words import words_of
 from tools.card_check.workfolder import WorkFolder
 
 _LOAD_SHARE = 0.15  # of the step's time: two runs, each with its start
+_LONGEST_LOAD_S = 10.0  # no longer where other steps left their time
 
 
 def run_step(name: str, folder: Path, seconds: float, software: Software | None) -> int:
-    """Do the step of a name; returns 1 where it cannot be done, after its reason."""
+    """Do the step of a name; returns another code than 0 where it fails, after its reason."""
     work = WorkFolder(folder)
+    if name == "tests":
+        return run_tests(folder, is_software=software is not None)
     try:
         content = _do(name, work, seconds, software)
     except MansardError as error:
@@ -36,7 +40,7 @@ def _do(name: str, work: WorkFolder, seconds: float, software: Software | None) 
     if name == "program":
         from tools.card_check.steps.program import meter_program
 
-        return meter_program(work, _LOAD_SHARE * seconds, software)
+        return meter_program(work, min(_LOAD_SHARE * seconds, _LONGEST_LOAD_S), software)
     if name == "rest" and "ended_in" not in (work.read("kernels") or {}):
         return None
     card = open_card(software)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
@@ -13,15 +16,57 @@ from tools.card_check.__main__ import is_there
 JUNIT = "tests.xml"
 # The step of the kernels runs these as its plan, with energy.
 _IN_THE_PLAN = "tests/gpu/test_card_runtime.py::test_one_trial_of_every_family_as_a_run"
+_GPU_LOST = 2  # pytest's exit code where a session is stopped, as tests/gpu/conftest.py does then
 
 
-def command(folder: Path, *, is_software: bool) -> list[str]:
-    """What runs them, in the root of the checkout."""
+def run_tests(folder: Path, *, is_software: bool) -> int:
+    """Run them in the root of the checkout; returns pytest's exit code, the worst of all.
+
+    A kernel that takes the GPU along ends its process. The tests behind it run in a new one.
+    """
+    done: ET.ElementTree[ET.Element] | None = None
+    codes: list[int] = []
+    while not codes or codes[-1] == _GPU_LOST:
+        path = folder / "part.xml"
+        path.unlink(missing_ok=True)
+        codes.append(_call((*_command(path, _names(done), is_software=is_software),)))
+        part = ET.parse(path) if path.is_file() else None  # noqa: S314 - pytest wrote it
+        if part is None or not (cases := list(part.getroot().iter("testcase"))):
+            break
+        if done is None:
+            done = part
+        else:
+            next(done.getroot().iter("testsuite")).extend(cases)
+        done.write(folder / JUNIT, encoding="utf-8")
+    return max(codes)
+
+
+def _command(junit: Path, done: Sequence[str], *, is_software: bool) -> Iterator[str]:
+    yield from (sys.executable, "-m", "pytest", "tests/gpu", "-q", "-rs", "-p", "no:cacheprovider")
+    if is_software:
+        yield "--software-gpu"
+    for name in done if is_software else (_IN_THE_PLAN, *done):
+        yield from ("--deselect", name)
+    yield from ("--junit-xml", str(junit))
+
+
+def _names(done: ET.ElementTree[ET.Element] | None) -> list[str]:
+    """The tests of a JUnit file as pytest names them."""
+    cases = () if done is None else done.getroot().iter("testcase")
     return [
-        *(sys.executable, "-m", "pytest", "tests/gpu", "-q", "-rs", "-p", "no:cacheprovider"),
-        *(["--software-gpu"] if is_software else ["--deselect", _IN_THE_PLAN]),
-        *("--junit-xml", str(folder / JUNIT)),
+        f"{(one.get('classname') or '').replace('.', '/')}.py::{one.get('name')}" for one in cases
     ]
+
+
+def _call(command: Sequence[str]) -> int:
+    """Run it; a Ctrl-C reaches it too, and it may write its results then."""
+    with subprocess.Popen(command) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            return 1
 
 
 def why_not() -> str:

@@ -36,7 +36,7 @@ def measure_kernels(
 ) -> dict[str, Any]:
     """Run the plan as far as the time allows; what was left out, and why.
 
-    ``without``: the title of trials that are not tried again, for one of them took the GPU along.
+    ``without``: the title of a trial that took the GPU along; its kernel is not tried again.
     """
     end_s = time.monotonic() + seconds
     plan = plan_kernels(card)
@@ -67,13 +67,18 @@ def plan_kernels(card: Card) -> KernelPlan:
 
 
 def measure_rest(card: Card, work: WorkFolder, seconds: float, say: Say) -> dict[str, Any]:
-    """What is left of the plan after a trial that took the GPU along, without that one."""
+    """What is left of the plan after a trial that took the GPU along, without its kernel."""
     return measure_kernels(card, work, seconds, say, work.read("kernels")["ended_in"])
 
 
 def _left(plan: KernelPlan, work: WorkFolder, without: str) -> KernelPlan:
     done = {row.trial_id for row in work.kernel_rows()}
-    left = [one for one in plan.trials if one.trial_id not in done and one.title != without]
+    lost = {(one.kernel, one.backend) for one in plan.trials if one.title == without}
+    left = [
+        one
+        for one in plan.trials
+        if one.trial_id not in done and (one.kernel, one.backend) not in lost
+    ]
     return msgspec.structs.replace(plan, trials=tuple(left))
 
 

@@ -24,6 +24,7 @@ from tools.card_check.words import words_of
 N_WINDOWS = 8
 _PACE_S, _POLL_S = 2.0, 0.001
 _WINDOW_S = 1.0
+_N_CHANGED = 8  # values of the counter in a window, which moves every 100 ms
 
 
 def check_meter(card: Card) -> dict[str, Any]:
@@ -56,7 +57,10 @@ def counter_pace(meters: Meters) -> dict[str, dict[str, float | None]]:
 def repeat_windows(card: Card) -> dict[str, Any]:
     """The coefficient of variation of one kernel's energy: the longest chain of FMA, in L2."""
     protocol = msgspec.structs.replace(
-        PROTOCOLS["quick"], n_energy_windows=N_WINDOWS, energy_window_s=_WINDOW_S
+        PROTOCOLS["quick"],
+        n_energy_windows=N_WINDOWS,
+        energy_window_s=_WINDOW_S,
+        n_changed_min=_N_CHANGED,
     )
     chain = trials.chain_set(card.gpu)
     case = gpu_case("fma", "fp32", chain.n_bytes, fma_per_element=1024)

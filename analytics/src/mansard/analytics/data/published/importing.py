@@ -20,7 +20,7 @@ from msgspec.structs import replace as replace_record
 
 from mansard.analytics.data.published.cells import TextRow, TextTable, parse_positive, parse_table
 from mansard.analytics.data.published.columns import find_columns, unit_of, words_of
-from mansard.analytics.data.published.origin import PublishedOrigin
+from mansard.analytics.data.published.origin import PublishedOrigin, PublishedRow, table_id_of
 from mansard.analytics.data.published.rates import read_rates
 from mansard.analytics.data.published.readers.reader import (
     MOST_TOOL_BYTES,
@@ -35,8 +35,7 @@ from mansard.analytics.data.published.readers.registry import recognise
 from mansard.analytics.data.published.runs import lacks_batch, read_layers, read_runs, without_batch
 from mansard.analytics.data.quantities import counted
 from mansard.core.errors import InputError, UsageError
-from mansard.core.hashing import content_hash
-from mansard.core.records import KernelCounters, PublishedLayer, PublishedRate, PublishedRun
+from mansard.core.records import PublishedLayer, PublishedRate, PublishedRun
 from mansard.core.storage.files import read_whole
 from mansard.core.text import printable
 
@@ -134,9 +133,6 @@ def _amount(table: TextTable, row: TextRow, name: str, factor: float) -> float |
     where = f"{table.where}, line {row.line}"
     value = parse_positive(row.cells[name], table.separator, where, name)
     return None if value is None else value * factor
-
-
-PublishedRow = PublishedRate | PublishedRun | PublishedLayer
 
 
 # What a table of the other kind has no use for; it is named as not read.
@@ -357,11 +353,6 @@ def _named(imported: Imported) -> Imported:
         runs=tuple(replace_record(row, table_id=table_id) for row in imported.runs),
         layers=tuple(replace_record(row, table_id=table_id) for row in imported.layers),
     )
-
-
-def table_id_of(rows: Sequence[PublishedRow | KernelCounters]) -> str:
-    """The id of a table: the hash of its ``rows``, which have no id yet."""
-    return content_hash(rows)
 
 
 def _with_fixed(table: TextTable, fixed: Mapping[str, str]) -> TextTable:

@@ -6,12 +6,21 @@ to a rack. What a known module can do is narrower: see ``doubts``. docs/use/impo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mansard.core.records import Processor
+from mansard.core.hashing import content_hash
+from mansard.core.records import (
+    KernelCounters,
+    Processor,
+    PublishedLayer,
+    PublishedRate,
+    PublishedRun,
+)
+
+PublishedRow = PublishedRate | PublishedRun | PublishedLayer
 
 
 class Bound(NamedTuple):
@@ -54,6 +63,11 @@ _ENDINGS = (
 def bound_of_figure(name: str) -> Bound:
     """The bound of a figure, by the unit that its name ends in; any other is a count."""
     return next((bound for ending, bound in _ENDINGS if name.endswith(ending)), _COUNT)
+
+
+def table_id_of(rows: Sequence[PublishedRow | KernelCounters]) -> str:
+    """The id of a table: the hash of its ``rows``, which have no id yet."""
+    return content_hash(rows)
 
 
 @dataclass(frozen=True, kw_only=True)

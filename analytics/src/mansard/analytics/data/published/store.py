@@ -26,8 +26,9 @@ from mansard.analytics.data.model_frames import (
 from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.published.cells import LARGEST_COUNT, LEAST, MOST
 from mansard.analytics.data.published.doubts import power_doubts, rate_doubt, time_doubts
-from mansard.analytics.data.published.importing import Imported, PublishedRow, table_id_of
+from mansard.analytics.data.published.importing import Imported
 from mansard.analytics.data.published.modes import SameModes, fill_modes, find_same_modes
+from mansard.analytics.data.published.origin import PublishedRow, table_id_of
 from mansard.analytics.data.published.runs import lacks_batch, without_batch
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.store import is_url

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from mansard.analytics.data.published.cells import LARGEST_COUNT
-from mansard.analytics.data.published.importing import table_id_of
+from mansard.analytics.data.published.origin import table_id_of
 from mansard.analytics.data.published.readers.reader import ToolFile
 from mansard.analytics.models.counters.launch import Export, ProfiledLaunch, is_used
 from mansard.analytics.models.counters.metrics import count

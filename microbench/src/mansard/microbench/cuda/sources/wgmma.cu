@@ -24,8 +24,8 @@ __device__ __forceinline__ void stage(char* b, const char* from) {
 #pragma unroll
   for (int vector = threadIdx.x; vector < kBBytes / 16; vector += kBlock) {
     const int column = vector / 2;
-    store(b + kHalfBytes * (vector % 2) + kCoreBytes * (column / 8) + 16 * (column % 8),
-          load<kPastL1>(from + 16 * vector));
+    char* place = b + kHalfBytes * (vector % 2) + kCoreBytes * (column / 8) + 16 * (column % 8);
+    *reinterpret_cast<uint4*>(place) = load<kPastL1>(from + 16 * vector);
   }
 }
 
