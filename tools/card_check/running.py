@@ -37,16 +37,16 @@ def plan_steps(work: WorkFolder, software: Software | None) -> list[Step]:
         return Step(name, share, command, _watching(work) if name == "kernels" else None)
 
     shares = {
-        "kernels": 0.42,
-        "rest": 0.02,
-        "meter": 0.05,
-        "peers": 0.07,
-        "counters": 0.08,
+        "kernels": 0.39,
+        "meter": 0.04,
+        "peers": 0.06,
+        "counters": 0.09,
         "program": 0.05,
+        "rest": 0.02,
     }
     return [
         step("facts", 0.03),
-        replace(step("tests", 0.26), why_not=gpu_tests.why_not()),
+        replace(step("tests", 0.30), why_not=gpu_tests.why_not()),
         *(step(name, share) for name, share in shares.items()),
     ]
 

@@ -41,8 +41,6 @@ def _do(name: str, work: WorkFolder, seconds: float, software: Software | None) 
         from tools.card_check.steps.program import meter_program
 
         return meter_program(work, min(_LOAD_SHARE * seconds, _LONGEST_LOAD_S), software)
-    if name == "rest" and "ended_in" not in (work.read("kernels") or {}):
-        return None
     card = open_card(software)
     if name == "rest":
         from tools.card_check.steps.kernels import measure_rest

@@ -95,5 +95,4 @@ def twin_lines(rows: Sequence[Trial]) -> Iterator[Line]:
         )
         if twin is not None:
             ratio = rate_of(row) / rate_of(twin)
-            bounds = 1 - goals.TWIN, 1 + goals.TWIN
-            yield Line(name, f"{ratio:.3f}", (Criterion("CUDA C++", ratio, *bounds),))
+            yield Line(name, f"{ratio:.3f}", (Criterion("CUDA C++", ratio, *goals.TWIN),))

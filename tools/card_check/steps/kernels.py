@@ -24,6 +24,7 @@ from tools.card_check.workfolder import WorkFolder
 
 Say: TypeAlias = Callable[[str], None]
 _N_CHANGED = 8  # values of the meter in a window: its error at most stands beside its energy
+_LONGEST_TRIAL_S = 5.0  # before a step's end no trial is begun
 _LEAST_BYTES = 4e6  # of a set between those of the levels: whole rounds of every thread
 
 
@@ -31,20 +32,25 @@ class OutOfTimeError(Exception):
     """The step's time is up, and the trials that are done are on disk."""
 
 
-def measure_kernels(
-    card: Card, work: WorkFolder, seconds: float, say: Say, without: str | None = None
-) -> dict[str, Any]:
+def measure_kernels(card: Card, work: WorkFolder, seconds: float, say: Say) -> dict[str, Any]:
     """Run the plan as far as the time allows; what was left out, and why.
 
-    ``without``: the title of a trial that took the GPU along; its kernel is not tried again.
+    How many trials are planned is written first, so that a step which is killed is seen to lack
+    some.
     """
-    end_s = time.monotonic() + seconds
     plan = plan_kernels(card)
-    left = plan if without is None else _left(plan, work, without)
-    problem, title = _run(left, card, work, end_s, say)
-    found: dict[str, Any] = {"n_planned": len(plan.trials), "problems": []}
+    found = {"n_planned": len(plan.trials), "problems": ["the step was ended"]}
+    work.write("kernels", found)
+    return found | _measure(plan, card, work, seconds, say)
+
+
+def _measure(
+    plan: KernelPlan, card: Card, work: WorkFolder, seconds: float, say: Say
+) -> dict[str, Any]:
+    problem, title = _run(plan, card, work, time.monotonic() + seconds - _LONGEST_TRIAL_S, say)
+    found: dict[str, Any] = {"problems": []}
     if problem:
-        found["problems"].append(f"the plan of {len(left.trials)} trials ended: {problem}")
+        found["problems"].append(f"the plan of {len(plan.trials)} trials ended: {problem}")
     if title is not None:
         found["ended_in"] = title  # only a new process can go on
     return found
@@ -66,12 +72,13 @@ def plan_kernels(card: Card) -> KernelPlan:
     return msgspec.structs.replace(brief, protocol=protocol, trials=trials)
 
 
-def measure_rest(card: Card, work: WorkFolder, seconds: float, say: Say) -> dict[str, Any]:
-    """What is left of the plan after a trial that took the GPU along, without its kernel."""
-    return measure_kernels(card, work, seconds, say, work.read("kernels")["ended_in"])
+def measure_rest(card: Card, work: WorkFolder, seconds: float, say: Say) -> dict[str, Any] | None:
+    """What is left of the plan, without the kernel that took the GPU along; None: nothing is."""
+    left = _left(plan_kernels(card), work, (work.read("kernels") or {}).get("ended_in"))
+    return _measure(left, card, work, seconds, say) if left.trials else None
 
 
-def _left(plan: KernelPlan, work: WorkFolder, without: str) -> KernelPlan:
+def _left(plan: KernelPlan, work: WorkFolder, without: str | None) -> KernelPlan:
     done = {row.trial_id for row in work.kernel_rows()}
     lost = {(one.kernel, one.backend) for one in plan.trials if one.title == without}
     left = [

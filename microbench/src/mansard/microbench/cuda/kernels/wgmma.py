@@ -28,8 +28,10 @@ _PATTERN_BLOCKS = 8
 _ARCHITECTURE = "90a"
 
 _PRECISIONS = dict.fromkeys(("fp16", "bf16", "tf32", "fp8", "int8"), 90)
-# As those of mma: sums are cut to 24 bits in each step, in fp8 to 14 (published for Hopper).
-_TOLERANCE = {"fp16": 1e-4, "bf16": 1e-4, "tf32": 1e-4, "fp8": 3e-2}
+# As those of mma: sums are cut to 24 bits in each step, in fp8 to 14 (published for Hopper). Over
+# 128 steps that is 0.025 of the largest sum where 13 bits follow the point, 0.058 where 12 do; an
+# H100 is off by 0.034 (docs/results/nvidia-h100-80gb-hbm3.md).
+_TOLERANCE = {"fp16": 1e-4, "bf16": 1e-4, "tf32": 1e-4, "fp8": 5e-2}
 
 
 def _launch(case: Case, shape: Shape) -> Launch:
