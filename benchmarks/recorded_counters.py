@@ -307,7 +307,7 @@ Exports of Nsight Compute that others recorded, and what `mansard ncu check` is 
 (`check_network`); made by `python benchmarks/recorded_counters.py`. The networks are built there,
 of the layers and sizes that the kernels show: a grid of 2 × 256 tiles of 128 × 128 is 256 columns
 and 32,768 rows, and bytes say what no grid does. Nothing here was counted by `mansard ncu run`:
-it has not run on a card yet. Kernels are joined to layers by order and size, because no export
+it has counted no network yet. Kernels are joined to layers by order and size, because no export
 has NVTX ranges.
 """
 ENDING = """## What the differences are
