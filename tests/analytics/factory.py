@@ -60,7 +60,7 @@ TWO_CORES = Ceilings()
 
 
 def machine(
-    name: str = "Example CPU", machine_hash: str = "a" * 16, *, is_simulated: bool = False
+    name: str = "Example CPU", machine_hash: str | None = "a" * 16, *, is_simulated: bool = False
 ) -> MachineIdentity:
     return MachineIdentity(
         kind="cpu",
@@ -81,7 +81,8 @@ def machine(
         board=None,
         cuda=None,
         driver=None,
-        unknown=dict.fromkeys(("board", "cuda", "driver"), "not a board"),
+        unknown=dict.fromkeys(("board", "cuda", "driver"), "not a board")
+        | ({} if machine_hash is not None else {"machine_hash": "neither serial nor machine-id"}),
     )
 
 

@@ -257,3 +257,15 @@ def test_mixing_nothing_changes_nothing(tmp_path: Path) -> None:
     assert_same(open_runs([tmp_path], mix=True), open_runs([tmp_path]))
     write_two_modes(tmp_path / "both")
     assert_same(open_runs([tmp_path / "both"], mix=True), open_runs([tmp_path / "both"]))
+
+
+def test_a_machine_without_serial_is_read_and_is_no_other_machine_for_sure(tmp_path: Path) -> None:
+    nameless = machine("Board", None)  # a virtual machine or a container without a machine-id
+    for run_id in ("r1", "r2"):
+        write_run(tmp_path / run_id, manifest(run_id, on=nameless), fma_trials(run_id))
+    alone = open_runs([tmp_path])
+    assert len(devices(alone)) == 1
+    assert alone.notes == ()
+    named = board(tmp_path / "named", "r3")
+    apart, together = (open_runs([tmp_path, named], mix=mix) for mix in (False, True))
+    assert (len(devices(apart)), len(devices(together))) == (2, 1)

@@ -16,7 +16,7 @@ from tests.cli.test_cli_help import EVERY
 from tests.cli.test_cli_schedule import TWO
 
 MINE = b"my trained network\n"
-LOG = Path(__file__).parents[2] / "tools/command_inputs/tegrastats.log"
+LOG = Path(__file__).with_name("tegrastats.log")
 
 
 def prepared(folder: Path) -> dict[str, tuple[object, ...]]:

@@ -15,7 +15,7 @@ import pytest
 from mansard.core.records import BoardSample
 
 SOURCE = Path(__file__).parent / "watching_stand_in/nvml.c"
-HOT, SILENT = 1, 2
+HOT, SILENT, COOL = 1, 2, 3
 LOOK = """
 import sys
 import msgspec
@@ -62,6 +62,14 @@ def test_a_card_with_its_limits(tmp_path: Path) -> None:
     assert "gpu0" in [rail.rail for rail in sample.rails if rail.power_w == 250.0]
     assert sample.fan_drive_share is not None
     assert sample.gpu_processes == ()
+
+
+def test_a_card_that_is_slowed_down_while_its_gpu_is_cool(tmp_path: Path) -> None:
+    (limit,) = look(tmp_path, COOL).limits
+    assert (limit.cause, limit.is_throttling) == ("thermal", True)
+    assert limit.why == (
+        "its driver slows it down: too hot (the GPU has 66 of 89 °C; its memory may be hotter)"
+    )
 
 
 def test_a_card_that_tells_its_name_alone(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 /* A stand-in for NVIDIA's management library: one card as it is watched.
  *
- * CARD: 1 a card that is hot and at its power limit, 2 one that tells its name alone (as Orin does).
+ * CARD: 1 a card that is hot and at its power limit, 2 one that tells its name alone (as Orin does),
+ * 3 one whose driver slows it down though its GPU is cool (as an H100 did).
  * Signatures, units and codes as NVIDIA's NVML API Reference has them.
  */
 #include <string.h>
@@ -51,15 +52,15 @@ int nvmlDeviceGetMemoryInfo(void *handle, memory *found) {
 }
 int nvmlDeviceGetTemperature(void *handle, int sensor, unsigned *found) {
     (void)handle; (void)sensor;
-    TOLD(91);
+    TOLD(CARD == 3 ? 66 : 91);
 }
 int nvmlDeviceGetTemperatureThreshold(void *handle, int kind, unsigned *found) {
     (void)handle; (void)kind;
-    TOLD(90);
+    TOLD(CARD == 3 ? 89 : 90);
 }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *handle, unsigned long long *found) {
     (void)handle;
-    TOLD(0x20 | 0x08 | 0x04 | 0x01);
+    TOLD(CARD == 3 ? 0x20 : 0x20 | 0x08 | 0x04 | 0x01);
 }
 int nvmlDeviceGetFanSpeed(void *handle, unsigned *found) { (void)handle; TOLD(60); }
 int nvmlDeviceGetPowerUsage(void *handle, unsigned *found) { (void)handle; TOLD(250000); }

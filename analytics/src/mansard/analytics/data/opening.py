@@ -91,7 +91,9 @@ def _alike(manifests: Sequence[Manifest]) -> list[list[Manifest]]:
 
 
 def _without_serial(manifest: Manifest) -> Manifest:
-    return replaced(manifest, machine=replaced(manifest.machine, machine_hash=_ANY_BOARD))
+    machine = manifest.machine
+    unknown = {name: why for name, why in machine.unknown.items() if name != "machine_hash"}
+    return replaced(manifest, machine=replaced(machine, machine_hash=_ANY_BOARD, unknown=unknown))
 
 
 def _mixtures(dataset: Dataset) -> Iterable[str]:

@@ -114,7 +114,7 @@ def as_taken(root: Path, mode: PowerMode, clocks: Clocks) -> PowerMode:
     return msgspec.structs.replace(
         mode,
         clusters=clusters,
-        cpu_hz=max(capped_hz or tops_hz, default=None) if mode.cpu_hz is not None else None,
+        cpu_hz=max(capped_hz or tops_hz, default=mode.cpu_hz) if mode.cpu_hz is not None else None,
         gpu_hz=floored(clocks.gpu, mode.gpu_hz),
         memory_hz=floored(emc.domain if emc else None, memory_hz) if mode.memory_hz else None,
     )

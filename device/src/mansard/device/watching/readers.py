@@ -126,12 +126,20 @@ class Cards:
             unknown=unknown,
         )
         zone = ZoneNow(zone=gpu, temperature_c=celsius, trip_c=trip, unknown=zone_unknown)
-        return now, zone, _limits(gpu, reasons or 0, celsius), fan
+        return now, zone, _limits(zone, reasons or 0), fan
 
 
-def _limits(gpu: str, reasons: int, celsius: float | None) -> tuple[Limit, ...]:
+# An H100 whose driver slowed it down had 66 to 79 °C, and a limit of 89 °C: NVML's reason holds for
+# the temperature of the memory too (nvmlClocksEventReasons, SwThermalSlowdown).
+_FAR_BELOW_C = 5.0
+
+
+def _limits(zone: ZoneNow, reasons: int) -> tuple[Limit, ...]:
     """Of what the card says about its clocks that which slows it down."""
+    celsius, trip_c, parts = zone.temperature_c, zone.trip_c, (zone.zone,)
     at = "" if celsius is None else f" ({celsius:.0f} °C)"
+    if celsius is not None and trip_c is not None and celsius < trip_c - _FAR_BELOW_C:
+        at = f" (the GPU has {celsius:.0f} of {trip_c:.0f} °C; its memory may be hotter)"
     limits: list[Limit] = []
     for bit, cause, why in _REASONS:
         if not reasons & bit or (bit == HARDWARE and reasons & _SURER):
@@ -139,7 +147,7 @@ def _limits(gpu: str, reasons: int, celsius: float | None) -> tuple[Limit, ...]:
         words = f"{why}{at}" if cause == "thermal" else why
         # The power limit is a part of the mode: at it a card runs as its mode allows.
         is_throttling = bit != POWER_CAP
-        limits.append(Limit(cause=cause, parts=(gpu,), is_throttling=is_throttling, why=words))
+        limits.append(Limit(cause=cause, parts=parts, is_throttling=is_throttling, why=words))
     return tuple(limits)
 
 
