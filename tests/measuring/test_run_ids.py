@@ -34,9 +34,9 @@ GPU_VERSIONS = {
 # Profile, CPU: run and plan, GPU: run and plan. They change with the text of a kernel's file, and
 # with what is measured.
 IDS = [
-    ("brief", "a7ff74be810d4481", "a56462b2ba9c67d1", "762f0c7edf9a8104", "04efd826c3097659"),
-    ("quick", "ce10c12e8a4becaa", "d514fb099591350d", "cc6f20806c6faea9", "27f3d83c7cd499f5"),
-    ("full", "30474a29a2f60fbc", "d37ade84f019396f", "d04d9d2b48294b78", "4f23355dbbcc8e35"),
+    ("brief", "a7ff74be810d4481", "a56462b2ba9c67d1", "044c6bfd8d557fe4", "04efd826c3097659"),
+    ("quick", "ce10c12e8a4becaa", "d514fb099591350d", "f5aff1f46b301ad2", "27f3d83c7cd499f5"),
+    ("full", "30474a29a2f60fbc", "d37ade84f019396f", "35ab28f3dc9d973a", "4f23355dbbcc8e35"),
 ]
 
 

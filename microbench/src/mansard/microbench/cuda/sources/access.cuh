@@ -1,7 +1,6 @@
 // Every instruction that CUDA C++ has no word for: loads and stores of 128 bits past or
 // through L1, the clocks, packed half-precision FMA. A compiler may neither drop nor
-// repeat them: they are volatile. Addresses are those of global memory: of shared memory
-// they are an error. Tests on the CPU put functions of their own in its place.
+// repeat them: they are volatile. Tests on the CPU put functions of their own in its place.
 
 enum Cache { kPastL1, kThroughL1 };  // .cg: cached in L2 alone; .ca: in L1 too
 

@@ -20,6 +20,7 @@ constexpr int kSumBytes = 128 * kColumns * 4;
 constexpr int kCoreBytes = 8 * 16;
 constexpr int kHalfBytes = kBBytes / 2;
 
+// By a plain store: the instructions of access.cuh reach global memory alone.
 __device__ __forceinline__ void stage(char* b, const char* from) {
 #pragma unroll
   for (int vector = threadIdx.x; vector < kBBytes / 16; vector += kBlock) {
