@@ -107,7 +107,7 @@ def test_what_a_python_lacks_is_named_and_the_pinned_extras_are_installed(
         line for line in (folder / "asked").read_text().splitlines() if line.startswith("-m pip")
     ]
     assert libraries.endswith(
-        "--no-deps --require-hashes -r requirements/base.txt -r requirements/dev.txt"
+        "--no-deps --no-compile --require-hashes -r requirements/base.txt -r requirements/dev.txt"
         " -r requirements/cuda13.txt"
     )
     assert own_code.endswith("--no-deps --no-build-isolation -e .")
