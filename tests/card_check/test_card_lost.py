@@ -45,7 +45,7 @@ class BrokenGpu(MeteredGpu):
             raise MeasurementError(ILLEGAL, where="CUDA")
 
 
-def test_the_rest_runs_without_the_kernel_that_lost_the_gpu(tmp_path: Path) -> None:
+def test_the_rest_runs_without_the_trial_that_lost_the_gpu(tmp_path: Path) -> None:
     work = WorkFolder(tmp_path)
     work.runs.mkdir()
     card = card_with(BrokenGpu(physics("h100")))
