@@ -89,17 +89,20 @@ def energy_lines(dataset: Dataset, work: WorkFolder) -> Iterator[Line]:
     from mansard.analytics.models.energy.fit import fit_rails
     from mansard.analytics.models.roofs.roofline import rooflines
 
-    fits = [fit_rails(dataset, roof).get(RAIL) for roof in rooflines(dataset)]
     gpu = work.gpu()
     is_same = gpu is not None and card_of(gpu.name) == "H200"
-    known = [fit for fit in fits if fit is not None]
-    if not known:
+    is_fitted = False
+    for roof in rooflines(dataset):
+        fit = fit_rails(dataset, roof).get(RAIL)
+        if fit is not None:
+            is_fitted = True
+            n_trials = dataset.trials["run_id"].to_list().count(roof.run_id)
+            yield from _fit_lines(fit, f"of a run of {n_trials} trials", is_same=is_same)
+    if not is_fitted:
         yield Line("energy model", note=f"no trial has energy of {RAIL}")
-    for fit in known:
-        yield from _fit_lines(fit, is_same=is_same)
 
 
-def _fit_lines(fit: EnergyFit, *, is_same: bool) -> Iterator[Line]:
+def _fit_lines(fit: EnergyFit, of_what: str, *, is_same: bool) -> Iterator[Line]:
     compared = (
         ("energy of an fp32 FLOP", fit.flop_j.get("fp32"), H200_COSTS.flop_j / _PICO, "pJ", _PICO),
         ("energy of a byte of DRAM", _dram(fit), H200_COSTS.byte_j / _PICO, "pJ", _PICO),
@@ -109,12 +112,13 @@ def _fit_lines(fit: EnergyFit, *, is_same: bool) -> Iterator[Line]:
         shown = f"H200: {published:.3g} {unit} (te42kyfo/gpu-benches, by this model)"
         if coefficient is None or coefficient.value is None:
             why = "no such term" if coefficient is None else coefficient.unknown["value"]
-            yield Line(name, published=shown, note=why)
+            yield Line(name, published=shown, note=f"{of_what}; {why}")
             continue
         value = coefficient.value / factor
         bounds = goals.COSTS_RATIO if is_same else (None, None)
         criterion = Criterion("the published", value / published, *bounds)
-        yield Line(name, f"{value:.3g} {unit}", (criterion,), shown, _interval(coefficient, factor))
+        note = "; ".join(filter(None, (of_what, _interval(coefficient, factor))))
+        yield Line(name, f"{value:.3g} {unit}", (criterion,), shown, note)
 
 
 def _dram(fit: EnergyFit) -> Coefficient | None:
