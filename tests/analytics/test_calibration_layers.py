@@ -14,8 +14,10 @@ from mansard.analytics.models.predict.class_fit import TIMED_SCHEMA
 from mansard.analytics.models.predict.groups import group_frame, halves, score_frame
 from mansard.analytics.models.predict.models import find_models
 from mansard.analytics.models.predict.timed_layers import (
+    LAYER_GROUP_SCHEMA,
     ROOF_SCHEMA,
     TimedNetworks,
+    at_roofs,
     join_layers,
     predict_by_classes,
     timed_networks,
@@ -224,6 +226,23 @@ def test_the_share_of_the_engine_is_of_its_own_layers(tmp_path: Path) -> None:
     }
     # The roofs are of what was run alone.
     assert timed.roofs["score_id"].n_unique() == 1
+
+
+def test_roofs_and_rows_stand_in_the_order_of_the_groups() -> None:
+    # Sums over classes in another order are other numbers in their last digits.
+    names = [f"class {at * 7 % 40}" for at in range(40)]
+    groups = groups_of(*(group(at, cuda=1e9, op_class=name) for at, name in enumerate(names)))
+    same = {"device": "board", "mode": "m", "network": "net", "batch": 1, "precision": "fp32"}
+    of_score = {"phase": "inference", "engine": ENGINE, "score_id": "s", "measured_s": 1.0}
+    rows = [{**same, **of_score, "layer": at, "group": at} for at in range(40)]
+    timed = at_roofs(
+        pl.DataFrame(rows, schema=LAYER_GROUP_SCHEMA), groups, coefficient_rows(ROUND),
+        mode_frame(), {},
+    )  # fmt: skip
+    assert timed.roofs.filter(pl.col("roof_s") > 0)["op_class"].to_list() == [
+        f"{name} work" for name in names
+    ]
+    assert timed.rows["layer"].to_list() == sorted(timed.rows["layer"].to_list())
 
 
 def test_totals_calibrate_where_classes_are_further_off() -> None:

@@ -163,9 +163,12 @@ def at_roofs(
     by_group = predict_groups(halves(groups), of_roofs, where).rename({"time_s": "roof_s"})
     place = ["device", "mode", "score_id"]
     own = by_group.select(*place, "group", *_OF_GROUP)
-    sums = by_group.group_by(*place, "op_class").agg(pl.col("roof_s").sum())
+    # In the order of the groups: a sum over classes in another order is another number.
+    sums = by_group.group_by(*place, "op_class", maintain_order=True).agg(pl.col("roof_s").sum())
     return TimedNetworks(
-        rows=timed.join(own, on=[*place, "group"]).select(*TIMED_SCHEMA, "phase", "engine"),
+        rows=timed.join(own, on=[*place, "group"], maintain_order="left_right").select(
+            *TIMED_SCHEMA, "phase", "engine"
+        ),
         roofs=sums.select(list(ROOF_SCHEMA)),
         other_share=other_share,
     )
@@ -255,9 +258,12 @@ class TimedClasses:
     def rescaled(self, pairs: pl.DataFrame, factors: ClassFactors) -> pl.DataFrame:
         """``pairs`` (PAIR_SCHEMA and score_id) with work and traffic as the classes have them."""
         terms = self.roofs.join(
-            pairs.select(*_PLACE, "precision").unique(), on=list(_PLACE), nulls_equal=True
+            pairs.select(*_PLACE, "precision").unique(maintain_order=True),
+            on=list(_PLACE),
+            nulls_equal=True,
+            maintain_order="left_right",
         )
-        kinds = terms.select("op_class", "precision").unique()
+        kinds = terms.select("op_class", "precision").unique(maintain_order=True)
         known = kinds.with_columns(
             factor=pl.Series(
                 [factors.factor(*kind) for kind in kinds.iter_rows()], dtype=pl.Float64
@@ -266,8 +272,8 @@ class TimedClasses:
         seconds = pl.col("roof_s") * pl.col("factor")
         is_work = pl.col("op_class").str.ends_with(f" {WORK}")
         sums = (
-            terms.join(known, on=["op_class", "precision"], nulls_equal=True)
-            .group_by(_PLACE)
+            terms.join(known, on=["op_class", "precision"], nulls_equal=True, maintain_order="left")
+            .group_by(_PLACE, maintain_order=True)
             .agg(work_s=seconds.filter(is_work).sum(), traffic_s=seconds.filter(~is_work).sum())
         )
         spent = pl.sum_horizontal(*SHARE_SCHEMA)
@@ -313,7 +319,7 @@ def predict_by_classes(
                 name: each.fit.all_networks.factor(name, str(precision))
                 for name in halved["op_class"].unique().to_list()
             }
-            own = halved.join(some, on="score_id", how="semi")
+            own = halved.join(some, on="score_id", how="semi", maintain_order="left")
             found = predict_scores(
                 own, some, of_roofs, own_modes, efficiency=factors, with_shares=True
             )
