@@ -93,8 +93,8 @@ setup-dev: .venv/.dev ## make .venv with what the tests need
 	  { rm -rf .venv; echo "no venv module: install it (Debian: apt-get install python3-venv)" >&2; exit 1; }
 
 # Every file that pip takes from an index has the hash that requirements/ gives. pip knows none of
-# a folder, so Mansard itself comes in a second step, built by the hatchling of the first. The tests'
-# libraries are not compiled to bytecode ahead: half of it is of modules that nothing imports.
+# a folder, so Mansard itself comes in a second step, built by the hatchling of the first. For the
+# tests pip compiles no bytecode: half of the modules that it installs are never imported.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 define install
 $(PIP) $(if $(1),--no-compile) --require-hashes -r requirements/base.txt $(patsubst %,-r 'requirements/%.txt',$(1)) >&2 && \

@@ -117,6 +117,18 @@ def test_the_tests_behind_a_lost_gpu_run_in_a_new_process(
     assert "an illegal access" in results.failed[0].why
 
 
+def test_tests_that_cannot_be_collected_are_run_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests/gpu").mkdir(parents=True)
+    (tmp_path / "tests/gpu/test_broken.py").write_text("import absent_module\n")
+    assert run_tests(tmp_path, is_software=False) == 2
+    results = read_results(tmp_path / "tests.xml")
+    assert results is not None
+    assert (results.n_passed, len(results.failed)) == (0, 1)
+
+
 JUNIT = """<testsuites><testsuite>
 <testcase name="test_a"/>
 <testcase name="test_b"><skipped message="cublas is not installed"/></testcase>

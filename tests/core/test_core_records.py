@@ -26,6 +26,7 @@ from mansard.core.records import (
     PublishedRun,
     Record,
     Schedule,
+    with_known,
 )
 from mansard.core.text import printable
 
@@ -46,6 +47,14 @@ def test_a_reason_without_a_none_is_refused() -> None:
 def test_numbers_that_json_cannot_hold_are_refused(value: float) -> None:
     with pytest.raises(ValueError, match="PowerSample: power_w is"):
         PowerSample(rail="a", monotonic_s=0.0, power_w=value, energy_j=2.0)
+
+
+def test_a_value_that_becomes_known_loses_its_reason_alone() -> None:
+    mode = core_count_mode(2)
+    assert {"gpu_hz", "memory_hz"} <= mode.unknown.keys()
+    known = with_known(mode, gpu_hz=1e9)
+    assert known.gpu_hz == 1e9
+    assert mode.unknown.keys() - known.unknown.keys() == {"gpu_hz"}
 
 
 def test_records_do_not_change() -> None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from mansard.core.records import EnergyWindow
 
 RAIL = "gpu0"  # the first card, as NVML's meter calls it
+# Values of the counter in a window: the error that they leave stands beside its energy.
+N_CHANGED = 8
 
 
 def joules_of(window: EnergyWindow) -> float | None:

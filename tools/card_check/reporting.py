@@ -91,15 +91,13 @@ def energy_lines(dataset: Dataset, work: WorkFolder) -> Iterator[Line]:
 
     gpu = work.gpu()
     is_same = gpu is not None and card_of(gpu.name) == "H200"
-    is_fitted = False
-    for roof in rooflines(dataset):
-        fit = fit_rails(dataset, roof).get(RAIL)
-        if fit is not None:
-            is_fitted = True
-            n_trials = dataset.trials["run_id"].to_list().count(roof.run_id)
-            yield from _fit_lines(fit, f"of a run of {n_trials} trials", is_same=is_same)
-    if not is_fitted:
+    fits = {roof.run_id: fit_rails(dataset, roof).get(RAIL) for roof in rooflines(dataset)}
+    if not any(fits.values()):
         yield Line("energy model", note=f"no trial has energy of {RAIL}")
+    for run_id, fit in fits.items():
+        if fit is not None:
+            n_trials = dataset.trials.filter(run_id=run_id).height
+            yield from _fit_lines(fit, f"of a run of {n_trials} trials", is_same=is_same)
 
 
 def _fit_lines(fit: EnergyFit, of_what: str, *, is_same: bool) -> Iterator[Line]:

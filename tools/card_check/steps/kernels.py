@@ -18,13 +18,13 @@ from mansard.measuring.runner import run_plan
 from mansard.microbench.cuda.trial_specs import gpu_trials
 from mansard.microbench.kernel import TrialSpec
 from mansard.microbench.plan import KernelPlan, make_plan
+from tools.card_check.energy import N_CHANGED
 from tools.card_check.opening import Card
 from tools.card_check.words import words_of
 from tools.card_check.workfolder import WorkFolder
 
 Say: TypeAlias = Callable[[str], None]
-_N_CHANGED = 8  # values of the meter in a window: its error at most stands beside its energy
-_LONGEST_TRIAL_S = 5.0  # before a step's end no trial is begun
+_LONGEST_TRIAL_S = 5.0  # no trial starts so close to the end of the step
 _LEAST_BYTES = 4e6  # of a set between those of the levels: whole rounds of every thread
 
 
@@ -35,8 +35,8 @@ class OutOfTimeError(Exception):
 def measure_kernels(card: Card, work: WorkFolder, seconds: float, say: Say) -> dict[str, Any]:
     """Run the plan as far as the time allows; what was left out, and why.
 
-    How many trials are planned is written first, so that a step which is killed is seen to lack
-    some.
+    The number of planned trials is written first: if the step is killed, the table shows how many
+    are missing.
     """
     plan = plan_kernels(card)
     found = {"n_planned": len(plan.trials), "problems": ["the step was ended"]}
@@ -67,13 +67,13 @@ def plan_kernels(card: Card) -> KernelPlan:
         machine = msgspec.structs.replace(machine, is_simulated=True)
     mode = choose_modes("", SYSTEM_ROOT, machine)[0]  # as it is: nothing is set
     brief = make_plan(machine, mode, "brief", card.probe)
-    protocol = msgspec.structs.replace(brief.protocol, n_changed_min=_N_CHANGED)
+    protocol = msgspec.structs.replace(brief.protocol, n_changed_min=N_CHANGED)
     trials = (*brief.trials, *sizes_between(card, brief))
     return msgspec.structs.replace(brief, protocol=protocol, trials=trials)
 
 
 def measure_rest(card: Card, work: WorkFolder, seconds: float, say: Say) -> dict[str, Any] | None:
-    """What is left of the plan, without the kernel that took the GPU along; None: nothing is."""
+    """What is left of the plan, without the kernel that ended it; None: nothing is."""
     left = _left(plan_kernels(card), work, (work.read("kernels") or {}).get("ended_in"))
     return _measure(left, card, work, seconds, say) if left.trials else None
 

@@ -17,14 +17,13 @@ from mansard.measuring.sampling import calibrate
 from mansard.microbench.cuda import trial_specs as trials
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.kernel import find_kernel, gpu_case
-from tools.card_check.energy import joules_of
+from tools.card_check.energy import N_CHANGED, joules_of
 from tools.card_check.opening import Card
 from tools.card_check.words import words_of
 
 N_WINDOWS = 8
 _PACE_S, _POLL_S = 2.0, 0.001
 _WINDOW_S = 1.0
-_N_CHANGED = 8  # values of the counter in a window, which moves every 100 ms
 
 
 def check_meter(card: Card) -> dict[str, Any]:
@@ -60,7 +59,7 @@ def repeat_windows(card: Card) -> dict[str, Any]:
         PROTOCOLS["quick"],
         n_energy_windows=N_WINDOWS,
         energy_window_s=_WINDOW_S,
-        n_changed_min=_N_CHANGED,
+        n_changed_min=N_CHANGED,
     )
     chain = trials.chain_set(card.gpu)
     case = gpu_case("fma", "fp32", chain.n_bytes, fma_per_element=1024)

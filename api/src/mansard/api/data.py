@@ -36,7 +36,7 @@ from mansard.analytics.models.roofs.published_rooflines import find_module
 from mansard.analytics.models.scaling.observations import network_measurements
 from mansard.api.counters import group_bytes_in
 from mansard.core.errors import MansardError, UsageError
-from mansard.core.records import Manifest, ProgramRun
+from mansard.core.records import Manifest, ProgramRun, with_known
 from mansard.core.storage.documents import read_document
 from mansard.core.text import is_utf8
 from mansard.scheduler.contention import curve, fit_pccs
@@ -117,8 +117,7 @@ def _with_fit(victim: VictimContention) -> VictimContention:
         ends = [*(x for x in external if x < most), most]
         speeds = np.interp(ends, external, speed).tolist()
         lines.append(FitLine(own_byte_per_s=demand, external_byte_per_s=(*ends,), speed=(*speeds,)))
-    unknown = {name: why for name, why in victim.unknown.items() if name != "fit"}
-    return msgspec.structs.replace(victim, fit=fit, fit_lines=tuple(lines), unknown=unknown)
+    return with_known(victim, fit=fit, fit_lines=tuple(lines))
 
 
 def beside_predictions(

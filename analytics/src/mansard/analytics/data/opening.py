@@ -34,7 +34,7 @@ from mansard.analytics.data.names import display_name, first_names, processor_na
 from mansard.analytics.data.run_folder import MANIFEST
 from mansard.analytics.data.store import Store, is_url, write_scores
 from mansard.core.errors import InputError, UsageError
-from mansard.core.records import Manifest
+from mansard.core.records import Manifest, with_known
 
 _ANY_BOARD = "any"  # instead of the hash of a serial number
 
@@ -91,9 +91,7 @@ def _alike(manifests: Sequence[Manifest]) -> list[list[Manifest]]:
 
 
 def _without_serial(manifest: Manifest) -> Manifest:
-    machine = manifest.machine
-    unknown = {name: why for name, why in machine.unknown.items() if name != "machine_hash"}
-    return replaced(manifest, machine=replaced(machine, machine_hash=_ANY_BOARD, unknown=unknown))
+    return replaced(manifest, machine=with_known(manifest.machine, machine_hash=_ANY_BOARD))
 
 
 def _mixtures(dataset: Dataset) -> Iterable[str]:

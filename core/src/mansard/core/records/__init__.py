@@ -6,7 +6,7 @@ like a zero and never goes without an explanation.
 """
 
 from mansard.core.records.accuracy import Accuracy
-from mansard.core.records.base import Record, Schema, Source
+from mansard.core.records.base import Record, Schema, Source, with_known
 from mansard.core.records.build import ENGINES_FOLDER, EngineBuild
 from mansard.core.records.concurrent import (
     ContentionPoint,
@@ -188,4 +188,5 @@ __all__ = [
     "chain_length",
     "chain_name",
     "named_notes",
+    "with_known",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -53,6 +53,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             f"{type(self).__name__}: every None needs its reason in 'unknown' "
             f"(without reason: {unexplained}, reason without None: {needless})"
         )
+
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+def with_known(record: RecordT, /, **known: Any) -> RecordT:
+    """``record`` with these values, none of them None, and without the reasons for their lack."""
+    unknown = {name: why for name, why in record.unknown.items() if name not in known}
+    return msgspec.structs.replace(record, **known, unknown=unknown)
 
 
 @cache

@@ -15,7 +15,7 @@ import msgspec
 
 from mansard.core.errors import DeviceError, InputError, UsageError
 from mansard.core.power_mode import mode_number, parse_custom_name, parse_modes
-from mansard.core.records import MachineIdentity, PowerMode
+from mansard.core.records import MachineIdentity, PowerMode, with_known
 from mansard.device.cards import (
     NO_LOCK,
     CardLimits,
@@ -284,8 +284,7 @@ class JetsonModes(SettableModes):
             return mode  # a board without nvpmodel, or a container without the tool
         if mode.n_sms is not None or named is None or named.mode.n_sms is None:
             return mode
-        unknown = {name: why for name, why in mode.unknown.items() if name != "n_sms"}
-        return msgspec.structs.replace(mode, n_sms=named.mode.n_sms, unknown=unknown)
+        return with_known(mode, n_sms=named.mode.n_sms)
 
     def available(self) -> tuple[PowerMode, ...]:
         """Every mode of nvpmodel, in the order of its configuration, as this board takes it."""

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from itertools import product
 from types import MappingProxyType
 
-from msgspec.structs import replace
-
 from mansard.analytics.data.names import display_name
 from mansard.core.hardware import (
     CLOCKS,
@@ -38,6 +36,7 @@ from mansard.core.records import (
     PublishedMode,
     PublishedRate,
     PublishedRun,
+    with_known,
 )
 from mansard.core.text import listed
 from mansard.core.units import format_frequency
@@ -96,7 +95,7 @@ def fill_modes(
             for setting, options in values.items()
             if len(options) == 1 and (least := min(options)) is not None
         }
-        filled[name] = _filled(mode, agreed)
+        filled[name] = with_known(mode, **agreed)
         if agreed:
             added.setdefault(tuple(agreed), []).append(name)
         for setting in lacking:
@@ -128,11 +127,6 @@ def _is_mode(mode: PublishedMode, board: NamedModes, name: str) -> bool:
         )
         and mode.n_sms in (None, its.n_sms)
     )
-
-
-def _filled(mode: PublishedMode, values: Mapping[str, float]) -> PublishedMode:
-    unknown = {name: why for name, why in mode.unknown.items() if name not in values}
-    return replace(mode, **values, unknown=unknown)
 
 
 def _notes(

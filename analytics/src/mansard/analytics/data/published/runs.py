@@ -14,8 +14,6 @@ from statistics import fmean, median
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from mansard.analytics.data.published.cells import (
     LARGEST_COUNT,
     NOT_SAID,
@@ -28,7 +26,7 @@ from mansard.analytics.data.published.columns import KnownColumn
 from mansard.analytics.data.published.origin import BOUNDS, SHARE, PublishedOrigin, bound_of_figure
 from mansard.core.errors import InputError
 from mansard.core.formats.tensorrt import LONGEST_LAYER_NAME, take_apart
-from mansard.core.records import Phase, PublishedLayer, PublishedRun
+from mansard.core.records import Phase, PublishedLayer, PublishedRun, with_known
 from mansard.core.text import listed
 
 if TYPE_CHECKING:
@@ -202,8 +200,7 @@ def mark_meters(
 def _remarked(run: PublishedRun, doubt: str, meter: str | None) -> PublishedRun:
     if meter is None or run.remark is not None:
         return run
-    unknown = {name: why for name, why in run.unknown.items() if name != "remark"}
-    return replace(run, remark=doubt, unknown=unknown)
+    return with_known(run, remark=doubt)
 
 
 def _setting(run: PublishedRun) -> tuple[object, ...]:

@@ -39,6 +39,7 @@ from mansard.core.records import (
     PublishedMode,
     PublishedRate,
     PublishedRun,
+    with_known,
 )
 from mansard.core.storage.files import entries_in, find_status, make_folder
 from mansard.core.storage.jsonl import read_rows, write_rows
@@ -289,8 +290,7 @@ def _together(one: PublishedMode, other: PublishedMode) -> PublishedMode:
     if one is other or not one.unknown:
         return one
     added = {name: value for name in one.unknown if (value := getattr(other, name)) is not None}
-    unknown = {name: why for name, why in one.unknown.items() if name not in added}
-    return replace(one, **added, unknown=unknown)
+    return with_known(one, **added)
 
 
 def published_modes(published: Published) -> pl.DataFrame:

@@ -28,6 +28,7 @@ from mansard.analytics.decisions.offload.records import (
     make_amount,
 )
 from mansard.analytics.decisions.offload.samples import Array, LabelledSamples
+from mansard.core.records import with_known
 
 Z95 = NormalDist().inv_cdf(0.975)
 _NAMES = ("local run", "decision", "offload")
@@ -127,8 +128,7 @@ def with_decision(costs: ModeCosts, decision_s: Amount) -> ModeCosts:
     """``costs`` with the time of the decision where it was not given."""
     if costs.decision_s is not None:
         return costs
-    unknown = {name: why for name, why in costs.unknown.items() if name != "decision_s"}
-    return msgspec.structs.replace(costs, decision_s=decision_s, unknown=unknown)
+    return with_known(costs, decision_s=decision_s)
 
 
 _BLOCKS, _PAIRS = 25, 2000

@@ -36,7 +36,7 @@ from mansard.core.errors import InputError, UsageError
 from mansard.core.formats.ncu import MESSAGE, call_of
 from mansard.core.formats.onnx import labels_of
 from mansard.core.formats.tensorrt import take_apart, trace
-from mansard.core.records import KernelCounters, Phase, Source
+from mansard.core.records import KernelCounters, Phase, Source, with_known
 from mansard.core.storage.files import read_whole
 
 MOST_LAUNCHES = 200_000
@@ -244,14 +244,7 @@ def in_calls(rows: Sequence[KernelCounters], n: int, where: str) -> tuple[Kernel
             f"{where}: its {len(rows)} launches are not {n} times the same kernels",
             fix="say --calls as many calls as were profiled, or leave it out",
         )
-    return tuple(
-        replace(
-            row,
-            iteration=at // n_each,
-            unknown={name: why for name, why in row.unknown.items() if name != "iteration"},
-        )
-        for at, row in enumerate(rows)
-    )
+    return tuple(with_known(row, iteration=at // n_each) for at, row in enumerate(rows))
 
 
 def _label(launch: ProfiledLaunch) -> str:

@@ -19,8 +19,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from msgspec.structs import replace
-
 from mansard.analytics.models.roofs.ceilings import (
     DRAM,
     Ceiling,
@@ -32,7 +30,7 @@ from mansard.analytics.models.roofs.ceilings import (
 )
 from mansard.analytics.models.roofs.rates import TrialRate, estimate, members
 from mansard.core.hardware import MODULES, Module, Unit, memory_bytes_per_s, sm_flop_per_cycle
-from mansard.core.records import Gpu, Manifest, Record
+from mansard.core.records import Gpu, Manifest, Record, with_known
 
 # Of a limit; above it something was miscounted. What a Jetson's port moves is known to 2 %.
 MOST_SHARE = 1.02
@@ -103,13 +101,8 @@ def _memory_candidates(level: Level, rates: Sequence[TrialRate]) -> list[Ceiling
         name = f"{kernel}, zero-copy" if zero_copy else kernel
         ceiling = find_bandwidth(level, kernel, sweep)
         if ceiling.value is not None or ceiling.n_disturbed:
-            candidates.append(_renamed(ceiling, name, backend))
+            candidates.append(with_known(ceiling, kernel=name, backend=backend))
     return candidates
-
-
-def _renamed(ceiling: Ceiling, kernel: str, backend: str) -> Ceiling:
-    unknown = {name: why for name, why in ceiling.unknown.items() if name != "backend"}
-    return replace(ceiling, kernel=kernel, backend=backend, unknown=unknown)
 
 
 def _comparison(
