@@ -223,7 +223,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--draws", type=int, default=5)
     arguments = parser.parse_args()
-    sweeps = read_sweeps(arguments.data)
+    sweeps = (*read_sweeps(arguments.data), *read_named_sweeps(arguments.data))
     print("## Modes")
     print_sweeps(sweeps, arguments.draws)
     print("\n## Decisions\n")

@@ -316,7 +316,8 @@ def test_a_time_that_no_clock_changes_is_the_same_in_all_modes() -> None:
     )
     seen = [name(0.3, 0.8), name(0.5, 3.2), name(1.3, 0.8), name(1.3, 3.2)]
     fit = fit_network(some(every, seen), GRID)
-    assert fit.constant is not None
+    assert fit.time is not None
+    assert fit.time.is_same
     for row in predict_modes(fit, GRID).iter_rows(named=True):
         assert row["interval"] == "spread"
         assert row["latency_s"] == pytest.approx(0.0674, abs=0.0008)
@@ -339,19 +340,22 @@ def test_a_time_that_no_clock_changes_is_the_same_in_all_modes() -> None:
 def test_only_a_time_without_a_law_is_taken_to_have_none(law: Law, is_constant: bool) -> None:
     seen = [name(0.3, 0.8), name(0.5, 3.2), name(0.8, 0.8), name(1.3, 1.6), name(1.3, 3.2)]
     fit = fit_network(some(observe(GRID, law), seen), GRID)
-    assert (fit.constant is not None) == is_constant
+    assert fit.time is not None
+    assert fit.time.is_same == is_constant
 
 
 def test_two_modes_alike_do_not_tell_that_no_clock_matters() -> None:
     # Both run the memory at one clock: a layer that memory bounds takes as long in both.
     seen = [name(0.8, 1.6), name(1.3, 1.6)]
     fit = fit_network(some(observe(GRID, lambda gpu, memory: 0.010 / memory), seen), GRID)
-    assert fit.constant is None
+    assert fit.time is not None
+    assert not fit.time.is_same
 
 
 def test_a_mode_whose_clock_is_not_known_gets_no_time_from_those_that_are_all_alike() -> None:
     fit = fit_network(observe(GRID, lambda *_: 0.067), GRID)
-    assert fit.constant is not None
+    assert fit.time is not None
+    assert fit.time.is_same
     row = predicted(fit, name(0.5), modes((0.5,)))
     assert (row["latency_s"], row["reason"]) == (None, "its memory clock is not known")
 

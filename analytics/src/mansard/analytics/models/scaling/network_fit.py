@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -24,32 +24,26 @@ from mansard.analytics.data.statistics import pool_repeats, student_quantile
 from mansard.analytics.models.energy.least_squares import solve_active_set
 from mansard.analytics.models.scaling.network_terms import (
     Array,
+    Forms,
     TermBasis,
-    constant_basis,
     evaluate,
     known_settings,
-    power_basis,
+    power_forms,
     rate_share,
     setting_values,
-    time_basis,
+    time_forms,
     usable,
-    varying,
 )
 from mansard.core.errors import InputError
 from mansard.core.hardware import SETTINGS
 
-OVERLAPS = (math.inf, 4.0)  # of a layer's arithmetic and traffic: all of it, most of it
-_OVERLAP_ODDS = (3.0, 1.0)
-SCATTERS = np.array([0.002, 0.005, 0.012, 0.03, 0.07, 0.16])  # of measured modes about a fit
+SCATTERS = np.array([0.002, 0.005, 0.012, 0.03, 0.07, 0.16, 0.35])  # of measured modes about a fit
 _LEAN = 2.0  # weights lean on the measurements: odds of a scatter over the next larger one, ln
 LEAST_DEVIATION = 0.004  # no clock and no meter is better
 # The prior, before a mode is left out: errors are this many times as large as expected, with the
 # weight of _PRIOR_MODES modes. With these 95 % of the intervals hold on recorded sweeps.
 _TIME_ERROR, _POWER_ERROR, _PRIOR_MODES = 1.2, 0.9, 2.0
-# Fewer equal modes may be bound by what they share; with the second number, they also hold for
-# modes beyond them.
-FEWEST_CONSTANT, FEWEST_CONSTANT_BEYOND = 3, 4
-_FAR_BETTER = 0.4  # of the errors of leaving a mode out: less, and no setting changes anything
+_LIKELY = 0.5
 _ROUNDING = 1e-12  # of the greatest entry: what is below it in a matrix is rounding
 _MOST_FOLDS = 20  # with more modes several are left out at once
 
@@ -72,7 +66,7 @@ class FormFit:
 
 @dataclass(frozen=True, eq=False)
 class TermFit:
-    """Forms by their odds, the likeliest first.
+    """Forms by their odds, the likeliest first; "form" is one of ``time_forms``.
 
     ``left_out``: natural logarithms of predicted over measured when a mode is left out; empty
     with one mode. ``inflation``: by which deviations are scaled. ``n_modes``: fitted on.
@@ -89,6 +83,11 @@ class TermFit:
         return float(np.median(np.abs(np.expm1(self.left_out)))) if self.left_out.size else None
 
     @property
+    def is_same(self) -> bool:
+        """Whether it is likelier than not that no setting changes the value."""
+        return sum(form.odds for form in self.forms if form.basis.is_same) > _LIKELY
+
+    @property
     def scatter(self) -> float:
         """Standard deviation of the logarithm of a measured mode about the fit."""
         variance = sum(form.odds * form.scatter**2 for form in self.forms)
@@ -102,7 +101,8 @@ class TermFit:
     @property
     def settings(self) -> tuple[str, ...]:
         """The settings that must be known of a mode."""
-        return self.forms[0].basis.settings
+        used = {name for form in self.forms for name in form.basis.settings}
+        return tuple(name for name in SETTINGS if name in used)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class Estimate:
 
 
 def fit_terms(
-    bases: Sequence[tuple[TermBasis, float]],
+    bases: Forms,
     terms: Sequence[Array],
     measured: Array,
     prior_error: float,
@@ -136,7 +136,8 @@ def fit_terms(
     inflation = math.sqrt(
         (_PRIOR_MODES * prior_error**2 + squares) / (_PRIOR_MODES + (n_modes if n_folds else 0))
     )
-    return TermFit(forms, errors if n_folds else np.empty(0), inflation, n_modes)
+    likeliest_first = tuple(sorted(forms, key=lambda form: -form.odds))
+    return TermFit(likeliest_first, errors if n_folds else np.empty(0), inflation, n_modes)
 
 
 def estimate(fit: TermFit, values: Mapping[str, Array], rate: Array | None = None) -> Estimate:
@@ -147,21 +148,14 @@ def estimate(fit: TermFit, values: Mapping[str, Array], rate: Array | None = Non
     return Estimate(np.exp(log), np.maximum(LEAST_DEVIATION, fit.inflation * deviation), share)
 
 
-def _forms(
-    bases: Sequence[tuple[TermBasis, float]], terms: Sequence[Array], measured: Array
-) -> tuple[FormFit, ...]:
+def _forms(bases: Forms, terms: Sequence[Array], measured: Array) -> tuple[FormFit, ...]:
     found, evidence = [], []
     for (basis, odds), rows in zip(bases, terms, strict=True):
         form, log_evidence = _form(basis, rows, measured)
         found.append(form)
         evidence.append(log_evidence + math.log(odds))
-    shares = _shares(np.array(evidence))
-    order = np.argsort(-shares, kind="stable")
-    return tuple(
-        FormFit(f.basis, f.weights, f.level, f.covariance, f.scatter, float(shares[at]))
-        for at in order
-        for f in (found[at],)
-    )
+    shares = _shares(np.array(evidence)).tolist()
+    return tuple(replace(form, odds=share) for form, share in zip(found, shares, strict=True))
 
 
 def _form(basis: TermBasis, terms: Array, measured: Array) -> tuple[FormFit, float]:
@@ -232,8 +226,7 @@ class NetworkFit:
 
     ``measured``: a row for each mode, SETTINGS, ``latency_s`` and ``power_w`` (pooled where
     it was measured more than once; null where it was not). ``time`` or ``power`` are None for
-    the reason beside them. ``constant``: takes the place of ``time`` where no setting changes it.
-    ``notes``: what was left out.
+    the reason beside them. ``notes``: what was left out.
     """
 
     device: str
@@ -247,7 +240,6 @@ class NetworkFit:
     power: TermFit | None
     power_reason: str
     notes: tuple[str, ...] = ()
-    constant: TermFit | None = None
 
 
 def fit_networks(observations: pl.DataFrame, modes: pl.DataFrame) -> tuple[NetworkFit, ...]:
@@ -272,8 +264,10 @@ def fit_network(observations: pl.DataFrame, modes: pl.DataFrame) -> NetworkFit:
         )
     kept, notes = _one_source(observations)
     measured, more = join_modes(kept, modes)
-    time, time_reason = fit_times(measured)
-    power, power_reason = fit_power(measured)
+    device = str(identities.get_column("device")[0])
+    board = setting_values(modes.filter(pl.col("device") == device))
+    time, time_reason = fit_times(measured, board)
+    power, power_reason = fit_power(measured, board)
     return NetworkFit(
         **identities.row(0, named=True),
         measured=measured,
@@ -282,7 +276,6 @@ def fit_network(observations: pl.DataFrame, modes: pl.DataFrame) -> NetworkFit:
         power=power,
         power_reason=power_reason,
         notes=(*notes, *more),
-        constant=fit_constant(measured, time),
     )
 
 
@@ -320,37 +313,22 @@ def join_modes(
     return timed, tuple(notes)
 
 
-def fit_times(measured: pl.DataFrame) -> tuple[TermFit | None, str]:
-    """The fit of ``latency_s`` over the modes of ``measured``, or None and the reason."""
+def fit_times(measured: pl.DataFrame, board: Mapping[str, Array]) -> tuple[TermFit | None, str]:
+    """The fit of ``latency_s`` over the modes of ``measured``, or None and the reason.
+
+    ``board``: the settings of all modes of their board.
+    """
     values = setting_values(measured)
     reason = _why_not(values, "time")
     if reason:
         return None, reason
-    bases = [(time_basis(values, p), odds) for p, odds in zip(OVERLAPS, _OVERLAP_ODDS, strict=True)]
-    terms = [evaluate(basis, values) for basis, _ in bases]
+    forms = time_forms(values, board)
+    terms = [evaluate(basis, values) for basis, _ in forms]
     seconds = measured.get_column("latency_s").to_numpy()
-    return fit_terms(bases, terms, seconds, _TIME_ERROR), ""
+    return fit_terms(forms, terms, seconds, _TIME_ERROR), ""
 
 
-def fit_constant(measured: pl.DataFrame, time: TermFit | None) -> TermFit | None:
-    """That no setting changes the time, where that predicts left-out modes far better.
-
-    The prior of the terms holds that a faster clock is faster: modes alike do not refute it alone.
-    None of fewer than FEWEST_CONSTANT modes, or of modes that are all of the same settings.
-    """
-    values = setting_values(measured)
-    if time is None or measured.height < FEWEST_CONSTANT or not varying(values):
-        return None
-    basis, seconds = constant_basis(values), measured.get_column("latency_s").to_numpy()
-    found = fit_terms([(basis, 1.0)], [evaluate(basis, values)], seconds, _TIME_ERROR)
-    return found if _rms(found.left_out) < _FAR_BETTER * _rms(time.left_out) else None
-
-
-def _rms(errors: Array) -> float:
-    return math.sqrt(float((errors**2).mean()))
-
-
-def fit_power(measured: pl.DataFrame) -> tuple[TermFit | None, str]:
+def fit_power(measured: pl.DataFrame, board: Mapping[str, Array]) -> tuple[TermFit | None, str]:
     """The fit of ``power_w`` over those modes of ``measured`` that have it, or the reason."""
     metered = measured.filter(pl.col("power_w").is_not_null())
     values = setting_values(metered)
@@ -359,10 +337,10 @@ def fit_power(measured: pl.DataFrame) -> tuple[TermFit | None, str]:
         return None, reason
     # Rates are relative to the typical time of all measured modes, as predictions will be.
     rate = typical_latency_s(measured) / metered.get_column("latency_s").to_numpy()
-    basis = power_basis(values)
-    terms = evaluate(basis, values, rate)
+    forms = power_forms(values, board)
+    terms = [evaluate(basis, values, rate) for basis, _ in forms]
     watts = metered.get_column("power_w").to_numpy()
-    return fit_terms([(basis, 1.0)], [terms], watts, _POWER_ERROR), ""
+    return fit_terms(forms, terms, watts, _POWER_ERROR), ""
 
 
 def typical_latency_s(measured: pl.DataFrame) -> float:

@@ -23,8 +23,7 @@ from mansard.analytics.data.statistics import (
 )
 from mansard.analytics.models.scaling.network_bounds import Growths, network_bounds
 from mansard.analytics.models.scaling.network_fit import (
-    FEWEST_CONSTANT_BEYOND,
-    Estimate,
+    FormFit,
     NetworkFit,
     TermFit,
     estimate,
@@ -37,7 +36,6 @@ from mansard.analytics.models.scaling.network_terms import (
     is_outside,
     known_settings,
     setting_values,
-    varying,
 )
 from mansard.core.hardware import SETTINGS
 from mansard.core.hashing import content_hash
@@ -155,7 +153,8 @@ def estimate_modes(
     if not {"gpu_hz", "n_sms"} & set(known_settings(setting_values(fit.measured))):
         margin = min(margin, _MOST_MARGIN)
     bounds = network_bounds(fit.measured, values, margin, growths)
-    time, half = _estimate_time(fit, fit.time, values, outside)
+    time = estimate(fit.time, values)
+    half = fit.time.quantile * time.deviation
     latency = _interval(time.value, half, bounds.latency_s, outside)
     if fit.power is None:
         return latency, unknown, unknown
@@ -166,21 +165,6 @@ def estimate_modes(
     energy_half = np.hypot(own, (1 - drawn.rate_share) * half)
     energy = _interval(latency.value * power.value, energy_half, bounds.energy_j, outside)
     return latency, power, energy
-
-
-def _estimate_time(
-    fit: NetworkFit, terms: TermFit, values: Mapping[str, Array], outside: Mask
-) -> tuple[Estimate, Array]:
-    """The time with half of its 95 % interval, of the logarithm: the same in all modes, or not."""
-    time = estimate(terms, values)
-    half = terms.quantile * time.deviation
-    if fit.constant is None:
-        return time, half
-    same = estimate(fit.constant, values)
-    is_same = ~outside | (fit.constant.n_modes >= FEWEST_CONSTANT_BEYOND)
-    value = np.where(is_same, same.value, time.value)
-    half = np.where(is_same, fit.constant.quantile * same.deviation, half)
-    return Estimate(value, time.deviation, time.rate_share), half
 
 
 _MARGIN = 2.0  # scatters that a measurement may lie beside the bounds of the others
@@ -214,37 +198,51 @@ def _columns(name: str, unit: str, found: NetworkEstimate) -> dict[str, Array]:
 
 _STEP = 0.01  # how much slower a clock is made to see what the time depends on
 _CLEARLY = 1.64  # standard deviations that the largest share must be above the others: 95 %
+_SIDES = (("compute", ("gpu_hz", "cpu_hz")), ("memory", ("memory_hz",)))
 
 
 def _time_bounds(fit: NetworkFit, values: Mapping[str, Array], n_modes: int) -> pl.Series:
     """What the time depends on most: the clock of the engine, the memory's, or none ("launch").
 
     Null where the measured modes do not tell: where their clocks rose together, or one of them is
-    in no term.
+    in no term. A share is the mean of all forms by their odds, and its variance has that between
+    the forms in it.
     """
     if fit.time is None or not {"memory_hz"} < set(fit.time.settings):
         return pl.Series([None] * n_modes, dtype=pl.String)
-    if fit.constant is not None:
-        is_told = {"memory_hz"} < set(varying(setting_values(fit.measured)))
-        return pl.Series(["launch" if is_told else None] * n_modes, dtype=pl.String)
-    form = fit.time.forms[0]
-    terms = evaluate(form.basis, values)
-    steps = [
-        evaluate(form.basis, _slower(values, names)) - terms
-        for names in (("gpu_hz", "cpu_hz"), ("memory_hz",))
-    ]
-    # One row of terms for each share of the time; with the constant part they add up.
-    rows = np.stack([*steps, terms * _STEP - steps[0] - steps[1]])
-    shares = rows @ form.weights
-    most = np.nan_to_num(shares).argmax(axis=0)
+    odds = np.array([form.odds for form in fit.time.forms])
+    shares = [_shares(form, values) for form in fit.time.forms]
+    mean = sum(share * odd for (share, _), odd in zip(shares, odds, strict=True))
+    most = np.nan_to_num(mean).argmax(axis=0)
     is_clear = np.ones(n_modes, dtype=bool)
-    for other in range(len(rows)):
-        ahead = rows[most, np.arange(n_modes)] - rows[other]
-        deviation = fit.time.inflation * np.sqrt(((ahead @ form.covariance) * ahead).sum(axis=1))
+    at = np.arange(n_modes)
+    for other in range(len(mean)):
+        ahead = np.stack([share[most, at] - share[other] for share, _ in shares])
+        inner = np.stack(
+            [
+                _variance(form, rows[most, at] - rows[other])
+                for form, (_, rows) in zip(fit.time.forms, shares, strict=True)
+            ]
+        )
+        typical = odds @ ahead
+        variance = odds @ (fit.time.inflation**2 * inner + (ahead - typical) ** 2)
         with np.errstate(invalid="ignore"):
-            is_clear &= (most == other) | (ahead @ form.weights > _CLEARLY * deviation)
-    words = np.array(["compute", "memory", "launch"])[most]
+            is_clear &= (most == other) | (typical > _CLEARLY * np.sqrt(variance))
+    words = np.array([name for name, _ in _SIDES] + ["launch"])[most]
     return pl.Series(words, dtype=pl.String).set(pl.Series(~is_clear), None)
+
+
+def _shares(form: FormFit, values: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Of each side the share of the time that goes with its clocks (sides × modes), at last that
+    of what no clock changes; and the rows of terms, over the time, that make it."""
+    terms = evaluate(form.basis, values)
+    steps = [(evaluate(form.basis, _slower(values, names)) - terms) / _STEP for _, names in _SIDES]
+    rows = np.stack([*steps, terms - sum(steps)]) / (terms @ form.weights)[:, None]
+    return np.asarray(rows @ form.weights), rows
+
+
+def _variance(form: FormFit, rows: Array) -> Array:
+    return np.asarray(((rows @ form.covariance) * rows).sum(axis=1))
 
 
 def _slower(values: Mapping[str, Array], names: tuple[str, ...]) -> dict[str, Array]:
@@ -293,8 +291,8 @@ def _unlike(fit: NetworkFit, term_fit: TermFit | None, values: Mapping[str, Arra
 
 def _note(fit: NetworkFit) -> str | None:
     """How good the numbers are: the errors of leaving a mode out."""
-    parts = [] if fit.time is None else [f"time {_quality(fit.constant or fit.time)}"]
-    if fit.constant is not None:
+    parts = [] if fit.time is None else [f"time {_quality(fit.time)}"]
+    if fit.time is not None and fit.time.is_same:
         parts.append("no setting changes it")
     if fit.power is not None:
         parts.append(f"power {_quality(fit.power)}")

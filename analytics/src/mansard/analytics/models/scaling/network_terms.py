@@ -10,16 +10,20 @@ main memory, one for the CPU's clock (launches), and a constant.
 the chip allows, so that f, and f³ with it, span it; and the energy of a network's work times the
 rate at which it is done.
 
-All columns are relative to the geometric mean of the measured modes, so that every term is about 1
-there. A setting that is the same in all of them stays in its term: SMs and clock are one product,
-and a mode with fewer SMs is slower whether or not SMs were varied.
+**Forms.** A network's time or power has one of a few forms: a single term (1 / clock of the engine
+with its SMs, the same in every mode, the same energy in every mode), a line of the clocks, or all
+terms. Each has odds before anything is measured; what was measured decides between them by its
+probability, so the simplest form that explains it is taken, and none is worse than the plain rule
+that it contains (docs/understand/scaling.md).
 
-**Constant.** A time that no clock changes (a program that waits, a network that its host holds up)
-follows none of these terms, and is compared with them by leaving measured modes out.
+All columns are relative to the highest settings of the board, so that every term is 1 in its
+highest mode, whichever modes were measured. A setting that is the same in all of them stays in its
+term: SMs and clock are one product, and a mode with fewer SMs is slower whether or not SMs were
+varied.
 
-**Prior.** Before anything is measured the time goes as 1 / the engine's clock, and each weight may
-be off that by its deviation. With few measurements the prior decides what these leave open
-(docs/understand/prediction.md says how it was chosen).
+**Prior.** Each weight is ``mean`` ± ``deviation`` before anything is measured. With few
+measurements the prior decides what these leave open (docs/understand/scaling.md says how it was
+chosen).
 
 **Bounds.** Measurements alone bound what a network can do in another mode: whatever the weights,
 from one mode to another a sum grows by no more than the part that grows most, and by no less than
@@ -31,6 +35,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -56,20 +61,33 @@ class Product:
 
 
 @dataclass(frozen=True)
+class TablePlace:
+    """Place ``index`` of a table of values of ``setting``, relative and rising.
+
+    A term there counts fully, and falls to 0 at the places beside it, linear in the logarithm.
+    """
+
+    setting: str
+    places: tuple[float, ...]
+    index: int
+
+
+@dataclass(frozen=True)
 class Term:
     """The p-norm of products, 1 at the reference; its weight is ``mean`` ± ``deviation`` before
-    anything is measured."""
+    anything is measured. ``place``: it is one of a table's terms."""
 
     name: str
     parts: tuple[Product, ...]
     mean: float
     deviation: float
     p: float = math.inf
+    place: TablePlace | None = None
 
 
 @dataclass(frozen=True)
 class TermBasis:
-    """Terms, and the reference of each setting that they use: a geometric mean, in its unit."""
+    """Terms, and the reference of each setting that they use: the board's highest, in its unit."""
 
     terms: tuple[Term, ...]
     reference: Mapping[str, float]
@@ -79,6 +97,12 @@ class TermBasis:
         """The settings that must be known of a mode."""
         used = {name for term in self.terms for part in term.parts for name, _ in part.powers}
         return tuple(name for name in SETTINGS if name in used)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether no setting changes it."""
+        parts = (part for term in self.terms for part in term.parts)
+        return all(exponent == 0 for part in parts for _, exponent in part.powers)
 
     @property
     def mean(self) -> Array:
@@ -134,12 +158,27 @@ def is_outside(measured: Mapping[str, Array], values: Mapping[str, Array]) -> ND
     return found
 
 
-# Means and deviations of the weights: those that predict recorded sweeps best.
-_CONSTANT, _MEMORY, _COUNTED, _CLOCK, _LAUNCH, _RIDGES = (
-    (0.01, 0.12), (0.02, 0.2), (0.27, 0.1), (0.65, 0.1), (0.005, 0.06), (0.045, 0.8),
+Forms: TypeAlias = "list[tuple[TermBasis, float]]"  # with their odds before anything is measured
+
+# Means and deviations of weights, and odds of forms: those that predict recorded sweeps best. The
+# share that goes with the SMs is _FULL_SMS / (_FULL_SMS + SMs of the board): kernels of one
+# inference rarely fill all of many SMs.
+_CONSTANT, _MEMORY, _ENGINE, _LAUNCH, _RIDGES = (
+    (0.005, 0.6), (0.04, 0.1), (0.78, 0.3), (0.055, 0.17), (0.12, 0.8),
 )  # fmt: skip
+_ENGINE_ALONE = (0.5, 0.8)  # where one setting of the engine is known
+_FULL_SMS = 1.2
 # Of a CPU with its cores: its threads share the work, and its clock alone says little.
-_CORES, _ONE_CORE = (0.82, 0.2), (0.1, 0.2)
+_CORES, _ONE_CORE = (0.95, 0.2), (0.02, 0.2)
+_LINE_CONSTANT, _LINE_ENGINE, _LINE_MEMORY = (0.03, 0.5), (0.7, 1.0), (0.1, 0.35)
+_TABLE_CONSTANT, _TABLE_ENGINE, _TABLE_MEMORY = (0.05, 0.3), (0.8, 1.0), (0.2, 1.0)
+OVERLAPS = (math.inf, 4.0)  # of a layer's arithmetic and traffic: all of it, most of it
+_ALL_ODDS, _LINE_ODDS, _TABLE_ODDS, _SAME_ODDS = (3.0, 1.0), 2.8, 0.5, 0.05
+_COUNTED_ODDS, _CORES_ODDS = 2.0, 4.0
+_WIDE_SMS = (
+    8.0  # a board of more SMs is rarely filled: odds of clock · SMs fall with their 4th power
+)
+FEWEST_SAME = 3  # fewer equal modes may be bound by what they share
 
 
 def _engine(known: tuple[str, ...]) -> tuple[str, str]:
@@ -147,34 +186,120 @@ def _engine(known: tuple[str, ...]) -> tuple[str, str]:
     return ("gpu_hz", "n_sms") if "gpu_hz" in known or "n_sms" in known else ("cpu_hz", "n_cpus")
 
 
-def time_basis(measured: Mapping[str, Array], p: float) -> TermBasis:
-    """The terms of a network's time from modes with these settings; ``p``: how layers overlap."""
+@dataclass(frozen=True, eq=False)
+class _Settings:
+    """What is known of the measured modes (``measured``), and of the board that they are of."""
+
+    measured: Mapping[str, Array]
+    known: tuple[str, ...]
+    reference: Mapping[str, float]
+    clock: str
+    counted: tuple[tuple[str, float], ...]  # 1 / clock and 1 / count, those that are known
+    memory: tuple[tuple[str, float], ...]
+    has_counts: bool  # the count differs between modes of the board
+
+    @property
+    def of_cores(self) -> bool:
+        """Whether the network runs on a CPU whose cores are known."""
+        return self.clock == "cpu_hz" and len(self.counted) == 2
+
+    @property
+    def n_modes(self) -> int:
+        """How many were measured."""
+        return int(self.measured["gpu_hz"].size)
+
+
+def _settings(measured: Mapping[str, Array], board: Mapping[str, Array]) -> _Settings:
     known = known_settings(measured)
+    every = {name: np.concatenate([measured[name], board[name]]) for name in known}
     clock, count = _engine(known)
-    counted = tuple((name, -1.0) for name in (clock, count) if name in known)
-    memory = (("memory_hz", -1.0),) if "memory_hz" in known else ()
+    return _Settings(
+        measured=measured,
+        known=known,
+        reference={name: float(np.nanmax(values)) for name, values in every.items()},
+        clock=clock,
+        counted=tuple((name, -1.0) for name in (clock, count) if name in known),
+        memory=(("memory_hz", -1.0),) if "memory_hz" in known else (),
+        has_counts=count in known
+        and float(np.nanmax(every[count])) > float(np.nanmin(every[count])) * (1 + _SAME),
+    )
+
+
+def time_forms(measured: Mapping[str, Array], board: Mapping[str, Array]) -> Forms:
+    """The forms of a network's time from modes with the settings ``measured``.
+
+    ``board``: the settings of all modes of their board, whether a network ran in them or not.
+    """
+    given = _settings(measured, board)
+    forms = [(_all_terms(given, p), odds) for p, odds in zip(OVERLAPS, _ALL_ODDS, strict=True)]
+    if given.counted:
+        forms.append((_line_terms(given), _LINE_ODDS))
+    if given.counted and given.memory:
+        table = _table_terms(given)
+        forms += [(table, _TABLE_ODDS)] if table else []
+    if len(given.counted) == 2 and given.has_counts:
+        n_sms = given.reference[given.counted[1][0]]
+        odds = _CORES_ODDS if given.of_cores else _COUNTED_ODDS * min(1.0, _WIDE_SMS / n_sms) ** 4
+        forms.append(((_single("engine", given.counted, (1.0, 0.06)),), odds))
+    if given.n_modes >= FEWEST_SAME and given.known:
+        # Exponents of 0, so that a mode that lacks a setting of the measured ones stays unknown.
+        powers = tuple((name, 0.0) for name in given.known if name != "power_limit_w")
+        forms.append(((_single("constant", powers, (1.0, 0.02)),), _SAME_ODDS))
+    return [(TermBasis(terms, given.reference), odds) for terms, odds in forms]
+
+
+def _all_terms(given: _Settings, p: float) -> tuple[Term, ...]:
+    """One for each clock, and ridges; ``p``: how layers overlap."""
+    counted, memory = given.counted, given.memory
     terms = [_single("constant", (), _CONSTANT)]
     if memory:
         terms.append(_single("memory", memory, _MEMORY))
+    together, clock_alone = _ENGINE_ALONE, (0.0, 0.0)
+    if given.of_cores:
+        together, clock_alone = _CORES, _ONE_CORE
+    elif len(counted) == 2:
+        share = _FULL_SMS / (_FULL_SMS + given.reference[counted[1][0]])
+        mean, deviation = _ENGINE
+        together, clock_alone = (mean * share, deviation), (mean * (1 - share), deviation)
     if counted:
-        of_cores = clock == "cpu_hz" and len(counted) == 2
-        terms.append(_single("engine", counted, _CORES if of_cores else _COUNTED))
-        terms += _ridges(counted, memory, measured, p)
+        terms.append(_single("engine", counted, together))
+        terms += _ridges(given, p)
     if len(counted) == 2:  # without the count: the GPU's port to memory, a CPU's single thread
-        terms.append(_single("engine clock", counted[:1], _ONE_CORE if of_cores else _CLOCK))
-    if clock != "cpu_hz" and "cpu_hz" in known:
+        terms.append(_single("engine clock", counted[:1], clock_alone))
+    if given.clock != "cpu_hz" and "cpu_hz" in given.known:
         terms.append(_single("launch", (("cpu_hz", -1.0),), _LAUNCH))
-    return TermBasis(tuple(terms), _reference(measured, known))
+    return tuple(terms)
 
 
-def _ridges(
-    engine: tuple[tuple[str, float], ...],
-    memory: tuple[tuple[str, float], ...],
-    measured: Mapping[str, Array],
-    p: float,
-) -> list[Term]:
+def _line_terms(given: _Settings) -> tuple[Term, ...]:
+    """a + b / clock + c / memory clock, of a wide prior."""
+    engine = given.counted if given.of_cores else given.counted[:1]
+    terms = [_single("constant", (), _LINE_CONSTANT), _single("engine", engine, _LINE_ENGINE)]
+    return (*terms, *(_single("memory", given.memory, _LINE_MEMORY) for _ in given.memory))
+
+
+def _table_terms(given: _Settings) -> tuple[Term, ...]:
+    """The line with a weight for each measured memory clock; empty with too few modes to tell.
+
+    On real boards the bandwidth need not follow the memory's clock.
+    """
+    relative = given.measured["memory_hz"] / given.reference["memory_hz"]
+    places = tuple(np.unique(relative.round(3)).tolist())
+    if len(places) < 2 or given.n_modes < len(places) + 2:
+        return ()
+    engine = given.counted if given.of_cores else given.counted[:1]
+    part = (Product(1.0, given.memory),)
+    terms = [_single("constant", (), _TABLE_CONSTANT), _single("engine", engine, _TABLE_ENGINE)]
+    for at in range(len(places)):
+        place = TablePlace("memory_hz", places, at)
+        terms.append(Term("memory", part, *_TABLE_MEMORY, place=place))
+    return tuple(terms)
+
+
+def _ridges(given: _Settings, p: float) -> list[Term]:
     """A term for each place of a layer's ridge. Without a memory clock its time is a constant."""
-    relative = _relative(measured, _reference(measured, known_settings(measured)))
+    engine, memory = given.counted, given.memory
+    relative = _relative(given.measured, given.reference)
     ratio = _product(Product(1.0, engine), relative) / _product(Product(1.0, memory), relative)
     low, high = min(float(ratio.min()), 1 / _LEAST_SPAN), max(float(ratio.max()), _LEAST_SPAN)
     mean, deviation = _RIDGES[0] / N_RIDGES, _RIDGES[1] / math.sqrt(N_RIDGES)
@@ -186,35 +311,44 @@ def _ridges(
     return terms
 
 
-def constant_basis(measured: Mapping[str, Array]) -> TermBasis:
-    """What no setting changes: one term, of modes that say all the settings the measured ones do.
+def power_forms(measured: Mapping[str, Array], board: Mapping[str, Array]) -> Forms:
+    """The forms of a network's power, as ``time_forms``."""
+    given = _settings(measured, board)
+    forms = [(_all_power_terms(given), _ALL_POWER_ODDS)]
+    # Where the energy of an inference is the same, the power goes with how often it runs.
+    forms.append(((_single("work", ((RATE, 1.0),), (1.0, 0.05)),), _SAME_ENERGY_ODDS))
+    if given.clock in given.known:
+        terms = [
+            _single("constant", (), _LINE_POWER),
+            _single("switching", ((given.clock, 1.0),), _LINE_SWITCHING),
+        ]
+        if given.memory:
+            terms.append(_single("memory", (("memory_hz", 1.0),), _LINE_MEMORY_POWER))
+        forms.append((tuple(terms), _LINE_POWER_ODDS))
+    return [(TermBasis(terms, given.reference), odds) for terms, odds in forms]
 
-    Exponents of 0, so that a mode without such a setting stays unknown: it may be unlike them all.
-    """
-    known = known_settings(measured)
-    powers = tuple((name, 0.0) for name in known if name != "power_limit_w")
-    return TermBasis((_single("constant", powers, (1.0, 0.1)),), _reference(measured, known))
+
+_ALL_POWER_ODDS, _SAME_ENERGY_ODDS, _LINE_POWER_ODDS = 1.0, 1.0, 1.0
+_LINE_POWER, _LINE_SWITCHING, _LINE_MEMORY_POWER = (0.4, 0.4), (0.4, 0.6), (0.1, 0.3)
 
 
-def power_basis(measured: Mapping[str, Array]) -> TermBasis:
-    """The terms of a network's power from modes with these settings."""
-    known = known_settings(measured)
-    clock, count = _engine(known)
-    counted = ((count, 1.0),) if count in known else ()
+def _all_power_terms(given: _Settings) -> tuple[Term, ...]:
+    clock, count = _engine(given.known)
+    counted = ((count, 1.0),) if count in given.known else ()
     terms = [_single("constant", (), (0.4, 0.16)), _single("work", ((RATE, 1.0),), (0.4, 0.2))]
-    if clock in known:
+    if clock in given.known:
         for exponent, prior in ((1.0, (0.13, 0.28)), (3.0, (0.02, 0.11))):
             powers = (*counted, (clock, exponent))
             terms.append(_single(f"switching, clock^{exponent:g}", powers, prior))
         terms.append(_single("work, clock²", ((RATE, 1.0), (clock, 2.0)), (0.02, 0.07)))
     elif counted:
         terms.append(_single("switching", counted, (0.15, 0.28)))
-    if "memory_hz" in known:
+    if given.memory:
         terms.append(_single("memory", (("memory_hz", 1.0),), (0.03, 0.2)))
-    if clock != "cpu_hz" and "cpu_hz" in known:
-        cores = (("n_cpus", 1.0),) if "n_cpus" in known else ()
+    if clock != "cpu_hz" and "cpu_hz" in given.known:
+        cores = (("n_cpus", 1.0),) if "n_cpus" in given.known else ()
         terms.append(_single("cores", (*cores, ("cpu_hz", 1.0)), (0.02, 0.1)))
-    return TermBasis(tuple(terms), _reference(measured, known))
+    return tuple(terms)
 
 
 def evaluate(basis: TermBasis, values: Mapping[str, Array], rate: Array | None = None) -> Array:
@@ -246,15 +380,17 @@ def _single(name: str, powers: tuple[tuple[str, float], ...], prior: tuple[float
     return Term(name, (Product(1.0, powers),), *prior)
 
 
-def _reference(values: Mapping[str, Array], names: tuple[str, ...]) -> dict[str, float]:
-    return {name: float(np.exp(np.log(values[name]).mean())) for name in names}
-
-
 def _relative(values: Mapping[str, Array], reference: Mapping[str, float]) -> dict[str, Array]:
     return {name: values[name] / mean for name, mean in reference.items()}
 
 
 def _term(term: Term, relative: Mapping[str, Array], n_modes: int) -> Array:
+    if term.place is not None:
+        of = term.place
+        heights = np.zeros(len(of.places))
+        heights[of.index] = 1.0
+        share = np.interp(np.log(relative[of.setting]), np.log(of.places), heights)
+        return np.asarray(share * _product(term.parts[0], relative), dtype=np.float64)
     parts = [np.broadcast_to(_product(part, relative), n_modes) for part in term.parts]
     if len(parts) == 1:
         return np.array(parts[0], dtype=np.float64)
