@@ -3,9 +3,9 @@
     python benchmarks/held_back.py [--data ../shared/data] [--draws 5]
 
 1. Modes: k = 1 to 10 modes of a recorded network are taken as measured, the others are predicted.
-   All choices of k modes, or ``--draws`` random ones of a fixed seed. Beside Mansard: 1/f of the
-   GPU, a/f + b/m + c by non-negative relative least squares (a·f + b·m + c of powers), and the
-   nearest measured mode.
+   All choices of k modes, or ``--draws`` random ones of a fixed seed. Beside Mansard: the plain
+   rules of ``recorded/mode_baselines.py``. A cell is a recording, a quantity and a k; it is worse
+   where the best of the rules, chosen afterwards, has an error less by over a tenth.
 2. Decisions: the energy of the chosen mode above the best one that keeps a limit, and how often a
    mode is called feasible that is not (``recorded/regret.py``).
 3. Networks: k networks of a board are taken as measured, the others are calibrated by them
@@ -47,11 +47,18 @@ _GROUPS = {"1": (1,), "2": (2,), "3": (3,), "4": (4,), "5, 6": (5, 6), "8, 10": 
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Logarithms of predicted over recorded, and of Mansard whether the interval held."""
+    """Logarithms of predicted over recorded; of Mansard whether the interval held, whether it is
+    of a mode between the measured ones, and its upper over its lower end."""
 
     values: Array
     held: NDArray[np.bool_] | None = None
     is_inside: NDArray[np.bool_] | None = None
+    width: Array | None = None
+
+    def sizes(self) -> tuple[float, float]:
+        """Median and nine of ten of the relative errors."""
+        sizes = np.abs(np.expm1(self.values))
+        return float(np.median(sizes)), float(np.quantile(sizes, 0.9))
 
     def cells(self) -> list[str]:
         """Median, nine of ten and worst, in percent."""
@@ -107,7 +114,7 @@ def judge(
                     held = (low <= recorded[to]) & (recorded[to] <= high)
                     inside = predicted["interval"].to_numpy() == "spread"
                     key = quantity, k
-                    mine = Errors(np.log(value / recorded[to]), held, inside)
+                    mine = Errors(np.log(value / recorded[to]), held, inside, high / low)
                     found.setdefault((*key, "Mansard"), []).append(mine)
                     for name, baseline in BASELINES[quantity].items():
                         other = baseline(values, recorded[at], at, to)
@@ -121,17 +128,41 @@ def joined(parts: Sequence[Errors]) -> Errors:
     """One."""
     held = [part.held for part in parts if part.held is not None]
     inside = [part.is_inside for part in parts if part.is_inside is not None]
+    widths = [part.width for part in parts if part.width is not None]
     return Errors(
         np.concatenate([part.values for part in parts]),
         np.concatenate(held) if held else None,
         np.concatenate(inside) if inside else None,
+        np.concatenate(widths) if widths else None,
     )
 
 
-def print_modes(sweep: Sweep, n_draws: int) -> dict[str, list[Errors]]:
-    """The table of one sweep; returns Mansard's errors by quantity, of two measured modes on."""
+@dataclass(frozen=True)
+class Cell:
+    """Median and nine of ten of Mansard's errors, and the least of any baseline's."""
+
+    is_pinned: bool
+    mine: tuple[float, float]
+    best: tuple[float, float]
+
+    def is_worse(self, at: int) -> bool:
+        """Whether a baseline is better by over a tenth; 0: at the median, 1: at nine of ten."""
+        return self.mine[at] > _WORSE * self.best[at] + _ROUNDED
+
+    def ratio(self, at: int) -> float:
+        """Of Mansard's error to the best baseline's."""
+        return (self.mine[at] + _ROUNDED) / (self.best[at] + _ROUNDED)
+
+
+_WORSE, _ROUNDED = 1.1, 5e-4  # less than half a per mille is no difference
+
+
+def print_modes(sweep: Sweep, n_draws: int) -> tuple[dict[str, list[Errors]], list[Cell]]:
+    """The table of one sweep; returns Mansard's errors by quantity, of two measured modes on, and
+    its cells."""
     found = judge(sweep, n_draws)
     kept: dict[str, list[Errors]] = {}
+    cells_of: list[Cell] = []
     for quantity in _UNITS:
         lines = []
         for group, counts in _GROUPS.items():
@@ -141,6 +172,9 @@ def print_modes(sweep: Sweep, n_draws: int) -> dict[str, list[Errors]]:
             others = {n: _group(found, quantity, counts, n) for n in BASELINES[quantity]}
             if counts[0] > 1:
                 kept.setdefault(quantity, []).append(mine)
+            sizes = np.array([e.sizes() for e in others.values() if e])
+            least = (float(sizes[:, 0].min()), float(sizes[:, 1].min()))
+            cells_of.append(Cell(sweep.is_pinned, mine.sizes(), least))
             cells = [f"| {group} | " + " / ".join(mine.cells())]
             cells += [" / ".join(e.cells()) if e else "–" for e in others.values()]
             lines.append(" | ".join([*cells, _held(mine, True), _held(mine, False)]) + " |")
@@ -150,7 +184,7 @@ def print_modes(sweep: Sweep, n_draws: int) -> dict[str, list[Errors]]:
             print(f"| k | Mansard | {' | '.join(names)} | between held | beyond held |")
             print("|" + " --- |" * (len(names) + 4))
             print("\n".join(lines))
-    return kept
+    return kept, cells_of
 
 
 def _group(
@@ -167,15 +201,22 @@ def _held(errors: Errors, inside: bool) -> str:
     if errors.held is None or errors.is_inside is None:
         return "–"
     of = errors.held[errors.is_inside == inside]
-    return f"{100 * of.mean():.0f} % of {of.size}" if of.size else "–"
+    if not of.size or errors.width is None:
+        return "–"
+    width = np.median(errors.width[errors.is_inside == inside])
+    return f"{100 * of.mean():.0f} % of {of.size}, × {width:.3g}"
 
 
 def print_sweeps(sweeps: Sequence[Sweep], n_draws: int) -> None:
     """A table for each sweep and quantity, and how often intervals of all of them held."""
     kinds: dict[tuple[str, bool], list[Errors]] = {}
+    cells: list[Cell] = []
     for sweep in sweeps:
-        for quantity, errors in print_modes(sweep, n_draws).items():
+        by_quantity, of_sweep = print_modes(sweep, n_draws)
+        cells += of_sweep
+        for quantity, errors in by_quantity.items():
             kinds.setdefault((quantity, sweep.is_pinned), []).extend(errors)
+    print_cells(cells)
     print("\n**Intervals, two measured modes and more**\n")
     print("| | clocks | between held | beyond held |\n| --- | --- | --- | --- |")
     for (quantity, is_pinned), errors in sorted(kinds.items()):
@@ -183,6 +224,21 @@ def print_sweeps(sweeps: Sequence[Sweep], n_draws: int) -> None:
         print(
             f"| {quantity} | {'pinned' if is_pinned else 'governed'} | {_held(both, True)} | "
             f"{_held(both, False)} |"
+        )
+
+
+def print_cells(cells: Sequence[Cell]) -> None:
+    """In how many cells a baseline is better by over a tenth, and the median ratio of errors."""
+    print("\n**Beside the best baseline of each cell**\n")
+    print("| clocks | cells | worse: median | worse: nine of ten | ratio | ratio, nine of ten |")
+    print("|" + " --- |" * 6)
+    for is_pinned in (True, False):
+        of = [cell for cell in cells if cell.is_pinned == is_pinned]
+        worse = [sum(cell.is_worse(at) for cell in of) for at in (0, 1)]
+        ratios = [np.median([cell.ratio(at) for cell in of]) for at in (0, 1)]
+        print(
+            f"| {'pinned' if is_pinned else 'governed'} | {len(of)} | {worse[0]} | {worse[1]} | "
+            f"{ratios[0]:.2f} | {ratios[1]:.2f} |"
         )
 
 

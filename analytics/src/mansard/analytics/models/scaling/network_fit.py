@@ -44,6 +44,7 @@ LEAST_DEVIATION = 0.004  # no clock and no meter is better
 # weight of _PRIOR_MODES modes. With these 95 % of the intervals hold on recorded sweeps.
 _TIME_ERROR, _POWER_ERROR, _PRIOR_MODES = 1.2, 0.9, 2.0
 _LIKELY = 0.5
+_LEAST_ODDS = 1e-2  # of a form that is evaluated
 _ROUNDING = 1e-12  # of the greatest entry: what is below it in a matrix is rounding
 _MOST_FOLDS = 20  # with more modes several are left out at once
 
@@ -136,8 +137,14 @@ def fit_terms(
     inflation = math.sqrt(
         (_PRIOR_MODES * prior_error**2 + squares) / (_PRIOR_MODES + (n_modes if n_folds else 0))
     )
-    likeliest_first = tuple(sorted(forms, key=lambda form: -form.odds))
-    return TermFit(likeliest_first, errors if n_folds else np.empty(0), inflation, n_modes)
+    return TermFit(_likely(forms), errors if n_folds else np.empty(0), inflation, n_modes)
+
+
+def _likely(forms: Sequence[FormFit]) -> tuple[FormFit, ...]:
+    """The forms that count, the likeliest first; together their odds are 1."""
+    counted = sorted((f for f in forms if f.odds > _LEAST_ODDS), key=lambda form: -form.odds)
+    total = sum(form.odds for form in counted)
+    return tuple(replace(form, odds=form.odds / total) for form in counted)
 
 
 def estimate(fit: TermFit, values: Mapping[str, Array], rate: Array | None = None) -> Estimate:

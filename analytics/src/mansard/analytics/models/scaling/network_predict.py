@@ -210,39 +210,38 @@ def _time_bounds(fit: NetworkFit, values: Mapping[str, Array], n_modes: int) -> 
     """
     if fit.time is None or not {"memory_hz"} < set(fit.time.settings):
         return pl.Series([None] * n_modes, dtype=pl.String)
-    odds = np.array([form.odds for form in fit.time.forms])
-    shares = [_shares(form, values) for form in fit.time.forms]
-    mean = sum(share * odd for (share, _), odd in zip(shares, odds, strict=True))
-    most = np.nan_to_num(mean).argmax(axis=0)
+    forms = [form for form in fit.time.forms if form.odds > _RARE]
+    odds = np.array([form.odds for form in forms])
+    odds /= odds.sum()
+    shares, inner = zip(*(_shares(form, values) for form in forms), strict=True)
+    typical = np.einsum("f,fsm->sm", odds, np.stack(shares))
+    most, at = np.nan_to_num(typical).argmax(axis=0), np.arange(n_modes)
     is_clear = np.ones(n_modes, dtype=bool)
-    at = np.arange(n_modes)
-    for other in range(len(mean)):
-        ahead = np.stack([share[most, at] - share[other] for share, _ in shares])
-        inner = np.stack(
-            [
-                _variance(form, rows[most, at] - rows[other])
-                for form, (_, rows) in zip(fit.time.forms, shares, strict=True)
-            ]
-        )
-        typical = odds @ ahead
-        variance = odds @ (fit.time.inflation**2 * inner + (ahead - typical) ** 2)
+    for other in range(len(typical)):
+        ahead = typical[most, at] - typical[other]
+        variance = np.zeros(n_modes)
+        for odd, share, of in zip(odds, shares, inner, strict=True):
+            own = of[most, most, at] + of[other, other] - 2 * of[most, other, at]
+            between = share[most, at] - share[other] - ahead
+            variance += odd * (fit.time.inflation**2 * own + between**2)
         with np.errstate(invalid="ignore"):
-            is_clear &= (most == other) | (typical > _CLEARLY * np.sqrt(variance))
-    words = np.array([name for name, _ in _SIDES] + ["launch"])[most]
+            is_clear &= (most == other) | (ahead > _CLEARLY * np.sqrt(variance))
+    words = np.array([*(name for name, _ in _SIDES), "launch"])[most]
     return pl.Series(words, dtype=pl.String).set(pl.Series(~is_clear), None)
 
 
+_RARE = 0.05  # odds of a form that tells little of what the time depends on
+
+
 def _shares(form: FormFit, values: Mapping[str, Array]) -> tuple[Array, Array]:
-    """Of each side the share of the time that goes with its clocks (sides × modes), at last that
-    of what no clock changes; and the rows of terms, over the time, that make it."""
+    """The share of the time that goes with each side's clocks, and at last with none (3 × modes);
+    and their covariance (3 × 3 × modes)."""
     terms = evaluate(form.basis, values)
     steps = [(evaluate(form.basis, _slower(values, names)) - terms) / _STEP for _, names in _SIDES]
-    rows = np.stack([*steps, terms - sum(steps)]) / (terms @ form.weights)[:, None]
-    return np.asarray(rows @ form.weights), rows
-
-
-def _variance(form: FormFit, rows: Array) -> Array:
-    return np.asarray(((rows @ form.covariance) * rows).sum(axis=1))
+    rows = np.stack([*steps, terms - steps[0] - steps[1]])
+    rows /= (terms @ form.weights)[:, None]
+    covariance = np.einsum("smt,rmt->srm", rows @ form.covariance, rows)
+    return np.asarray(rows @ form.weights), np.asarray(covariance)
 
 
 def _slower(values: Mapping[str, Array], names: tuple[str, ...]) -> dict[str, Array]:

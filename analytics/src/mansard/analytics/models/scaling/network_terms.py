@@ -33,7 +33,7 @@ the part that grows least. That holds of time, power and energy.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -166,6 +166,7 @@ Forms: TypeAlias = "list[tuple[TermBasis, float]]"  # with their odds before any
 _CONSTANT, _MEMORY, _ENGINE, _LAUNCH, _RIDGES = (
     (0.005, 0.6), (0.04, 0.1), (0.78, 0.3), (0.055, 0.17), (0.12, 0.8),
 )  # fmt: skip
+_HOST_RIDGES, _HOST_PLACES = (0.05, 0.52), (0.5, 1.0, 2.0)
 _ENGINE_ALONE = (0.5, 0.8)  # where one setting of the engine is known
 _FULL_SMS = 1.2
 # Of a CPU with its cores: its threads share the work, and its clock alone says little.
@@ -263,11 +264,15 @@ def _all_terms(given: _Settings, p: float) -> tuple[Term, ...]:
         together, clock_alone = (mean * share, deviation), (mean * (1 - share), deviation)
     if counted:
         terms.append(_single("engine", counted, together))
-        terms += _ridges(given, p)
+        terms += _memory_ridges(given, p)
     if len(counted) == 2:  # without the count: the GPU's port to memory, a CPU's single thread
         terms.append(_single("engine clock", counted[:1], clock_alone))
     if given.clock != "cpu_hz" and "cpu_hz" in given.known:
-        terms.append(_single("launch", (("cpu_hz", -1.0),), _LAUNCH))
+        host = (("cpu_hz", -1.0),)
+        terms.append(_single("launch", host, _LAUNCH))
+        # Launches run ahead of the kernels: a group of layers waits for the slower of both.
+        if counted:
+            terms += _ridges("launch ridge", (counted[:1], host), _HOST_PLACES, _HOST_RIDGES, p)
     return tuple(terms)
 
 
@@ -296,18 +301,29 @@ def _table_terms(given: _Settings) -> tuple[Term, ...]:
     return tuple(terms)
 
 
-def _ridges(given: _Settings, p: float) -> list[Term]:
+def _memory_ridges(given: _Settings, p: float) -> list[Term]:
     """A term for each place of a layer's ridge. Without a memory clock its time is a constant."""
-    engine, memory = given.counted, given.memory
     relative = _relative(given.measured, given.reference)
-    ratio = _product(Product(1.0, engine), relative) / _product(Product(1.0, memory), relative)
+    sides = given.counted, given.memory
+    ratio = _product(Product(1.0, sides[0]), relative) / _product(Product(1.0, sides[1]), relative)
     low, high = min(float(ratio.min()), 1 / _LEAST_SPAN), max(float(ratio.max()), _LEAST_SPAN)
-    mean, deviation = _RIDGES[0] / N_RIDGES, _RIDGES[1] / math.sqrt(N_RIDGES)
+    return _ridges("ridge", sides, np.geomspace(low, high, N_RIDGES).tolist(), _RIDGES, p)
+
+
+def _ridges(
+    name: str,
+    sides: tuple[tuple[tuple[str, float], ...], tuple[tuple[str, float], ...]],
+    places: Sequence[float],
+    prior: tuple[float, float],
+    p: float,
+) -> list[Term]:
+    """A term for each of ``places``, by how many times the first side is faster there."""
+    mean, deviation = prior[0] / len(places), prior[1] / math.sqrt(len(places))
     terms = []
-    for place in np.geomspace(low, high, N_RIDGES).tolist():
+    for place in places:
         size = max(1.0, place) if math.isinf(p) else (1 + place**p) ** (1 / p)
-        parts = (Product(1 / size, engine), Product(place / size, memory))
-        terms.append(Term("ridge", parts, mean, deviation, p))
+        parts = (Product(1 / size, sides[0]), Product(place / size, sides[1]))
+        terms.append(Term(name, parts, mean, deviation, p))
     return terms
 
 
