@@ -332,7 +332,7 @@ def power_forms(measured: Mapping[str, Array], board: Mapping[str, Array]) -> Fo
     given = _settings(measured, board)
     forms = [(_all_power_terms(given), _ALL_POWER_ODDS)]
     # Where the energy of an inference is the same, the power goes with how often it runs.
-    forms.append(((_single("work", ((RATE, 1.0),), (1.0, 0.05)),), _SAME_ENERGY_ODDS))
+    forms.append(((_single("work", ((RATE, 1.0),), (1.0, 0.08)),), _SAME_ENERGY_ODDS))
     if given.clock in given.known:
         terms = [
             _single("constant", (), _LINE_POWER),
@@ -344,26 +344,26 @@ def power_forms(measured: Mapping[str, Array], board: Mapping[str, Array]) -> Fo
     return [(TermBasis(terms, given.reference), odds) for terms, odds in forms]
 
 
-_ALL_POWER_ODDS, _SAME_ENERGY_ODDS, _LINE_POWER_ODDS = 1.0, 1.0, 1.0
-_LINE_POWER, _LINE_SWITCHING, _LINE_MEMORY_POWER = (0.4, 0.4), (0.4, 0.6), (0.1, 0.3)
+_ALL_POWER_ODDS, _SAME_ENERGY_ODDS, _LINE_POWER_ODDS = 7.7, 0.5, 0.42
+_LINE_POWER, _LINE_SWITCHING, _LINE_MEMORY_POWER = (0.05, 0.36), (0.9, 0.3), (0.03, 1.0)
 
 
 def _all_power_terms(given: _Settings) -> tuple[Term, ...]:
     clock, count = _engine(given.known)
     counted = ((count, 1.0),) if count in given.known else ()
-    terms = [_single("constant", (), (0.4, 0.16)), _single("work", ((RATE, 1.0),), (0.4, 0.2))]
+    terms = [_single("constant", (), (0.11, 0.27)), _single("work", ((RATE, 1.0),), (0.36, 0.2))]
     if clock in given.known:
-        for exponent, prior in ((1.0, (0.13, 0.28)), (3.0, (0.02, 0.11))):
+        for exponent, prior in ((1.0, (0.22, 0.54)), (3.0, (0.085, 0.02))):
             powers = (*counted, (clock, exponent))
             terms.append(_single(f"switching, clock^{exponent:g}", powers, prior))
-        terms.append(_single("work, clock²", ((RATE, 1.0), (clock, 2.0)), (0.02, 0.07)))
+        terms.append(_single("work, clock²", ((RATE, 1.0), (clock, 2.0)), (0.02, 0.18)))
     elif counted:
         terms.append(_single("switching", counted, (0.15, 0.28)))
     if given.memory:
-        terms.append(_single("memory", (("memory_hz", 1.0),), (0.03, 0.2)))
+        terms.append(_single("memory", (("memory_hz", 1.0),), (0.01, 0.55)))
     if clock != "cpu_hz" and "cpu_hz" in given.known:
         cores = (("n_cpus", 1.0),) if "n_cpus" in given.known else ()
-        terms.append(_single("cores", (*cores, ("cpu_hz", 1.0)), (0.02, 0.1)))
+        terms.append(_single("cores", (*cores, ("cpu_hz", 1.0)), (0.002, 0.04)))
     return tuple(terms)
 
 
