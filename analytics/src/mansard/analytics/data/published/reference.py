@@ -1,5 +1,7 @@
 """Figures of real boards that ship with Mansard, each table with its source and licence.
 
+Rates of devices, and times of networks: of these ``RECORDINGS`` carry times from board to board.
+
 Figures only, taken from files that their authors published under MIT or Apache-2.0; the files in
 ``reference/`` have one row for each, with the file that it stands in.
 docs/reference/reference-set.md says by which rule they were taken; a test takes them again.
@@ -74,6 +76,45 @@ PAGODA_RUNS = ReferenceTable(
     commit="34dbe0f4b218",
     path="src/analysis/roofline_batch_size_expt.ipynb",
     licence="Apache-2.0",
+)
+
+
+def _of_trtutils(name: str, device: str, file: str) -> ReferenceTable:
+    return ReferenceTable(
+        name=f"{name}_yolo_runs",
+        device=device,
+        authors="Justin Davis",
+        repository="github.com/justincdavis/trtutils",
+        commit="471d1e925fd7",
+        path=f"benchmark/data/models/{file}.json",
+        licence="MIT",
+    )
+
+
+def _of_netspresso(name: str, device: str) -> ReferenceTable:
+    return ReferenceTable(
+        name=f"{name}_netspresso_runs",
+        device=device,
+        authors="Nota",
+        repository="github.com/Nota-NetsPresso/netspresso-trainer",
+        commit="cdefe1253ae6",
+        path="docs/benchmarks/device_matrix/tensorrt.md",
+        licence="Apache-2.0",
+    )
+
+
+RECORDINGS = (
+    _of_trtutils("agx_orin_64", "Jetson AGX Orin 64GB", "OrinAGX-64GB"),
+    _of_trtutils("agx_orin_32", "Jetson AGX Orin 32GB", "OrinAGX-32GB"),
+    _of_trtutils("orin_nx_16", "Jetson Orin NX 16GB", "OrinNX-16GB"),
+    _of_trtutils("orin_nano_8", "Jetson Orin Nano 8GB", "OrinNano-8GB"),
+    _of_trtutils("xavier_nx_8", "Jetson Xavier NX 8GB", "XavierNX-8GB"),
+    _of_netspresso("agx_orin", "Jetson AGX Orin"),
+    _of_netspresso("orin_nano", "Jetson Orin Nano"),
+    _of_netspresso("agx_xavier", "Jetson AGX Xavier"),
+    _of_netspresso("xavier_nx", "Jetson Xavier NX"),
+    _of_netspresso("tx2", "Jetson TX2"),
+    _of_netspresso("nano", "Jetson Nano"),
 )
 
 
