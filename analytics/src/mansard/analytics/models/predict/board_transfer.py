@@ -1,0 +1,300 @@
+"""Times of networks on a board, carried over from another board where they were recorded.
+
+An anchor is a network that was measured on this board and is recorded on the other one, in the same
+batch and precision by the same kind of engine. Through the anchors goes the line of ``board_line``;
+each network that is recorded on the other board takes what the line says. Of several boards the
+one with the narrowest interval counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from mansard.analytics.data.frames import FrameSchema
+from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
+from mansard.analytics.data.names import first_names, plain_network
+from mansard.analytics.data.published.recordings import (
+    imported_recordings,
+    measured_recordings,
+    shipped_recordings,
+)
+from mansard.analytics.models.predict.board_line import best_anchor, fit_board_line
+from mansard.analytics.models.predict.models import Models
+
+# ``transfer_half``: half the width of the 95 % interval of ln of ``transfer_s``.
+TRANSFER_SCHEMA: FrameSchema = {
+    **{name: PREDICTION_SCHEMA[name] for name in ("mode", *PREDICTION_KEY)},
+    "transfer_s": pl.Float64,
+    "transfer_half": pl.Float64,
+    "transfer_note": pl.String,
+}
+_SETTING = ("batch", "precision", "phase")
+# Median and nine-of-ten error of networks left out on pairs of recorded Jetsons, by the number of
+# anchors: of boards that differ by less than a factor of two, and of others. From
+# benchmarks/board_transfer.py; tests/analytics/test_board_transfer_recorded.py makes them again.
+LEFT_OUT = {
+    "near": {1: (0.06, 0.19), 2: (0.05, 0.14), 4: (0.04, 0.12)},
+    "far": {1: (0.15, 0.47), 2: (0.13, 0.40), 4: (0.12, 0.38)},
+}
+_NEAR = 2.0  # times as fast
+
+
+@dataclass(frozen=True, eq=False)
+class Transfers:
+    """``times``: TRANSFER_SCHEMA, a row for each network and mode; ``notes``: a line for each
+    board whose networks were carried over, or could be if an anchor was measured.
+    """
+
+    times: pl.DataFrame
+    notes: tuple[str, ...]
+
+
+class _Recorded(NamedTuple):
+    network: str
+    plain: str
+    side_px: int | None
+    seconds: float
+
+
+class _Board:
+    """The networks of one board in one mode, batch, precision and phase, by one engine."""
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        names = ("network", "plain", "side_px", "time_s")
+        self.rows = [_Recorded(*row) for row in rows.select(names).iter_rows()]
+        self._same = {(row.plain, row.side_px): row for row in self.rows}
+        self._sides: dict[str, list[_Recorded]] = {}
+        for row in self.rows:
+            self._sides.setdefault(row.plain, []).append(row)
+
+    def find(self, plain: str, side_px: int | None) -> _Recorded | None:
+        """The network, by a name without a side only where it is recorded in one alone."""
+        same = self._same.get((plain, side_px))
+        if same is None and side_px is None and len(self._sides.get(plain, ())) == 1:
+            return self._sides[plain][0]
+        return same
+
+
+def recordings_of(models: Models) -> pl.DataFrame:
+    """RECORDING_SCHEMA: what was measured, imported and ships, of all boards."""
+    return pl.concat(
+        [
+            measured_recordings(models.observations),
+            imported_recordings(models.published),
+            shipped_recordings(),
+        ]
+    )
+
+
+def called(recorded: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The rows of ``recorded`` that are of the network ``name``."""
+    plain, side_px = plain_network(name)
+    return recorded.filter(pl.col("plain") == plain, pl.col("side_px").eq_missing(side_px))
+
+
+def transfer_times(recorded: pl.DataFrame, wanted: pl.DataFrame) -> Transfers:
+    """Times of ``wanted`` (PREDICTION_KEY) on their devices, by ``recorded`` (RECORDING_SCHEMA).
+
+    In the modes of a device in which an anchor was measured. Of the engines of a device that counts
+    which ran the most networks.
+    """
+    times: list[dict[str, object]] = []
+    notes: list[str] = []
+    for (device,), asked in (
+        wanted.unique(maintain_order=True)
+        .partition_by("device", as_dict=True, maintain_order=True)
+        .items()
+    ):
+        is_here = pl.col("board") == device
+        here, elsewhere = _of_one_engine(recorded.filter(is_here)), recorded.filter(~is_here)
+        if not here.is_empty():
+            elsewhere = elsewhere.filter(pl.col("engine") == here["engine"][0])
+        carried = list(_carried(here, elsewhere, asked))
+        times += carried
+        names = {str(row["network"]) for row in carried}
+        notes += _notes(str(device), carried)
+        rest = asked.filter(~pl.col("network").is_in(sorted(names)))
+        notes += _missing(str(device), here, elsewhere, rest)
+    return Transfers(pl.DataFrame(times, schema=TRANSFER_SCHEMA), tuple(notes))
+
+
+def _of_one_engine(rows: pl.DataFrame) -> pl.DataFrame:
+    """``rows`` of the engine that ran the most networks; the first of equals."""
+    if rows.is_empty():
+        return rows
+    counts = rows.group_by("engine", maintain_order=True).agg(n=pl.col("plain").n_unique())
+    engine = counts.sort("n", descending=True, maintain_order=True)["engine"][0]
+    return rows.filter(pl.col("engine") == engine)
+
+
+def _carried(
+    here: pl.DataFrame, elsewhere: pl.DataFrame, asked: pl.DataFrame
+) -> Iterator[dict[str, object]]:
+    """The narrowest time of each network of ``asked`` in each mode with an anchor."""
+    for (mode, *setting), own in here.partition_by("mode", *_SETTING, as_dict=True).items():
+        same = dict(zip(_SETTING, setting, strict=True))
+        best: dict[str, dict[str, object]] = {}
+        for (board, _), rows in _boards(elsewhere, same).items():
+            for row in _by_board(_Board(own), str(board), _Board(rows), _asked(asked, same)):
+                last = best.get(str(row["network"]))
+                if last is None or _half(row) < _half(last):
+                    best[str(row["network"])] = row
+        yield from (
+            {**row, **same, "mode": mode, "device": asked["device"][0]} for row in best.values()
+        )
+
+
+def _half(row: dict[str, object]) -> float:
+    return float(str(row["transfer_half"]))
+
+
+def _boards(
+    elsewhere: pl.DataFrame, same: dict[str, object]
+) -> dict[tuple[object, ...], pl.DataFrame]:
+    return elsewhere.filter(_is(same)).partition_by(
+        "board", "mode", as_dict=True, maintain_order=True
+    )
+
+
+def _is(same: dict[str, object]) -> pl.Expr:
+    return pl.all_horizontal(pl.col(name).eq_missing(value) for name, value in same.items())
+
+
+def _asked(asked: pl.DataFrame, same: dict[str, object]) -> list[str]:
+    return [str(name) for name in asked.filter(_is(same))["network"].unique(maintain_order=True)]
+
+
+def _by_board(
+    own: _Board, board: str, other: _Board, names: Sequence[str]
+) -> Iterator[dict[str, object]]:
+    """What the line from ``other`` says of those of ``names`` that are not measured here."""
+    pairs = [(row, other.find(row.plain, row.side_px)) for row in own.rows]
+    anchors = [(mine, theirs) for mine, theirs in pairs if theirs is not None]
+    targets = [
+        (name, theirs)
+        for name in names
+        if (theirs := other.find(*plain_network(name))) is not None
+        and own.find(*plain_network(name)) is None
+    ]
+    if not anchors or not targets:
+        return
+    line = fit_board_line(
+        np.array([theirs.seconds for _, theirs in anchors]),
+        np.array([mine.seconds for mine, _ in anchors]),
+    )
+    seconds, halves = line.carry(np.array([theirs.seconds for _, theirs in targets]))
+    names_here = [mine.network for mine, _ in anchors]
+    note = (
+        f"by its time on {board}, through {first_names(names_here)} measured on both; "
+        f"{left_out_words(line.ratio, line.n_anchors)}"
+    )
+    for (name, _), time_s, half in zip(targets, seconds, halves, strict=True):
+        yield {
+            "network": name,
+            "transfer_s": float(time_s),
+            "transfer_half": float(half),
+            "transfer_note": note,
+        }
+
+
+def left_out_words(ratio: float, n_anchors: int) -> str:
+    """How far such times were off on recorded boards, of networks that were left out."""
+    kind = "near" if 1 / _NEAR < ratio < _NEAR else "far"
+    n = max(count for count in LEFT_OUT[kind] if count <= n_anchors)
+    median, nine_of_ten = LEFT_OUT[kind][n]
+    return f"such times were off {median:.0%} (median), {nine_of_ten:.0%} (nine of ten)"
+
+
+def _notes(device: str, carried: Sequence[dict[str, object]]) -> Iterator[str]:
+    """A line for each board whose networks were carried over."""
+    by_note: dict[str, list[str]] = {}
+    for row in carried:
+        by_note.setdefault(str(row["transfer_note"]), []).append(str(row["network"]))
+    for note, networks in by_note.items():
+        names = list(dict.fromkeys(networks))
+        yield f"{device}: {first_names(names)} {note.replace('its time', 'times', 1)}"
+
+
+def _missing(
+    device: str, here: pl.DataFrame, elsewhere: pl.DataFrame, asked: pl.DataFrame
+) -> Iterator[str]:
+    """Which network to measure, where some are recorded elsewhere and no anchor is known."""
+    for setting, rows in asked.partition_by(_SETTING, as_dict=True, maintain_order=True).items():
+        same = dict(zip(_SETTING, setting, strict=True))
+        measured = _Board(here.filter(_is(same)))
+        names = [name for name in _asked(rows, same) if measured.find(*plain_network(name)) is None]
+        anchor = find_anchor(elsewhere.filter(_is(same)), names)
+        if anchor is not None:
+            yield f"{device}: {anchor.text}"
+        for name in names:
+            n_sizes = _n_sizes(elsewhere.filter(_is(same)), name)
+            if n_sizes > 1:
+                yield (
+                    f"{device}: {name} is recorded on other boards in {n_sizes} image sizes: end "
+                    f"the name of its file in the size, as {name}_640"
+                )
+
+
+def _n_sizes(elsewhere: pl.DataFrame, name: str) -> int:
+    """In how many sizes a network whose name says none is recorded on one board."""
+    plain, side_px = plain_network(name)
+    if side_px is not None:
+        return 0
+    sizes = elsewhere.filter(pl.col("plain") == plain).group_by("board", "mode").len()
+    return max(sizes["len"].to_list(), default=0)
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The network to measure on a board: ``network``, as ``board`` calls it, of the ``wanted``
+    that are recorded there.
+    """
+
+    network: str
+    board: str
+    engine: str
+    wanted: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """In a sentence."""
+        are = "is" if len(self.wanted) == 1 else "are"
+        own = "it" if len(self.wanted) == 1 else "them"
+        what = self.network if self.network not in self.wanted else f"{self.network} first"
+        return (
+            f"{first_names(self.wanted)} {are} recorded on {self.board} by {self.engine}, and no "
+            f"network was measured on both boards: measure {what}, and --calibrate carries the "
+            f"times of {own} over"
+        )
+
+
+def find_anchor(elsewhere: pl.DataFrame, wanted: Sequence[str]) -> Anchor | None:
+    """The network to measure so that the ``wanted`` are known best by the times of another board.
+
+    ``elsewhere``: RECORDING_SCHEMA of other boards in one batch, precision and phase. The board
+    with most of the wanted counts. Where one network alone is wanted, another one is named: to
+    measure it itself needs no other board. None where none is recorded.
+    """
+    best: tuple[int, str, str, _Board, list[_Recorded], list[str]] | None = None
+    for (name, _, kind), rows in elsewhere.partition_by(
+        "board", "mode", "engine", as_dict=True, maintain_order=True
+    ).items():
+        board = _Board(rows)
+        there = [(net, row) for net in wanted if (row := board.find(*plain_network(net)))]
+        if there and (best is None or len(there) > best[0]):
+            called, found = [net for net, _ in there], [row for _, row in there]
+            best = (len(there), str(name), str(kind), board, found, called)
+    if best is None:
+        return None
+    _, name, kind, board, found, called = best
+    choices = found if len(found) > 1 else [row for row in board.rows if row not in found]
+    if not choices:
+        return None
+    log_s = np.log([row.seconds for row in choices])
+    at = best_anchor(log_s, np.log([row.seconds for row in found]), np.array([]))
+    return Anchor(choices[at].network, name, kind, tuple(called))
