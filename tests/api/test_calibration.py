@@ -15,7 +15,7 @@ from mansard.analytics.data.published.reference import RATES, write_reference
 from mansard.analytics.models.predict.prediction import NetworkSelection
 from mansard.analytics.models.predict.prediction import predict as predict_networks
 from mansard.api.scores import score_zoo
-from mansard.core.errors import InputError
+from mansard.core.errors import InputError, UsageError
 from mansard.core.records import ModelScore
 
 RATES_CSV = """mode,gpu_mhz,emc_mhz,cpu_mhz,sms,precision,unit,GFLOP/s,GB/s
@@ -121,6 +121,43 @@ def test_what_a_calibration_needs_is_said(tmp_path: Path, times: str | None, sai
         api.predict(asked(runs, NEW))
     assert said in failed.value.what
     assert failed.value.where == str(runs)
+
+
+# Two networks on Nota's AGX Orin, as if measured here. YOLOX-m took 6.2141 ms there.
+ANCHORS_CSV = """mode,network,batch,precision,latency_ms,method
+MAXN,resnet18,1,fp16,0.520046,TensorRT
+MAXN,yolox_s_640,1,fp16,3.18338,trtexec of TensorRT 8.4
+"""
+
+
+def test_a_network_recorded_on_other_boards_takes_its_time_from_there(tmp_path: Path) -> None:
+    # It has neither a file nor a score, and this device no roofs.
+    runs = store(tmp_path, "times", ANCHORS_CSV)
+    found = api.predict(asked(runs, "YOLOX-m_640"))
+    row = in_maxn(found.predictions, "YOLOX-m_640")
+    assert (row["source"], row["interval"], row["is_calibrated"]) == ("modelled", "spread", True)
+    assert (row["energy_j"], row["score_id"]) == (None, "")
+    assert row["latency_s"] == pytest.approx(6.2141e-3, rel=0.05)
+    assert float(str(row["latency_low_s"])) < 6.2141e-3 < float(str(row["latency_high_s"]))
+    assert "by its time on Jetson AGX Orin (Nota), through" in str(row["notes"])
+    assert any("YOLOX-m_640 by times on Jetson AGX Orin (Nota)" in note for note in found.notes)
+
+
+def test_a_measured_network_is_not_carried_over(tmp_path: Path) -> None:
+    store(tmp_path, "rates", RATES_CSV)
+    runs = store(tmp_path, "times", ANCHORS_CSV)
+    found = api.predict(asked(runs, "resnet18", "resnet50")).predictions
+    own, other = in_maxn(found, "resnet18"), in_maxn(found, "resnet50")
+    assert (own["source"], own["latency_s"]) == ("published", pytest.approx(0.520046e-3))
+    # Nota's ResNet50 took 1.1421 ms. The line of totals alone, of one scored network, says little.
+    assert other["latency_s"] == pytest.approx(1.1421e-3, rel=0.1)
+    assert "through resnet18, yolox_s_640 measured on both" in str(other["notes"])
+
+
+def test_without_calibrate_no_time_is_carried_over(tmp_path: Path) -> None:
+    runs = store(tmp_path, "times", ANCHORS_CSV)
+    with pytest.raises(UsageError, match="the zoo has no network 'YOLOX-m_640'"):
+        api.predict(asked(runs, "YOLOX-m_640", calibrate=False))
 
 
 def demo_scores() -> list[ModelScore]:

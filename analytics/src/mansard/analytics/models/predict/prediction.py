@@ -345,7 +345,7 @@ def scale_classes(
     coefficients: pl.DataFrame,
     modes: pl.DataFrame,
 ) -> pl.DataFrame:
-    """``roofed``, which is ``predict_roofed`` of the rest, by the classes of its devices' operators.
+    """``roofed``, which is ``predict_roofed`` of the rest, by the classes that its devices have.
 
     Where no layers were timed it stays as it is. ``apply_totals`` comes after it.
     """
