@@ -105,8 +105,8 @@ def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple
     known = models.observed_networks()
     if request.calibrate:  # then times are carried over from boards where they are recorded
         recorded = recordings_of(models)
-        names = [network.name for network in request.networks]
-        known = known.union(name for name in names if not called(recorded, name).is_empty())
+        asked = [network.name for network in request.networks]
+        known = known.union(name for name in asked if not called(recorded, name).is_empty())
     networks = _select_networks(request, known, reporter)
     names = {network.name for network in networks if not network.scores}
     scored = models.dataset.scores

@@ -11,6 +11,7 @@ docs/reference/reference-set.md says by which rule they were taken; a test takes
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from mansard.analytics.data.published.importing import Imported, import_table
@@ -48,25 +49,30 @@ class ReferenceTable:
         return import_table(self.file, origin)
 
 
-def _of_branes(name: str, device: str, path: str) -> ReferenceTable:
-    return ReferenceTable(
-        name=name,
-        device=device,
-        authors="branes-ai",
-        repository="github.com/branes-ai/graphs",
-        commit="b6c5e829c33a",
-        path=path,
-        licence="MIT",
-    )
-
-
+_of_branes = partial(
+    ReferenceTable,
+    authors="branes-ai",
+    repository="github.com/branes-ai/graphs",
+    commit="b6c5e829c33a",
+    licence="MIT",
+)
 _GPU = "hardware_registry/gpu"
 RATES = (
     _of_branes(
-        "agx_orin_64_rates", "Jetson AGX Orin 64GB", "hardware_registry and calibration_data"
+        name="agx_orin_64_rates",
+        device="Jetson AGX Orin 64GB",
+        path="hardware_registry and calibration_data",
     ),
-    _of_branes("orin_nx_16_rates", "Jetson Orin NX 16GB", f"{_GPU}/jetson_orin_nx_16gb_gpu"),
-    _of_branes("orin_nano_8_rates", "Jetson Orin Nano 8GB", f"{_GPU}/jetson_orin_nano_gpu"),
+    _of_branes(
+        name="orin_nx_16_rates",
+        device="Jetson Orin NX 16GB",
+        path=f"{_GPU}/jetson_orin_nx_16gb_gpu",
+    ),
+    _of_branes(
+        name="orin_nano_8_rates",
+        device="Jetson Orin Nano 8GB",
+        path=f"{_GPU}/jetson_orin_nano_gpu",
+    ),
 )
 PAGODA_RUNS = ReferenceTable(
     name="pagoda_runs",
@@ -79,42 +85,44 @@ PAGODA_RUNS = ReferenceTable(
 )
 
 
-def _of_trtutils(name: str, device: str, file: str) -> ReferenceTable:
-    return ReferenceTable(
-        name=f"{name}_yolo_runs",
-        device=device,
-        authors="Justin Davis",
-        repository="github.com/justincdavis/trtutils",
-        commit="471d1e925fd7",
-        path=f"benchmark/data/models/{file}.json",
-        licence="MIT",
-    )
-
-
-def _of_netspresso(name: str, device: str) -> ReferenceTable:
-    return ReferenceTable(
-        name=f"{name}_netspresso_runs",
-        device=device,
-        authors="Nota",
-        repository="github.com/Nota-NetsPresso/netspresso-trainer",
-        commit="cdefe1253ae6",
-        path="docs/benchmarks/device_matrix/tensorrt.md",
-        licence="Apache-2.0",
-    )
-
-
+_YOLO = "benchmark/data/models"
+_of_trtutils = partial(
+    ReferenceTable,
+    authors="Justin Davis",
+    repository="github.com/justincdavis/trtutils",
+    commit="471d1e925fd7",
+    licence="MIT",
+)
+_of_netspresso = partial(
+    ReferenceTable,
+    authors="Nota",
+    repository="github.com/Nota-NetsPresso/netspresso-trainer",
+    commit="cdefe1253ae6",
+    path="docs/benchmarks/device_matrix/tensorrt.md",
+    licence="Apache-2.0",
+)
 RECORDINGS = (
-    _of_trtutils("agx_orin_64", "Jetson AGX Orin 64GB", "OrinAGX-64GB"),
-    _of_trtutils("agx_orin_32", "Jetson AGX Orin 32GB", "OrinAGX-32GB"),
-    _of_trtutils("orin_nx_16", "Jetson Orin NX 16GB", "OrinNX-16GB"),
-    _of_trtutils("orin_nano_8", "Jetson Orin Nano 8GB", "OrinNano-8GB"),
-    _of_trtutils("xavier_nx_8", "Jetson Xavier NX 8GB", "XavierNX-8GB"),
-    _of_netspresso("agx_orin", "Jetson AGX Orin"),
-    _of_netspresso("orin_nano", "Jetson Orin Nano"),
-    _of_netspresso("agx_xavier", "Jetson AGX Xavier"),
-    _of_netspresso("xavier_nx", "Jetson Xavier NX"),
-    _of_netspresso("tx2", "Jetson TX2"),
-    _of_netspresso("nano", "Jetson Nano"),
+    *(
+        _of_trtutils(name=f"{name}_yolo_runs", device=device, path=f"{_YOLO}/{file}.json")
+        for name, device, file in (
+            ("agx_orin_64", "Jetson AGX Orin 64GB", "OrinAGX-64GB"),
+            ("agx_orin_32", "Jetson AGX Orin 32GB", "OrinAGX-32GB"),
+            ("orin_nx_16", "Jetson Orin NX 16GB", "OrinNX-16GB"),
+            ("orin_nano_8", "Jetson Orin Nano 8GB", "OrinNano-8GB"),
+            ("xavier_nx_8", "Jetson Xavier NX 8GB", "XavierNX-8GB"),
+        )
+    ),
+    *(
+        _of_netspresso(name=f"{name}_netspresso_runs", device=device)
+        for name, device in (
+            ("agx_orin", "Jetson AGX Orin"),
+            ("orin_nano", "Jetson Orin Nano"),
+            ("agx_xavier", "Jetson AGX Xavier"),
+            ("xavier_nx", "Jetson Xavier NX"),
+            ("tx2", "Jetson TX2"),
+            ("nano", "Jetson Nano"),
+        )
+    ),
 )
 
 

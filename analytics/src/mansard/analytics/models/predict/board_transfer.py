@@ -62,7 +62,7 @@ class _Recorded(NamedTuple):
     seconds: float
 
 
-class _Board:
+class _Networks:
     """The networks of one board in one mode, batch, precision and phase, by one engine."""
 
     def __init__(self, rows: pl.DataFrame) -> None:
@@ -142,7 +142,7 @@ def _carried(
         same = dict(zip(_SETTING, setting, strict=True))
         best: dict[str, dict[str, object]] = {}
         for (board, _), rows in _boards(elsewhere, same).items():
-            for row in _by_board(_Board(own), str(board), _Board(rows), _asked(asked, same)):
+            for row in _by_board(_Networks(own), str(board), _Networks(rows), _asked(asked, same)):
                 last = best.get(str(row["network"]))
                 if last is None or _half(row) < _half(last):
                     best[str(row["network"])] = row
@@ -172,7 +172,7 @@ def _asked(asked: pl.DataFrame, same: dict[str, object]) -> list[str]:
 
 
 def _by_board(
-    own: _Board, board: str, other: _Board, names: Sequence[str]
+    own: _Networks, board: str, other: _Networks, names: Sequence[str]
 ) -> Iterator[dict[str, object]]:
     """What the line from ``other`` says of those of ``names`` that are not measured here."""
     pairs = [(row, other.find(row.plain, row.side_px)) for row in own.rows]
@@ -233,7 +233,7 @@ def _missing(
     """Which network to measure, where some are recorded elsewhere and no anchor is known."""
     for setting, rows in asked.partition_by(_SETTING, as_dict=True, maintain_order=True).items():
         same = dict(zip(_SETTING, setting, strict=True))
-        measured = _Board(here.filter(_is(same)))
+        measured = _Networks(here.filter(_is(same)))
         names = [name for name in _asked(rows, same) if measured.find(*plain_network(name)) is None]
         anchor = find_anchor(elsewhere.filter(_is(same)), names)
         if anchor is not None:
@@ -257,7 +257,7 @@ def _n_sizes(elsewhere: pl.DataFrame, name: str) -> int:
 
 
 @dataclass(frozen=True)
-class Anchor:
+class NextAnchor:
     """The network to measure on a board: ``network``, as ``board`` calls it, of the ``wanted``
     that are recorded there.
     """
@@ -280,18 +280,18 @@ class Anchor:
         )
 
 
-def find_anchor(elsewhere: pl.DataFrame, wanted: Sequence[str]) -> Anchor | None:
+def find_anchor(elsewhere: pl.DataFrame, wanted: Sequence[str]) -> NextAnchor | None:
     """The network to measure so that the ``wanted`` are known best by the times of another board.
 
     ``elsewhere``: RECORDING_SCHEMA of other boards in one batch, precision and phase. The board
     with most of the wanted counts. Where one network alone is wanted, another one is named: to
     measure it itself needs no other board. None where none is recorded.
     """
-    best: tuple[int, str, str, _Board, list[_Recorded], list[str]] | None = None
+    best: tuple[int, str, str, _Networks, list[_Recorded], list[str]] | None = None
     for (name, _, kind), rows in elsewhere.partition_by(
         "board", "mode", "engine", as_dict=True, maintain_order=True
     ).items():
-        board = _Board(rows)
+        board = _Networks(rows)
         there = [(net, row) for net in wanted if (row := board.find(*plain_network(net)))]
         if there and (best is None or len(there) > best[0]):
             called, found = [net for net, _ in there], [row for _, row in there]
@@ -304,4 +304,4 @@ def find_anchor(elsewhere: pl.DataFrame, wanted: Sequence[str]) -> Anchor | None
         return None
     log_s = np.log([row.seconds for row in choices])
     at = best_anchor(log_s, np.log([row.seconds for row in found]), np.array([]))
-    return Anchor(choices[at].network, name, kind, tuple(called))
+    return NextAnchor(choices[at].network, name, kind, tuple(called))
