@@ -7,7 +7,11 @@ import pytest
 
 from mansard.analytics.data.names import engine_kind, plain_network
 from mansard.analytics.data.published.recordings import recording_frame, shipped_recordings
-from mansard.analytics.models.predict.board_transfer import Transfers, transfer_times
+from mansard.analytics.models.predict.board_transfer import (
+    Transfers,
+    next_anchors,
+    transfer_times,
+)
 
 HERE = "my board"
 KEY = ["device", "network", "batch", "precision", "phase"]
@@ -76,12 +80,27 @@ def test_without_an_anchor_the_network_to_measure_is_named() -> None:
     assert found.times.is_empty()
     assert found.notes == (
         f"{HERE}: a_640, b_640, c_640 are recorded on theirs by tensorrt, and no network was "
-        "measured on both boards: measure b_640 first, and --calibrate carries the times of them "
-        "over",
+        "measured on both boards: measure b_640 next, and --calibrate carries times over from "
+        "there",
     )
     # Of one network alone: measuring it would need no other board.
     (note,) = transfer(here, there, ask=wanted("b_640")).notes
-    assert "measure d_640, and" in note
+    assert "measure d_640 next" in note
+
+
+def test_the_next_anchor_of_a_plan_counts_those_before() -> None:
+    there = rows("theirs", {"a_640": 1, "b_640": 10, "c_640": 12, "d_640": 14})
+    recorded = recording_frame([*rows(HERE, {"a_640": 3}), *there])
+    ask = wanted("a_640", "b_640", "c_640", "d_640").drop("device")
+    (anchor,) = next_anchors(recorded, HERE, ask)
+    # With a and d (ln 0 and 2.639) the sum of sqrt(1 + 1/2 + away^2 / spread) over b and c, which
+    # are 0.983 and 1.165 from the middle, is 1.310 + 1.343; with c it is 1.332 + 1.406 of b and d.
+    assert (anchor.network, anchor.wanted) == ("d_640", ("b_640", "c_640", "d_640"))
+    assert "and 1 network was measured on both boards: measure d_640 next" in anchor.text
+    # Before anything is measured on the board, by whatever engine.
+    (first,) = next_anchors(recording_frame(there), HERE, ask)
+    assert (first.network, first.n_anchors) == ("b_640", 0)
+    assert next_anchors(recorded, HERE, ask.clear()) == ()
 
 
 def test_a_name_without_a_size_is_that_of_the_only_recorded_one() -> None:

@@ -160,6 +160,21 @@ def test_without_calibrate_no_time_is_carried_over(tmp_path: Path) -> None:
         api.predict(asked(runs, "YOLOX-m_640", calibrate=False))
 
 
+def test_a_plan_names_the_network_that_tells_most_of_others(tmp_path: Path) -> None:
+    store(tmp_path, "times", ANCHORS_CSV.replace("yolox_s_640", "own_net"))
+    table = tmp_path / "other.csv"
+    table.write_text(ANCHORS_CSV + "MAXN,mine_224,1,fp16,1.7,TensorRT\n", encoding="utf-8")
+    origin = api.TableOrigin(citation="a table", module="orin-nx", device="Orin NX 16GB")
+    api.import_tables([table], origin, runs=tmp_path / "runs")
+    found = api.plan(api.PlanRequest(runs=tmp_path / "runs", device="AGX", modes="15W,MAXN"))
+    # Of the networks of both tables that were not measured here, the Orin NX has two.
+    assert (
+        "yolox_s_640, mine_224 are recorded on Orin NX 16GB (published) by tensorrt, and 1 network "
+        "was measured on both boards: measure yolox_s_640 next, and --calibrate carries times over "
+        "from there"
+    ) in found.notes
+
+
 def demo_scores() -> list[ModelScore]:
     return [score_zoo("resnet50", batch=1, precision="fp16")]
 

@@ -15,6 +15,7 @@ from mansard.analytics.data.opening import open_runs
 from mansard.analytics.data.store import is_url
 from mansard.analytics.decisions.modes import PlanningData, select_data
 from mansard.analytics.decisions.next_modes import Pick, Plan, plan_next
+from mansard.analytics.models.predict.board_transfer import next_anchors, recordings_of
 from mansard.analytics.models.predict.prediction import NetworkSelection, Prediction, predict
 from mansard.analytics.models.sanity.checks import find_faults
 from mansard.analytics.models.scaling.observations import windows_by_name
@@ -358,7 +359,19 @@ def _known(request: PlanRequest, read: _PlanBasis, devices: Sequence[str]) -> _K
     newest = max(programs, key=lambda program: program.started_utc, default=None)
     if request.network is None and any(run.kind != "programs" for run in runs):
         newest = None  # networks are planned for as well
-    return _Known(seen, is_cpu, newest, (*dataset.notes, *modelled_notes(seen)), warnings)
+    notes = (*dataset.notes, *modelled_notes(seen), *_anchor_notes(request, read, seen.device))
+    return _Known(seen, is_cpu, newest, notes, warnings)
+
+
+def _anchor_notes(request: PlanRequest, read: _PlanBasis, device: str) -> tuple[str, ...]:
+    """The networks to measure on ``device`` so that others are known by times of other boards."""
+    models, names = read.prediction.models, ("network", "batch", "precision", "phase")
+    scored, ran = read.prediction.scores.select(names), models.observations.select(names)
+    wanted = scored.vstack(ran.filter(~ran["network"].is_in(scored["network"].to_list())))
+    if request.network is not None:
+        wanted = wanted.filter(wanted["network"] == request.network)
+    anchors = next_anchors(recordings_of(models), device, wanted.unique(maintain_order=True))
+    return tuple(anchor.text for anchor in anchors)
 
 
 def _command(

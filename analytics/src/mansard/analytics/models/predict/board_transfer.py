@@ -9,7 +9,7 @@ one with the narrowest interval counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,7 +24,8 @@ from mansard.analytics.data.published.recordings import (
     measured_recordings,
     shipped_recordings,
 )
-from mansard.analytics.models.predict.board_line import best_anchor, fit_board_line
+from mansard.analytics.data.quantities import counted
+from mansard.analytics.models.predict.board_line import Array, best_anchor, fit_board_line
 from mansard.analytics.models.predict.models import Models
 
 # ``transfer_half``: half the width of the 95 % interval of ln of ``transfer_s``.
@@ -231,20 +232,43 @@ def _missing(
     device: str, here: pl.DataFrame, elsewhere: pl.DataFrame, asked: pl.DataFrame
 ) -> Iterator[str]:
     """Which network to measure, where some are recorded elsewhere and no anchor is known."""
+    for anchor in _anchors(here, elsewhere, asked):
+        if not anchor.n_anchors:
+            yield f"{device}: {anchor.text}"
+    for name in dict.fromkeys(asked["network"]):
+        n_sizes = _n_sizes(elsewhere, name)
+        if n_sizes > 1:
+            yield (
+                f"{device}: {name} is recorded on other boards in {n_sizes} image sizes: end the "
+                f"name of its file in the size, as {name}_640"
+            )
+
+
+def next_anchors(
+    recorded: pl.DataFrame, device: str, wanted: pl.DataFrame
+) -> tuple[NextAnchor, ...]:
+    """Which networks to measure on ``device``, one for each batch, precision and phase.
+
+    ``wanted``: network, batch, precision and phase; of them those count that are recorded on
+    another board and were not measured on this one. Before anything was measured, by any engine.
+    """
+    is_here = pl.col("board") == device
+    here, elsewhere = _of_one_engine(recorded.filter(is_here)), recorded.filter(~is_here)
+    if not here.is_empty():
+        elsewhere = elsewhere.filter(pl.col("engine") == here["engine"][0])
+    return tuple(_anchors(here, elsewhere, wanted))
+
+
+def _anchors(
+    here: pl.DataFrame, elsewhere: pl.DataFrame, asked: pl.DataFrame
+) -> Iterator[NextAnchor]:
     for setting, rows in asked.partition_by(_SETTING, as_dict=True, maintain_order=True).items():
         same = dict(zip(_SETTING, setting, strict=True))
         measured = _Networks(here.filter(_is(same)))
         names = [name for name in _asked(rows, same) if measured.find(*plain_network(name)) is None]
-        anchor = find_anchor(elsewhere.filter(_is(same)), names)
+        anchor = find_anchor(elsewhere.filter(_is(same)), names, measured)
         if anchor is not None:
-            yield f"{device}: {anchor.text}"
-        for name in names:
-            n_sizes = _n_sizes(elsewhere.filter(_is(same)), name)
-            if n_sizes > 1:
-                yield (
-                    f"{device}: {name} is recorded on other boards in {n_sizes} image sizes: end "
-                    f"the name of its file in the size, as {name}_640"
-                )
+            yield anchor
 
 
 def _n_sizes(elsewhere: pl.DataFrame, name: str) -> int:
@@ -258,50 +282,58 @@ def _n_sizes(elsewhere: pl.DataFrame, name: str) -> int:
 
 @dataclass(frozen=True)
 class NextAnchor:
-    """The network to measure on a board: ``network``, as ``board`` calls it, of the ``wanted``
-    that are recorded there.
+    """The ``network`` of ``board`` to measure, so that the ``wanted``, which are recorded there by
+    ``engine``, are known best. ``n_anchors``: networks that were measured on both before.
     """
 
     network: str
     board: str
     engine: str
     wanted: tuple[str, ...]
+    n_anchors: int
 
     @property
     def text(self) -> str:
         """In a sentence."""
         are = "is" if len(self.wanted) == 1 else "are"
-        own = "it" if len(self.wanted) == 1 else "them"
-        what = self.network if self.network not in self.wanted else f"{self.network} first"
+        known = counted(self.n_anchors, "network") if self.n_anchors else "no network"
+        was = "was" if self.n_anchors < 2 else "were"
         return (
-            f"{first_names(self.wanted)} {are} recorded on {self.board} by {self.engine}, and no "
-            f"network was measured on both boards: measure {what}, and --calibrate carries the "
-            f"times of {own} over"
+            f"{first_names(self.wanted)} {are} recorded on {self.board} by {self.engine}, and "
+            f"{known} {was} measured on both boards: measure {self.network} next, and --calibrate "
+            "carries times over from there"
         )
 
 
-def find_anchor(elsewhere: pl.DataFrame, wanted: Sequence[str]) -> NextAnchor | None:
+def find_anchor(
+    elsewhere: pl.DataFrame, wanted: Sequence[str], measured: _Networks
+) -> NextAnchor | None:
     """The network to measure so that the ``wanted`` are known best by the times of another board.
 
     ``elsewhere``: RECORDING_SCHEMA of other boards in one batch, precision and phase. The board
     with most of the wanted counts. Where one network alone is wanted, another one is named: to
     measure it itself needs no other board. None where none is recorded.
     """
-    best: tuple[int, str, str, _Networks, list[_Recorded], list[str]] | None = None
-    for (name, _, kind), rows in elsewhere.partition_by(
+    best: tuple[str, str, _Networks, dict[str, _Recorded]] | None = None
+    for (board, _, engine), rows in elsewhere.partition_by(
         "board", "mode", "engine", as_dict=True, maintain_order=True
     ).items():
-        board = _Networks(rows)
-        there = [(net, row) for net in wanted if (row := board.find(*plain_network(net)))]
-        if there and (best is None or len(there) > best[0]):
-            called, found = [net for net, _ in there], [row for _, row in there]
-            best = (len(there), str(name), str(kind), board, found, called)
+        networks = _Networks(rows)
+        there = {net: row for net in wanted if (row := networks.find(*plain_network(net)))}
+        if there and (best is None or len(there) > len(best[3])):
+            best = (str(board), str(engine), networks, there)
     if best is None:
         return None
-    _, name, kind, board, found, called = best
-    choices = found if len(found) > 1 else [row for row in board.rows if row not in found]
+    board, engine, networks, there = best
+    both = [row for own in measured.rows if (row := networks.find(own.plain, own.side_px))]
+    taken = [*both, *(there.values() if len(there) == 1 else ())]
+    others = [row for row in networks.rows if row not in taken]
+    choices = list(there.values()) if len(there) > 1 else others
     if not choices:
         return None
-    log_s = np.log([row.seconds for row in choices])
-    at = best_anchor(log_s, np.log([row.seconds for row in found]), np.array([]))
-    return NextAnchor(choices[at].network, name, kind, tuple(called))
+    at = best_anchor(_logs(choices), _logs(there.values()), _logs(both))
+    return NextAnchor(choices[at].network, board, engine, tuple(there), len(both))
+
+
+def _logs(rows: Iterable[_Recorded]) -> Array:
+    return np.log(np.array([row.seconds for row in rows], dtype=np.float64))
