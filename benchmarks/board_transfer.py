@@ -23,7 +23,13 @@ from recorded.boards import NOMINAL, SEED, BoardSet, Draw, draws, read_sets, shi
 from recorded.network_totals import NetworkTable, read_tables
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA
-from mansard.analytics.models.predict.board_line import best_anchor, fit_board_line
+from mansard.analytics.models.predict.board_line import (
+    Carried,
+    CountedAnchors,
+    best_anchor,
+    carry_counted,
+    fit_board_line,
+)
 from mansard.analytics.models.predict.board_transfer import kind_of
 from mansard.analytics.models.predict.totals_calibration import apply_totals, calibrate_totals
 
@@ -86,11 +92,11 @@ def shown(logs: Sequence[Array]) -> str:
 MODELS = (MANSARD, "one factor", "log line", "peaks", "cores · f")
 
 
-def row(label: str, k: str, found: Sequence[Errors]) -> str:
-    """A row of the table of recordings."""
-    logs = {m: [one.logs[m] for one in found if m in one.logs] for m in MODELS}
+def row(label: str, k: str, found: Sequence[Errors], models: Sequence[str] = MODELS) -> str:
+    """A row of a table of ``models``."""
+    logs = {m: [one.logs[m] for one in found if m in one.logs] for m in models}
     held, half = (np.concatenate([getattr(e, name) for e in found]) for name in ("held", "half"))
-    cells = [label, k, str(held.size), *(shown(logs[model]) for model in MODELS)]
+    cells = [label, k, str(held.size), *(shown(logs[model]) for model in models)]
     cells += [f"{100 * held.mean():.0f} %", f"× {np.exp(np.median(half)):.2f}"]
     return f"| {' | '.join(cells)} |"
 
@@ -108,6 +114,9 @@ def left_out(n_draws: int = N_DRAWS) -> dict[str, dict[int, tuple[float, float]]
     return table
 
 
+COUNTED_MODELS = (MANSARD, "the line alone", "one factor", "calibration by totals")
+
+
 def counted(data: Path, n_draws: int) -> Iterator[str]:
     """Rows of the second table: networks of which somebody counted the work and the traffic."""
     groups: dict[str, dict[str, NetworkTable]] = {}
@@ -117,35 +126,40 @@ def counted(data: Path, n_draws: int) -> Iterator[str]:
             groups.setdefault(f"15 YOLOs of {size} px, 3 Orins", {})[board] = table
         elif table.name == "12 networks, TensorRT":
             groups.setdefault("12 networks, 6 boards", {})[table.label] = table
+    yield f"| recording | anchors | n | {' | '.join(COUNTED_MODELS)} | held | width |"
+    yield "|" + " --- |" * (len(COUNTED_MODELS) + 5)
     for label, boards in groups.items():
-        for k in (1, 2, 4):
-            logs: dict[str, list[Array]] = {}
-            for one, other in permutations(boards.values(), 2):
-                for found in _of_pair(one, other, k, n_draws):
-                    for model, errors in found.items():
-                        logs.setdefault(model, []).append(errors)
-            cells = [label, str(k), *(f"{m}: {shown(errors)}" for m, errors in logs.items())]
-            yield f"| {' | '.join(cells)} |"
+        for k in COUNTS:
+            pairs = permutations(boards.values(), 2)
+            found = [one for pair in pairs for one in of_pair(*pair, k, n_draws)]
+            yield row(label, str(k), found, COUNTED_MODELS)
 
 
-def _of_pair(
-    one: NetworkTable, other: NetworkTable, k: int, n_draws: int
-) -> Iterator[dict[str, Array]]:
+def of_pair(one: NetworkTable, other: NetworkTable, k: int, n_draws: int) -> Iterator[Errors]:
+    """Errors of ``n_draws`` choices of ``k`` anchors, with parts at the other board's roofs."""
     first, second = (
         dict(table.observations.select("network", "latency_s").iter_rows())
         for table in (one, other)
     )
+    shares = other.predictions.select("network", "compute_s", "memory_s", "n_launches")
+    parts = {name: [1.0, *values] for name, *values in shares.iter_rows()}
     names = sorted(first.keys() & second.keys())
     rng = np.random.default_rng([SEED, k, *f"{one.label} {other.label}".encode()])
     for _ in range(n_draws):
         order = [names[at] for at in rng.permutation(len(names))]
-        seen, rest = order[:k], order[k:]
         times = np.array([[first[name], second[name]] for name in order])
         draw = Draw((one.label, other.label), times[:k], times[k:])
-        yield {
-            MANSARD: judge(draw).logs[MANSARD],
-            "calibration by totals": _by_totals(other, seen, rest) - np.log(times[k:, 1]),
-        }
+        plain, rows = judge(draw), np.array([parts[name] for name in order])
+        alone = plain.logs[MANSARD]
+        carried = Carried(np.exp(alone) * times[k:, 1], plain.half)
+        anchors = CountedAnchors(times[:k, 0], times[:k, 1], rows[:k])
+        seconds = carry_counted(carried, times[k:, 0], anchors, rows[k:]).seconds
+        mine = np.log(seconds / times[k:, 1])
+        by_totals = _by_totals(other, order[:k], order[k:]) - np.log(times[k:, 1])
+        logs = (mine, alone, plain.logs["one factor"], by_totals)
+        held = np.abs(mine) < plain.half
+        named = dict(zip(COUNTED_MODELS, logs, strict=True))
+        yield Errors(named, held, plain.half, plain.ratio)
 
 
 def _by_totals(table: NetworkTable, seen: Sequence[str], rest: Sequence[str]) -> Array:

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.models.predict.board_line import best_anchor, fit_board_line
+from mansard.analytics.models.predict.board_line import (
+    CountedAnchors,
+    best_anchor,
+    carry_counted,
+    fit_board_line,
+)
 
 TIMES = st.lists(
     st.tuples(st.floats(1e-4, 1.0), st.floats(1e-4, 1.0)), min_size=1, max_size=6, unique=True
@@ -66,3 +71,36 @@ def test_the_next_anchor_is_where_the_most_networks_are_far() -> None:
     wanted = np.array([3.0, 3.1, 2.9, 3.2, 0.1])
     at = best_anchor(wanted, wanted, np.array([0.0]))
     assert wanted[at] > 2
+
+
+# What a run costs, seconds of work and of traffic at the roofs, launches.
+WORK, TRAFFIC = [1.0, 1e-3, 0.0, 0.0], [1.0, 0.0, 1e-3, 0.0]
+
+
+def test_where_both_boards_lines_have_one_ratio_the_network_is_drawn_to_it() -> None:
+    # All of B's times are twice A's, so are its lines: 2 * 160 ms. The line of logarithms says
+    # 40 ms * 8^1.03660 = 345.3 ms; of two anchors each counts a half: sqrt(320 * 345.3) = 332.4 ms.
+    a, b, wanted = np.array([0.010, 0.040]), np.array([0.020, 0.080]), np.array([0.160])
+    plain = fit_board_line(a, b).carry(wanted)
+    assert plain.seconds == pytest.approx([0.3453], rel=1e-4)
+    anchors = CountedAnchors(a, b, np.array([WORK, TRAFFIC]))
+    found = carry_counted(plain, wanted, anchors, np.array([[1.0, 16e-3, 0.0, 0.0]]))
+    assert found.seconds == pytest.approx([0.3324], rel=1e-4)
+    assert found.half == pytest.approx(plain.half)
+
+
+def test_a_network_of_work_follows_the_anchor_of_work() -> None:
+    # Work is four times as slow on B, traffic twice: the line of logarithms knows but sqrt(8).
+    a, b = np.array([0.010, 0.010]), np.array([0.040, 0.020])
+    plain = fit_board_line(a, b).carry(np.array([0.010, 0.010]))
+    assert plain.seconds == pytest.approx([0.02828, 0.02828], rel=1e-3)
+    anchors = CountedAnchors(a, b, np.array([WORK, TRAFFIC]))
+    found = carry_counted(plain, np.array([0.010, 0.010]), anchors, np.array([WORK, TRAFFIC]))
+    assert 0.030 < found.seconds[0] < 0.040
+    assert 0.020 < found.seconds[1] < 0.027
+
+
+def test_one_scored_anchor_says_nothing_of_work() -> None:
+    plain = fit_board_line(np.array([0.010]), np.array([0.020])).carry(np.array([0.040]))
+    anchors = CountedAnchors(np.array([0.010]), np.array([0.020]), np.array([WORK]))
+    assert carry_counted(plain, np.array([0.040]), anchors, np.array([TRAFFIC])) is plain

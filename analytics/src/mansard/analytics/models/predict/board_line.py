@@ -10,6 +10,11 @@ Bayesian Data Analysis, 3rd ed., 2013, chapter 14) with these beliefs before any
   differ in more than their speed;
 - what is believed of the scatter counts as four networks.
 
+Where two and more anchors are scored, so that their work and traffic are known, each board also has
+a line T = a + b · compute + c · memory + d · launches through the anchors (``totals_fit``), and a
+network takes ln t_A plus what these lines differ by: a depthwise network gains less from tensor
+cores than another. Of k anchors this counts 1 - 1/k, the line above 1/k.
+
 The most likely numbers for left-out networks on three Orins and six other boards are 0.09, 0.056,
 0.093 and 4; the scatter is a little wider, so that 95 % intervals hold for 95 % in the mean over
 recordings (benchmarks/board_transfer.py, docs/understand/board-transfer.md).
@@ -21,15 +26,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mansard.analytics.data.statistics import student_quantile
-
-Array = NDArray[np.float64]
+from mansard.analytics.models.predict.totals_fit import Array, fit_totals
 
 _SLOPE_PER_RATIO = 0.1  # of ln of the slope, by ln of how much slower the board is
 _SCATTER, _SCATTER_PER_RATIO = 0.06, 0.1  # of ln t, networks alone and by ln of the ratio
 _SLOPE_WEIGHT = 1.0  # the prior of the slope, as squared distances of anchors in ln t
+_FEWEST_COUNTED = 2  # anchors: one says nothing of work beside traffic
 _N_PRIOR = 4  # networks that the prior of the scatter counts as
 
 
@@ -68,6 +72,15 @@ class BoardLine:
         return Carried(np.exp(log_s), quantile * deviation)
 
 
+@dataclass(frozen=True, eq=False)
+class CountedAnchors:
+    """Anchors that are scored: their times on both boards, and ``parts`` (anchors × PARTS)."""
+
+    seconds_a: Array
+    seconds_b: Array
+    parts: Array
+
+
 def relative_deviation(away: Array, spread: float, n_anchors: int) -> Array:
     """The deviation of ln t_B at ``away`` (ln) from the mean of the anchors, over the scatter."""
     return np.asarray(np.sqrt(1 + 1 / n_anchors + away**2 / spread), dtype=np.float64)
@@ -98,6 +111,28 @@ def fit_board_line(seconds_a: Array, seconds_b: Array) -> BoardLine:
         spread=spread,
         n_anchors=len(log_a),
     )
+
+
+def carry_counted(
+    carried: Carried, seconds_a: Array, anchors: CountedAnchors, parts: Array
+) -> Carried:
+    """``carried`` of networks with these ``parts``, brought nearer to lines of work and traffic.
+
+    ``parts``: networks × PARTS of ``totals_fit``. The interval keeps its width: on networks left
+    out such times were nearer.
+    """
+    n_anchors = len(anchors.parts)
+    if n_anchors < _FEWEST_COUNTED:
+        return carried
+    weights = np.ones(n_anchors)
+    on_a, on_b = (
+        fit_totals(anchors.parts, seconds, weights).seconds(parts)
+        for seconds in (anchors.seconds_a, anchors.seconds_b)
+    )
+    by_work = np.log(seconds_a) + np.log(on_b / on_a)
+    share = 1 - 1 / n_anchors
+    log_s = (1 - share) * np.log(carried.seconds) + share * by_work
+    return Carried(np.exp(log_s), carried.half)
 
 
 def best_anchor(log_a_s: Array, wanted_log_a_s: Array, anchors_log_a_s: Array) -> int:

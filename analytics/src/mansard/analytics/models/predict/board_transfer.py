@@ -9,7 +9,7 @@ one with the narrowest interval counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,8 +25,14 @@ from mansard.analytics.data.published.recordings import (
     shipped_recordings,
 )
 from mansard.analytics.data.quantities import counted
-from mansard.analytics.models.predict.board_line import Array, best_anchor, fit_board_line
+from mansard.analytics.models.predict.board_line import (
+    CountedAnchors,
+    best_anchor,
+    carry_counted,
+    fit_board_line,
+)
 from mansard.analytics.models.predict.models import Models
+from mansard.analytics.models.predict.totals_fit import Array
 
 # ``transfer_half``: half the width of the 95 % interval of ln of ``transfer_s``.
 TRANSFER_SCHEMA: FrameSchema = {
@@ -99,12 +105,16 @@ def called(recorded: pl.DataFrame, name: str) -> pl.DataFrame:
     return recorded.filter(pl.col("plain") == plain, pl.col("side_px").eq_missing(side_px))
 
 
-def transfer_times(recorded: pl.DataFrame, wanted: pl.DataFrame) -> Transfers:
+def transfer_times(
+    recorded: pl.DataFrame, wanted: pl.DataFrame, roofed: pl.DataFrame | None = None
+) -> Transfers:
     """Times of ``wanted`` (PREDICTION_KEY) on their devices, by ``recorded`` (RECORDING_SCHEMA).
 
     In the modes of a device in which an anchor was measured. Of the engines of a device that counts
-    which ran the most networks.
+    which ran the most networks. ``roofed``: PREDICTION_SCHEMA with SHARE_SCHEMA and ``n_launches``
+    of scored networks, anchors among them, at the roofs.
     """
+    parts = _parts_of(roofed, recorded)
     times: list[dict[str, object]] = []
     notes: list[str] = []
     for (device,), asked in (
@@ -117,7 +127,7 @@ def transfer_times(recorded: pl.DataFrame, wanted: pl.DataFrame) -> Transfers:
         if here.is_empty():
             continue
         elsewhere = recorded.filter(~is_here, pl.col("engine") == here["engine"][0])
-        carried = list(_carried(here, elsewhere, asked))
+        carried = list(_carried(here, elsewhere, asked, parts))
         times += carried
         names = {str(row["network"]) for row in carried}
         notes += _notes(str(device), carried)
@@ -135,15 +145,36 @@ def _of_one_engine(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.col("engine") == engine)
 
 
+# PARTS of totals_fit by the name of a network, by device, mode and setting.
+_Parts = Mapping[tuple[object, ...], Mapping[str, Array]]
+
+
+def _parts_of(roofed: pl.DataFrame | None, recorded: pl.DataFrame) -> _Parts:
+    """Of the networks in modes in which some were measured."""
+    parts: dict[tuple[object, ...], dict[str, Array]] = {}
+    if roofed is None:
+        return parts
+    is_known = pl.col("latency_s").is_finite() & (pl.col("latency_s") > 0)
+    places = recorded.select("mode", device="board").unique()
+    rows = roofed.filter(is_known).join(places, on=["device", "mode"], how="semi")
+    columns = ("device", "mode", *_SETTING, "network", "compute_s", "memory_s", "n_launches")
+    for *place, network, compute_s, memory_s, n_launches in rows.select(columns).iter_rows():
+        values = np.array([1.0, compute_s, memory_s, n_launches], dtype=np.float64)
+        parts.setdefault(tuple(place), {})[network] = values
+    return parts
+
+
 def _carried(
-    here: pl.DataFrame, elsewhere: pl.DataFrame, asked: pl.DataFrame
+    here: pl.DataFrame, elsewhere: pl.DataFrame, asked: pl.DataFrame, parts: _Parts
 ) -> Iterator[dict[str, object]]:
     """The narrowest time of each network of ``asked`` in each mode with an anchor."""
     for (mode, *setting), own in here.partition_by("mode", *_SETTING, as_dict=True).items():
         same = dict(zip(_SETTING, setting, strict=True))
         best: dict[str, dict[str, object]] = {}
+        place = (asked["device"][0], mode, *setting)
+        pair = _Pair(_Networks(own), parts.get(place, {}))
         for (board, _), rows in _boards(elsewhere, same).items():
-            for row in _by_board(_Networks(own), str(board), _Networks(rows), _asked(asked, same)):
+            for row in pair.carry(str(board), _Networks(rows), _asked(asked, same)):
                 last = best.get(str(row["network"]))
                 if last is None or _half(row) < _half(last):
                     best[str(row["network"])] = row
@@ -172,37 +203,54 @@ def _asked(asked: pl.DataFrame, same: dict[str, object]) -> list[str]:
     return [str(name) for name in asked.filter(_is(same))["network"].unique(maintain_order=True)]
 
 
-def _by_board(
-    own: _Networks, board: str, other: _Networks, names: Sequence[str]
-) -> Iterator[dict[str, object]]:
-    """What the line from ``other`` says of those of ``names`` that are not measured here."""
-    pairs = [(row, other.find(row.plain, row.side_px)) for row in own.rows]
-    anchors = [(mine, theirs) for mine, theirs in pairs if theirs is not None]
-    targets = [
-        (name, theirs)
-        for name in names
-        if (theirs := other.find(*plain_network(name))) is not None
-        and own.find(*plain_network(name)) is None
-    ]
-    if not anchors or not targets:
-        return
-    line = fit_board_line(
-        np.array([theirs.seconds for _, theirs in anchors]),
-        np.array([mine.seconds for mine, _ in anchors]),
-    )
-    seconds, halves = line.carry(np.array([theirs.seconds for _, theirs in targets]))
-    names_here = [mine.network for mine, _ in anchors]
-    note = (
-        f"by its time on {board}, through {first_names(names_here)} measured on both; "
-        f"{left_out_words(line.ratio, line.n_anchors)}"
-    )
-    for (name, _), time_s, half in zip(targets, seconds, halves, strict=True):
-        yield {
-            "network": name,
-            "transfer_s": float(time_s),
-            "transfer_half": float(half),
-            "transfer_note": note,
-        }
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """The ``own`` networks of a board, and the PARTS that are known of some, by name."""
+
+    own: _Networks
+    parts: Mapping[str, Array]
+
+    def carry(
+        self, board: str, other: _Networks, names: Sequence[str]
+    ) -> Iterator[dict[str, object]]:
+        """What lines from ``other`` say of those of ``names`` that are not measured here."""
+        pairs = [(row, other.find(row.plain, row.side_px)) for row in self.own.rows]
+        anchors = [(mine, theirs) for mine, theirs in pairs if theirs is not None]
+        targets = [
+            (name, theirs.seconds)
+            for name in names
+            if (theirs := other.find(*plain_network(name))) is not None
+            and self.own.find(*plain_network(name)) is None
+        ]
+        if not anchors or not targets:
+            return
+        a_s, b_s = np.array([(theirs.seconds, mine.seconds) for mine, theirs in anchors]).T
+        line = fit_board_line(a_s, b_s)
+        scored = self._counted(anchors)
+        called_here = first_names([mine.network for mine, _ in anchors])
+        note = (
+            f"by its time on {board}, through {called_here} measured on both; "
+            f"{left_out_words(line.ratio, line.n_anchors)}"
+        )
+        for name, seconds_a in targets:
+            wanted = np.array([seconds_a])
+            carried = line.carry(wanted)
+            if scored is not None and name in self.parts:
+                carried = carry_counted(carried, wanted, scored, self.parts[name][None])
+            yield {
+                "network": name,
+                "transfer_s": float(carried.seconds[0]),
+                "transfer_half": float(carried.half[0]),
+                "transfer_note": note,
+            }
+
+    def _counted(self, anchors: Sequence[tuple[_Recorded, _Recorded]]) -> CountedAnchors | None:
+        """Those of ``anchors`` that are scored; None where none is."""
+        scored = [(mine, theirs) for mine, theirs in anchors if mine.network in self.parts]
+        if not scored:
+            return None
+        a_s, b_s = np.array([(theirs.seconds, mine.seconds) for mine, theirs in scored]).T
+        return CountedAnchors(a_s, b_s, np.stack([self.parts[mine.network] for mine, _ in scored]))
 
 
 def kind_of(ratio: float) -> str:

@@ -248,8 +248,10 @@ def basis_of(
     if calibrate:
         every = pl.concat([layers, layer_frame(list(measured_scores))])
         every = every.unique(["score_id", "index"], keep="first", maintain_order=True)
-        transfers = _transfers(models, scores, networks)
-        calibration = _calibrate(models, every, shown, transfers)
+        calibration, roofed, gap = _calibrate(models, every, shown)
+        transfers = _transfers(models, scores, networks, roofed)
+        if gap is not None and transfers.times.is_empty():
+            raise gap
     return Basis(
         known=known,
         measured=models.of_devices(models.coefficients),
@@ -265,9 +267,15 @@ def basis_of(
 
 
 def _transfers(
-    models: Models, scores: pl.DataFrame, networks: Sequence[NetworkSelection] | None
+    models: Models,
+    scores: pl.DataFrame,
+    networks: Sequence[NetworkSelection] | None,
+    roofed: pl.DataFrame,
 ) -> Transfers:
-    """Of networks with ``scores``, and of those that are named and recorded on other boards."""
+    """Of networks with ``scores``, and of those that are named and recorded on other boards.
+
+    ``roofed``: what the roofs say of scored networks, measured ones among them.
+    """
     recorded = recordings_of(models)
     setting = ["network", "batch", "precision", "phase"]
     asked = [
@@ -280,7 +288,7 @@ def _transfers(
     ]
     wanted = pl.concat([scores.select(setting), *asked]).unique(maintain_order=True)
     devices = pl.DataFrame({"device": list(models.devices)}, schema={"device": pl.String})
-    return transfer_times(recorded, devices.join(wanted, how="cross"))
+    return transfer_times(recorded, devices.join(wanted, how="cross"), roofed)
 
 
 def _notes(calibration: Calibration) -> tuple[str, ...]:
@@ -385,21 +393,22 @@ def predict_roofed(
 
 
 def _calibrate(
-    models: Models, layers: pl.DataFrame, names: dict[str, str] | None, transfers: Transfers
-) -> Calibration:
+    models: Models, layers: pl.DataFrame, names: dict[str, str] | None
+) -> tuple[Calibration, pl.DataFrame, InputError | None]:
     """By all measured networks of ``layers``, which are called ``names``, and of the dataset.
 
-    Raises InputError where there is none, and no time of another board either.
+    Beside it what the roofs say of all of these, and why it is empty, where it is.
     """
     unscored = models.dataset.layers.filter(~pl.col("score_id").is_in(layers["score_id"].to_list()))
     scores = pl.concat(
         [score_frame(layers, names), score_frame(unscored, network_names(models.dataset))]
     )
     calibration, predictions = _calibration(models, pl.concat([layers, unscored]), scores)
-    if not calibration and transfers.times.is_empty():
-        observations = models.of_devices(models.observations)
-        raise calibration_gap(predictions, scores, observations, models.dataset.locations)
-    return calibration
+    if calibration:
+        return calibration, predictions, None
+    observations = models.of_devices(models.observations)
+    gap = calibration_gap(predictions, scores, observations, models.dataset.locations)
+    return calibration, predictions, gap
 
 
 def _has_scores(networks: Sequence[NetworkSelection] | None) -> bool:
