@@ -154,6 +154,14 @@ def test_a_measured_network_is_not_carried_over(tmp_path: Path) -> None:
     assert "through resnet18, yolox_s_640 measured on both" in str(other["notes"])
 
 
+def test_where_there_is_no_anchor_the_error_names_one(tmp_path: Path) -> None:
+    runs = store(tmp_path, "times", "mode,network,batch,precision,latency_ms,method\n"
+                 "MAXN,own_net,1,fp16,0.5,TensorRT\n")  # fmt: skip
+    with pytest.raises(InputError) as failed:
+        api.predict(asked(runs, "yolox-m_640"))
+    assert "no network was measured on both boards: measure" in failed.value.fix
+
+
 def test_without_calibrate_no_time_is_carried_over(tmp_path: Path) -> None:
     runs = store(tmp_path, "times", ANCHORS_CSV)
     with pytest.raises(UsageError, match="the zoo has no network 'YOLOX-m_640'"):
