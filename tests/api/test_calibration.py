@@ -159,7 +159,7 @@ def test_where_there_is_no_anchor_the_error_names_one(tmp_path: Path) -> None:
                  "MAXN,own_net,1,fp16,0.5,TensorRT\n")  # fmt: skip
     with pytest.raises(InputError) as failed:
         api.predict(asked(runs, "yolox-m_640"))
-    assert "no network was measured on both boards: measure" in failed.value.fix
+    assert "no network was measured on both boards: measure" in str(failed.value.fix)
 
 
 def test_without_calibrate_no_time_is_carried_over(tmp_path: Path) -> None:
@@ -181,6 +181,13 @@ def test_a_plan_names_the_network_that_tells_most_of_others(tmp_path: Path) -> N
         "was measured on both boards: measure yolox_s_640 next, and --calibrate carries times over "
         "from there"
     ) in found.notes
+    # Of networks that are asked for and that no run here knows.
+    asked_for = ("yolov8n_640", "yolov8s_640", "yolov8m_640")
+    request = api.PlanRequest(runs=tmp_path / "runs", device="AGX", modes="15W,MAXN")
+    for answer in api.plan_each(request, asked_for):
+        (line,) = [note for note in answer.notes if "recorded on" in note]
+        assert line.startswith("yolov8n_640, yolov8s_640, yolov8m_640 are recorded on Jetson AGX")
+        assert "measure yolov8s_640 next" in line
 
 
 def demo_scores() -> list[ModelScore]:

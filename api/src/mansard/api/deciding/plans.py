@@ -15,11 +15,11 @@ from mansard.analytics.data.opening import open_runs
 from mansard.analytics.data.store import is_url
 from mansard.analytics.decisions.modes import PlanningData, select_data
 from mansard.analytics.decisions.next_modes import Pick, Plan, plan_next
-from mansard.analytics.models.predict.board_transfer import next_anchors, recordings_of
 from mansard.analytics.models.predict.prediction import NetworkSelection, Prediction, predict
 from mansard.analytics.models.sanity.checks import find_faults
 from mansard.analytics.models.scaling.observations import windows_by_name
 from mansard.analytics.pages.words.next_modes import modelled_notes, plan_in_words
+from mansard.api.deciding.anchors import anchor_notes, is_elsewhere
 from mansard.api.deciding.candidate_modes import (
     CandidateModes,
     elsewhere_note,
@@ -201,11 +201,23 @@ def plan_each(
     for option, value in (("--network", networks[0]), ("--device", request.device)):
         if value is not None and request.runs is None:
             raise UsageError(f"{option} is of runs", fix="name the folder of the runs as well")
-    asked = [msgspec.structs.replace(request, network=network) for network in networks]
     read = None if request.runs is None else _read_runs(request, request.runs)
+    # Of a network that other boards alone know nothing here tells modes apart.
+    asked = [
+        msgspec.structs.replace(
+            request,
+            network=None
+            if network and read and is_elsewhere(network, read.prediction)
+            else network,
+        )
+        for network in networks
+    ]
     local = () if read is None else _local_devices(request, read)
     of_others = () if read is None or local else (_others_note(request, read),)
-    known_of = [None if read is None or not local else _known(one, read, local) for one in asked]
+    named = [network for network in networks if network is not None]
+    known_of = [
+        None if read is None or not local else _known(one, read, local, named) for one in asked
+    ]
     candidates: dict[str | None, CandidateModes] = {}
     for known in known_of:
         device = None if known is None else known.data.device
@@ -326,7 +338,10 @@ def _read_runs(request: PlanRequest, runs: Path) -> _PlanBasis:
     return _PlanBasis(dataset, prediction, tuple(find_faults(prediction.models)))
 
 
-def _known(request: PlanRequest, read: _PlanBasis, devices: Sequence[str]) -> _Known:
+def _known(
+    request: PlanRequest, read: _PlanBasis, devices: Sequence[str], networks: Sequence[str]
+) -> _Known:
+    """What is known of the one of ``devices`` that is planned for; ``networks``: all asked for."""
     dataset, prediction = read.dataset, read.prediction
     modes, observations, predictions = (
         frame.filter(frame["device"].is_in(list(devices)))
@@ -359,19 +374,9 @@ def _known(request: PlanRequest, read: _PlanBasis, devices: Sequence[str]) -> _K
     newest = max(programs, key=lambda program: program.started_utc, default=None)
     if request.network is None and any(run.kind != "programs" for run in runs):
         newest = None  # networks are planned for as well
-    notes = (*dataset.notes, *modelled_notes(seen), *_anchor_notes(request, read, seen.device))
+    anchors = anchor_notes(networks, prediction, seen.device)
+    notes = (*dataset.notes, *modelled_notes(seen), *anchors)
     return _Known(seen, is_cpu, newest, notes, warnings)
-
-
-def _anchor_notes(request: PlanRequest, read: _PlanBasis, device: str) -> tuple[str, ...]:
-    """The networks to measure on ``device`` so that others are known by times of other boards."""
-    models, names = read.prediction.models, ("network", "batch", "precision", "phase")
-    scored, ran = read.prediction.scores.select(names), models.observations.select(names)
-    wanted = scored.vstack(ran.filter(~ran["network"].is_in(scored["network"].to_list())))
-    if request.network is not None:
-        wanted = wanted.filter(wanted["network"] == request.network)
-    anchors = next_anchors(recordings_of(models), device, wanted.unique(maintain_order=True))
-    return tuple(anchor.text for anchor in anchors)
 
 
 def _command(
