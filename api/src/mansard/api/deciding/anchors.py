@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mansard.analytics.models.predict.board_transfer import called, next_anchors, recordings_of
+from mansard.analytics.models.predict.board_transfer import called, next_anchors
 
 if TYPE_CHECKING:
     from mansard.analytics.models.predict.prediction import Prediction
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 def is_elsewhere(network: str, prediction: Prediction) -> bool:
     """Whether the runs know nothing of a network that is recorded on another board."""
     frames = (prediction.models.observations, prediction.predictions)
-    names = {name.casefold() for frame in frames for name in frame["network"]}
+    names = {name.casefold() for frame in frames for name in frame["network"].unique()}
     if network.casefold() in names:
         return False
-    return not called(recordings_of(prediction.models), network).is_empty()
+    return not called(prediction.models.recordings, network).is_empty()
 
 
 def anchor_notes(asked: Sequence[str], prediction: Prediction, device: str) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ def anchor_notes(asked: Sequence[str], prediction: Prediction, device: str) -> t
     The others are those that are ``asked``; none: all of the runs.
     """
     models, names = prediction.models, ["network", "batch", "precision", "phase"]
-    recorded = recordings_of(models)
+    recorded = models.recordings
     scored, ran = prediction.scores.select(names), models.observations.select(names)
     wanted = scored.vstack(ran.filter(~ran["network"].is_in(scored["network"].to_list())))
     if asked:

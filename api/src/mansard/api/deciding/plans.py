@@ -202,7 +202,6 @@ def plan_each(
         if value is not None and request.runs is None:
             raise UsageError(f"{option} is of runs", fix="name the folder of the runs as well")
     read = None if request.runs is None else _read_runs(request, request.runs)
-    # Of a network that other boards alone know nothing here tells modes apart.
     asked = [
         msgspec.structs.replace(
             request,
@@ -241,6 +240,13 @@ def plan_each(
         _answer(one, known, chosen, candidates[question.device], of_others)
         for one, known, chosen, question in zip(asked, known_of, plans, questions, strict=True)
     )
+
+
+def _network_here(network: str | None, read: _PlanBasis | None) -> str | None:
+    """None, for all of the runs, of a network that other boards alone know: it tells no modes."""
+    if network is None or read is None or not is_elsewhere(network, read.prediction):
+        return network
+    return None
 
 
 class _Question(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.models.predict.board_transfer import called, recordings_of
+from mansard.analytics.models.predict.board_transfer import called
 from mansard.analytics.models.predict.models import Models, find_models
 from mansard.analytics.models.predict.prediction import (
     Basis,
@@ -104,7 +104,7 @@ def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple
     modes = None if request.modes is None else _asked_modes(request, models, reporter)
     known = models.observed_networks()
     if request.calibrate:  # then times are carried over from boards where they are recorded
-        recorded = recordings_of(models)
+        recorded = models.recordings
         asked = [network.name for network in request.networks]
         known = known.union(name for name in asked if not called(recorded, name).is_empty())
     networks = _select_networks(request, known, reporter)

@@ -19,11 +19,6 @@ import polars as pl
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
 from mansard.analytics.data.names import first_names, plain_network
-from mansard.analytics.data.published.recordings import (
-    imported_recordings,
-    measured_recordings,
-    shipped_recordings,
-)
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.models.predict.board_line import (
     CountedAnchors,
@@ -31,7 +26,6 @@ from mansard.analytics.models.predict.board_line import (
     carry_counted,
     fit_board_line,
 )
-from mansard.analytics.models.predict.models import Models
 from mansard.analytics.models.predict.totals_fit import Array
 
 # ``transfer_half``: half the width of the 95 % interval of ln of ``transfer_s``.
@@ -86,17 +80,6 @@ class _Networks:
         if same is None and side_px is None and len(self._sides.get(plain, ())) == 1:
             return self._sides[plain][0]
         return same
-
-
-def recordings_of(models: Models) -> pl.DataFrame:
-    """RECORDING_SCHEMA: what was measured, imported and ships, of all boards."""
-    return pl.concat(
-        [
-            measured_recordings(models.observations),
-            imported_recordings(models.published),
-            shipped_recordings(),
-        ]
-    )
 
 
 def called(recorded: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -22,7 +22,6 @@ from mansard.analytics.models.predict.board_transfer import (
     TRANSFER_SCHEMA,
     Transfers,
     called,
-    recordings_of,
     transfer_times,
 )
 from mansard.analytics.models.predict.calibration_gap import calibration_gap
@@ -277,7 +276,7 @@ def _transfers(
 
     ``roofed``: what the roofs say of scored networks, measured ones among them.
     """
-    recorded = recordings_of(models)
+    recorded = models.recordings
     setting = ["network", "batch", "precision", "phase"]
     asked = [
         called(recorded, network.name)
