@@ -32,7 +32,11 @@ def wanted(*networks: str, precision: str = "fp16") -> pl.DataFrame:
 
 
 def transfer(*parts: list[dict[str, object]], ask: pl.DataFrame) -> Transfers:
-    return transfer_times(recording_frame(row for part in parts for row in part), ask)
+    return transfer_times(recorded(*parts), ask)
+
+
+def recorded(*parts: list[dict[str, object]]) -> pl.DataFrame:
+    return recording_frame(pl.DataFrame([row for part in parts for row in part]))
 
 
 def test_a_network_takes_what_the_line_through_the_anchor_says() -> None:
@@ -90,17 +94,17 @@ def test_without_an_anchor_the_network_to_measure_is_named() -> None:
 
 def test_the_next_anchor_of_a_plan_counts_those_before() -> None:
     there = rows("theirs", {"a_640": 1, "b_640": 10, "c_640": 12, "d_640": 14})
-    recorded = recording_frame([*rows(HERE, {"a_640": 3}), *there])
+    both = recorded(rows(HERE, {"a_640": 3}), there)
     ask = wanted("a_640", "b_640", "c_640", "d_640").drop("device")
-    (anchor,) = next_anchors(recorded, HERE, ask)
+    (anchor,) = next_anchors(both, HERE, ask)
     # With a and d (ln 0 and 2.639) the sum of sqrt(1 + 1/2 + away^2 / spread) over b and c, which
     # are 0.983 and 1.165 from the middle, is 1.310 + 1.343; with c it is 1.332 + 1.406 of b and d.
     assert (anchor.network, anchor.wanted) == ("d_640", ("b_640", "c_640", "d_640"))
     assert "and 1 network was measured on both boards: measure d_640 next" in anchor.text
     # Before anything is measured on the board, by whatever engine.
-    (first,) = next_anchors(recording_frame(there), HERE, ask)
+    (first,) = next_anchors(recorded(there), HERE, ask)
     assert (first.network, first.n_anchors) == ("b_640", 0)
-    assert next_anchors(recorded, HERE, ask.clear()) == ()
+    assert next_anchors(both, HERE, ask.clear()) == ()
 
 
 def test_a_name_without_a_size_is_that_of_the_only_recorded_one() -> None:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
 
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
-from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA
 from mansard.analytics.data.names import display_name, engine_kind, plain_network
 from mansard.analytics.data.published.reference import RECORDINGS
 from mansard.analytics.data.published.store import Published, device_names, doubted_times
@@ -37,23 +35,32 @@ RECORDING_SCHEMA: FrameSchema = {
 _GROUP = tuple(name for name in RECORDING_SCHEMA if name not in ("time_s", "source"))
 
 
-def recording_frame(rows: Iterable[dict[str, Any]]) -> pl.DataFrame:
-    """RECORDING_SCHEMA of ``rows`` without plain names; those without a time or engine drop."""
-    named = [
-        {**row, **dict(zip(("plain", "side_px"), plain_network(str(row["network"])), strict=True))}
-        for row in rows
-        if row["engine"] is not None and row["time_s"] is not None and row["time_s"] > 0
-    ]
-    frame = pl.DataFrame(named, schema=RECORDING_SCHEMA)
+def recording_frame(rows: pl.DataFrame) -> pl.DataFrame:
+    """RECORDING_SCHEMA of ``rows``, which have no plain names; those without a time or engine drop.
+
+    ``engine``: the words that ``engine_kind`` takes.
+    """
+    is_known = (
+        pl.col("engine").is_not_null() & pl.col("time_s").is_finite() & (pl.col("time_s") > 0)
+    )
+    known = rows.filter(is_known)
+    kinds = {words: engine_kind(words) for words in known["engine"].unique()}
+    plain = [(name, *plain_network(name)) for name in known["network"].unique()]
+    schema = {name: RECORDING_SCHEMA[name] for name in ("network", "plain", "side_px")}
+    names = pl.DataFrame(plain, schema=schema, orient="row")
+    named = known.join(names, on="network", maintain_order="left").with_columns(
+        pl.col("engine").replace_strict(kinds, return_dtype=pl.String)
+    )
     times = (pl.col("time_s").median(), pl.col("source").first())
-    return frame.group_by(_GROUP, maintain_order=True).agg(times).select(list(RECORDING_SCHEMA))
+    pooled = named.drop_nulls("engine").group_by(_GROUP, maintain_order=True).agg(times)
+    return pooled.select(list(RECORDING_SCHEMA))
 
 
 @cache
 def shipped_recordings() -> pl.DataFrame:
     """Those that ship, by board and author; raises InputError where the installation is broken."""
-    return recording_frame(
-        _row(f"{table.device} ({table.authors})", run)
+    return _published(
+        (f"{table.device} ({table.authors})", run)
         for table in RECORDINGS
         for run in table.read().runs
     )
@@ -62,8 +69,8 @@ def shipped_recordings() -> pl.DataFrame:
 def imported_recordings(published: Published) -> pl.DataFrame:
     """Those of imported tables that say what ran their networks; doubtful times are left out."""
     names, doubts = device_names(published), doubted_times(published)
-    return recording_frame(
-        _row(names[run.device, run.table_id], run)
+    return _published(
+        (names[run.device, run.table_id], run)
         for at, run in enumerate(published.runs)
         if at not in doubts
     )
@@ -71,28 +78,26 @@ def imported_recordings(published: Published) -> pl.DataFrame:
 
 def measured_recordings(observations: pl.DataFrame) -> pl.DataFrame:
     """Those of OBSERVATION_SCHEMA rows that say their engine, which published ones do not."""
-    rows = observations.select(list(OBSERVATION_SCHEMA)).filter(pl.col("engine").is_not_null())
-    same = ("mode", "batch", "precision", "phase", "network", "source")
-    return recording_frame(
-        {name: row[name] for name in same}
-        | {
-            "board": row["device"],
-            "engine": engine_kind(row["engine"]),
-            "time_s": row["latency_s"],
+    return recording_frame(observations.rename({"device": "board", "latency_s": "time_s"}))
+
+
+def _published(runs: Iterable[tuple[str, PublishedRun]]) -> pl.DataFrame:
+    rows = [
+        {
+            "board": board,
+            "mode": run.mode.name,
+            "engine": run.method,
+            "batch": run.batch,
+            "precision": run.precision,
+            "phase": run.phase,
+            "network": display_name(run.network),
+            "time_s": run.latency_s,
+            "source": "published",
         }
-        for row in rows.iter_rows(named=True)
-    )
+        for board, run in runs
+    ]
+    schema = {name: kind for name, kind in RECORDING_SCHEMA.items() if name not in _NAMED}
+    return recording_frame(pl.DataFrame(rows, schema=schema))
 
 
-def _row(board: str, run: PublishedRun) -> dict[str, Any]:
-    return {
-        "board": board,
-        "mode": run.mode.name,
-        "engine": engine_kind(run.method),
-        "batch": run.batch,
-        "precision": run.precision,
-        "phase": run.phase,
-        "network": display_name(run.network),
-        "time_s": run.latency_s,
-        "source": "published",
-    }
+_NAMED = ("plain", "side_px")

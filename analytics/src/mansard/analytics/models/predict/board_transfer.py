@@ -151,39 +151,38 @@ def _carried(
     here: pl.DataFrame, elsewhere: pl.DataFrame, asked: pl.DataFrame, parts: _Parts
 ) -> Iterator[dict[str, object]]:
     """The narrowest time of each network of ``asked`` in each mode with an anchor."""
-    for (mode, *setting), own in here.partition_by("mode", *_SETTING, as_dict=True).items():
+    device = asked["device"][0]
+    for setting, rows in asked.partition_by(_SETTING, as_dict=True, maintain_order=True).items():
         same = dict(zip(_SETTING, setting, strict=True))
-        best: dict[str, dict[str, object]] = {}
-        place = (asked["device"][0], mode, *setting)
-        pair = _Pair(_Networks(own), parts.get(place, {}))
-        for (board, _), rows in _boards(elsewhere, same).items():
-            for row in pair.carry(str(board), _Networks(rows), _asked(asked, same)):
-                last = best.get(str(row["network"]))
-                if last is None or _half(row) < _half(last):
-                    best[str(row["network"])] = row
-        yield from (
-            {**row, **same, "mode": mode, "device": asked["device"][0]} for row in best.values()
-        )
+        names = list(dict.fromkeys(rows["network"]))
+        boards = _boards(elsewhere.filter(_is(same)), names)
+        own = here.filter(_is(same)).partition_by("mode", as_dict=True, maintain_order=True)
+        for (mode,), measured in own.items():
+            pair = _Pair(_Networks(measured), parts.get((device, mode, *setting), {}))
+            best: dict[object, dict[str, object]] = {}
+            for board, networks in boards.items():
+                for row in pair.carry(board, networks, names):
+                    last = best.setdefault(row["network"], row)
+                    if float(str(row["transfer_half"])) < float(str(last["transfer_half"])):
+                        best[row["network"]] = row
+            yield from ({**row, **same, "mode": mode, "device": device} for row in best.values())
 
 
-def _half(row: dict[str, object]) -> float:
-    return float(str(row["transfer_half"]))
-
-
-def _boards(
-    elsewhere: pl.DataFrame, same: dict[str, object]
-) -> dict[tuple[object, ...], pl.DataFrame]:
-    return elsewhere.filter(_is(same)).partition_by(
-        "board", "mode", as_dict=True, maintain_order=True
+def _boards(elsewhere: pl.DataFrame, names: Sequence[str]) -> dict[str, _Networks]:
+    """Each board that records some of ``names``, in the mode in which it records the most."""
+    plain = [plain_network(name)[0] for name in names]
+    counts = elsewhere.filter(pl.col("plain").is_in(plain)).group_by(
+        "board", "mode", maintain_order=True
     )
+    most = counts.len().sort("len", descending=True, maintain_order=True)
+    places = most.unique("board", keep="first", maintain_order=True)
+    rows = elsewhere.join(places, on=["board", "mode"], how="semi", maintain_order="left")
+    parts = rows.partition_by("board", as_dict=True, maintain_order=True)
+    return {str(board): _Networks(part) for (board,), part in parts.items()}
 
 
 def _is(same: dict[str, object]) -> pl.Expr:
     return pl.all_horizontal(pl.col(name).eq_missing(value) for name, value in same.items())
-
-
-def _asked(asked: pl.DataFrame, same: dict[str, object]) -> list[str]:
-    return [str(name) for name in asked.filter(_is(same))["network"].unique(maintain_order=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +295,11 @@ def _anchors(
     for setting, rows in asked.partition_by(_SETTING, as_dict=True, maintain_order=True).items():
         same = dict(zip(_SETTING, setting, strict=True))
         measured = _Networks(here.filter(_is(same)))
-        names = [name for name in _asked(rows, same) if measured.find(*plain_network(name)) is None]
+        names = [
+            name
+            for name in dict.fromkeys(rows["network"])
+            if measured.find(*plain_network(name)) is None
+        ]
         anchor = find_anchor(elsewhere.filter(_is(same)), names, measured)
         if anchor is not None:
             yield anchor
@@ -346,24 +349,24 @@ def find_anchor(
     measure it itself needs no other board. None where none is recorded.
     """
     best: tuple[str, str, _Networks, dict[str, _Recorded]] | None = None
-    for (board, _, engine), rows in elsewhere.partition_by(
-        "board", "mode", "engine", as_dict=True, maintain_order=True
+    for (engine,), rows in elsewhere.partition_by(
+        "engine", as_dict=True, maintain_order=True
     ).items():
-        networks = _Networks(rows)
-        there = {net: row for net in wanted if (row := networks.find(*plain_network(net)))}
-        if there and (best is None or len(there) > len(best[3])):
-            best = (str(board), str(engine), networks, there)
+        for board, networks in _boards(rows, wanted).items():
+            there = {net: row for net in wanted if (row := networks.find(*plain_network(net)))}
+            if len(there) > (0 if best is None else len(best[3])):
+                best = (board, str(engine), networks, there)
     if best is None:
         return None
-    board, engine, networks, there = best
-    both = [row for own in measured.rows if (row := networks.find(own.plain, own.side_px))]
+    name, kind, recorded, there = best
+    both = [row for own in measured.rows if (row := recorded.find(own.plain, own.side_px))]
     taken = [*both, *(there.values() if len(there) == 1 else ())]
-    others = [row for row in networks.rows if row not in taken]
+    others = [row for row in recorded.rows if row not in taken]
     choices = list(there.values()) if len(there) > 1 else others
     if not choices:
         return None
     at = best_anchor(_logs(choices), _logs(there.values()), _logs(both))
-    return NextAnchor(choices[at].network, board, engine, tuple(there), len(both))
+    return NextAnchor(choices[at].network, name, kind, tuple(there), len(both))
 
 
 def _logs(rows: Iterable[_Recorded]) -> Array:

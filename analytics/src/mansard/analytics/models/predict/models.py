@@ -99,7 +99,7 @@ class Models:
 
     @cached_property
     def recordings(self) -> pl.DataFrame:
-        """RECORDING_SCHEMA: times of networks that were measured, imported or ship, of all boards."""
+        """RECORDING_SCHEMA: times of networks that were measured or imported, or that ship."""
         own = measured_recordings(self.observations)
         return pl.concat([own, imported_recordings(self.published), shipped_recordings()])
 

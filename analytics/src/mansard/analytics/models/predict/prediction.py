@@ -250,7 +250,7 @@ def basis_of(
         calibration, roofed, gap = _calibrate(models, every, shown)
         transfers = _transfers(models, scores, networks, roofed)
         if gap is not None and transfers.times.is_empty():
-            fix = "; ".join([gap.fix, *transfers.notes])
+            fix = "; ".join(filter(None, [gap.fix, *transfers.notes]))
             raise InputError(gap.what, where=gap.where, fix=fix)
     return Basis(
         known=known,
