@@ -71,6 +71,23 @@ def test_another_engine_precision_or_batch_is_no_anchor(other: dict[str, object]
     ).times.is_empty()
 
 
+def test_simulated_times_stay_among_simulated_boards() -> None:
+    here, there = rows(HERE, {"a_640": 20}), rows("theirs", {"a_640": 10, "b_640": 40})
+    simulated = rows("made up", {"a_640": 10, "b_640": 40}, source="simulated")
+    found = transfer(here, simulated, ask=wanted("b_640"))
+    assert (found.times.height, found.notes) == (0, ())
+    unreal = rows(HERE, {"a_640": 20}, source="simulated")
+    assert transfer(unreal, there, ask=wanted("b_640")).times.is_empty()
+    assert transfer(unreal, simulated, ask=wanted("b_640")).times.height == 1
+
+
+def test_a_network_in_two_precisions_is_not_in_two_sizes() -> None:
+    here = rows(HERE, {"a": 20})
+    there = rows("theirs", {"b": 40}), rows("theirs", {"b": 60}, precision="fp32")
+    (note,) = transfer(here, *there, ask=wanted("b")).notes or ("",)
+    assert "image sizes" not in note
+
+
 def test_a_network_measured_in_the_mode_is_not_carried_over() -> None:
     here = rows(HERE, {"a_640": 20, "b_640": 90})
     found = transfer(here, rows("theirs", {"a_640": 10, "b_640": 40}), ask=wanted("b_640"))

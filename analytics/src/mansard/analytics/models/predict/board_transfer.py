@@ -105,11 +105,9 @@ def transfer_times(
         .partition_by("device", as_dict=True, maintain_order=True)
         .items()
     ):
-        is_here = pl.col("board") == device
-        here = _of_one_engine(recorded.filter(is_here))
+        here, elsewhere = _split(recorded, str(device))
         if here.is_empty():
             continue
-        elsewhere = recorded.filter(~is_here, pl.col("engine") == here["engine"][0])
         carried = list(_carried(here, elsewhere, asked, parts))
         times += carried
         names = {str(row["network"]) for row in carried}
@@ -119,13 +117,21 @@ def transfer_times(
     return Transfers(pl.DataFrame(times, schema=TRANSFER_SCHEMA), tuple(notes))
 
 
-def _of_one_engine(rows: pl.DataFrame) -> pl.DataFrame:
-    """``rows`` of the engine that ran the most networks; the first of equals."""
-    if rows.is_empty():
-        return rows
-    counts = rows.group_by("engine", maintain_order=True).agg(n=pl.col("plain").n_unique())
-    engine = counts.sort("n", descending=True, maintain_order=True)["engine"][0]
-    return rows.filter(pl.col("engine") == engine)
+def _split(recorded: pl.DataFrame, device: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of ``device`` by the engine that ran the most networks, and those of other boards.
+
+    Those are by the same engine; where nothing was measured here by any, and not simulated.
+    Simulated times are never carried to a real board, nor real ones to a simulated board.
+    """
+    is_here, is_simulated = pl.col("board") == device, pl.col("source") == "simulated"
+    here, elsewhere = recorded.filter(is_here), recorded.filter(~is_here)
+    if here.is_empty():
+        return here, elsewhere.filter(~is_simulated)
+    counts = here.group_by("engine", "source", maintain_order=True)
+    most = counts.agg(n=pl.col("plain").n_unique()).sort("n", descending=True, maintain_order=True)
+    engine, source = most.select("engine", "source").row(0)
+    is_alike = (pl.col("engine") == engine) & (is_simulated == (source == "simulated"))
+    return here.filter(is_alike), elsewhere.filter(is_alike)
 
 
 # PARTS of totals_fit by the name of a network, by device, mode and setting.
@@ -282,11 +288,7 @@ def next_anchors(
     ``wanted``: network, batch, precision and phase; of them those count that are recorded on
     another board and were not measured on this one. Before anything was measured, by any engine.
     """
-    is_here = pl.col("board") == device
-    here, elsewhere = _of_one_engine(recorded.filter(is_here)), recorded.filter(~is_here)
-    if not here.is_empty():
-        elsewhere = elsewhere.filter(pl.col("engine") == here["engine"][0])
-    return tuple(_anchors(here, elsewhere, wanted))
+    return tuple(_anchors(*_split(recorded, device), wanted))
 
 
 def _anchors(
@@ -310,8 +312,8 @@ def _n_sizes(elsewhere: pl.DataFrame, name: str) -> int:
     plain, side_px = plain_network(name)
     if side_px is not None:
         return 0
-    sizes = elsewhere.filter(pl.col("plain") == plain).group_by("board", "mode").len()
-    return max(sizes["len"].to_list(), default=0)
+    sizes = elsewhere.filter(pl.col("plain") == plain).group_by("board")
+    return max(sizes.agg(n=pl.col("side_px").drop_nulls().n_unique())["n"].to_list(), default=0)
 
 
 @dataclass(frozen=True)
