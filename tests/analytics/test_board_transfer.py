@@ -5,13 +5,14 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from mansard.analytics.data.names import engine_kind, plain_network
+from mansard.analytics.data.names import ZOO_SIDES, engine_kind, plain_network
 from mansard.analytics.data.published.recordings import recording_frame, shipped_recordings
 from mansard.analytics.models.predict.board_transfer import (
     Transfers,
     next_anchors,
     transfer_times,
 )
+from mansard.estimator import zoo
 
 HERE = "my board"
 KEY = ["device", "network", "batch", "precision", "phase"]
@@ -140,6 +141,8 @@ def test_a_name_without_a_size_is_that_of_the_only_recorded_one() -> None:
     [
         ("YOLOv8n-640", ("yolov8n", 640)),
         ("yolov8n_640x640", ("yolov8n", 640)),
+        ("yolov8s", ("yolov8s", 640)),
+        ("yolov8m", ("yolov8m", None)),
         ("resnet_101", ("resnet101", None)),
         ("resnet-152", ("resnet152", None)),
         ("MobileNetV3-small", ("mobilenetv3small", None)),
@@ -148,6 +151,11 @@ def test_a_name_without_a_size_is_that_of_the_only_recorded_one() -> None:
 )
 def test_names_of_networks_and_their_sizes(name: str, plain: tuple[str, int | None]) -> None:
     assert plain_network(name) == plain
+
+
+def test_the_zoos_networks_have_the_sides_that_their_names_stand_for() -> None:
+    for name, side_px in ZOO_SIDES.items():
+        assert zoo.entry(name).input.endswith(f"[batch, 3, {side_px}, {side_px}]")
 
 
 @pytest.mark.parametrize(

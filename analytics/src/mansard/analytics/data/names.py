@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 
 from mansard.analytics.data.dataset import Dataset, device_id, whole_machine
 from mansard.core.records import MachineIdentity, Manifest, Measurement
@@ -78,18 +79,20 @@ _COPIES = {"in": "with copies in", "out": "with copies out", "both": "with copie
 
 _SIDE = re.compile(r"(.+?)[ _@-](\d{2,4})(?:x\d{2,4})?", re.IGNORECASE)
 _SIDES = range(64, 4097, 16)  # of images, in pixels; resnet_101 and vgg-16 are no sizes
+# Of networks of the zoo that others recorded in several sizes, by their plain names.
+ZOO_SIDES = MappingProxyType({"yolov8n": 640, "yolov8s": 640})
 
 
 def plain_network(name: str) -> tuple[str, int | None]:
     """The letters and digits of a network's name, and the side of its image where it ends in one.
 
-    ``YOLOv8n-640``, ``yolov8n_640x640`` and ``yolov8n 640`` are one network: ("yolov8n", 640).
+    ``YOLOv8n-640``, ``yolov8n_640x640`` and the zoo's ``yolov8n`` are one: ("yolov8n", 640).
     """
     match = _SIDE.fullmatch(name)
     side = int(match[2]) if match else 0
     base = match[1] if match and side in _SIDES else name
     plain = "".join(letter for letter in base.casefold() if letter.isalnum())
-    return plain, side if side in _SIDES else None
+    return plain, side if side in _SIDES else ZOO_SIDES.get(plain)
 
 
 def engine_kind(words: str | None) -> str | None:
