@@ -19,7 +19,17 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from recorded.boards import NOMINAL, SEED, BoardSet, Draw, draws, read_sets, shipped
+from recorded.boards import (
+    NOMINAL,
+    SEED,
+    BoardSet,
+    Draw,
+    Network,
+    Times,
+    draws,
+    read_sets,
+    shipped,
+)
 from recorded.network_totals import NetworkTable, read_tables
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA
@@ -114,6 +124,35 @@ def left_out(n_draws: int = N_DRAWS) -> dict[str, dict[int, tuple[float, float]]
     return table
 
 
+CHOSEN_MODELS = (MANSARD, "any board", "one factor")
+
+
+def of_several(author: str, k: int, n_draws: int) -> Iterator[Errors]:
+    """Each board of ``author`` from that of the others whose interval is the narrowest."""
+    boards = shipped(author)
+    both = sorted(set.intersection(*(set(times) for times in boards.values())))
+    rng = np.random.default_rng([SEED, k, *author.encode()])
+    for board, own in boards.items():
+        for _ in range(n_draws):
+            order = [both[at] for at in rng.permutation(len(both))]
+            seen = {network for network, _ in order[:k]}
+            rest = [network for network in order[k:] if network[0] not in seen]
+            found = [
+                judge(Draw((name, board), _times(times, own, order[:k]), _times(times, own, rest)))
+                for name, times in boards.items()
+                if name != board and rest
+            ]
+            for at in range(len(rest)):
+                best = min(found, key=lambda one: float(one.half[at]))
+                logs = {m: best.logs[m][[at]] for m in (MANSARD, "one factor")}
+                logs["any board"] = np.array([one.logs[MANSARD][at] for one in found])
+                yield Errors(logs, best.held[[at]], best.half[[at]], best.ratio)
+
+
+def _times(one: Times, other: Times, networks: Sequence[Network]) -> Array:
+    return np.array([[one[network], other[network]] for network in networks])
+
+
 COUNTED_MODELS = (MANSARD, "the line alone", "one factor", "calibration by totals")
 
 
@@ -183,6 +222,11 @@ def lines(data: Path, trtutils: Path | None, n_draws: int) -> Iterable[str]:
             if found:
                 yield row(label, str(k), found)
         yield row(label, "1, planned", [judge(draw) for draw in planned(recording)])
+    yield f"\n| board of | anchors | n | {' | '.join(CHOSEN_MODELS)} | held | width |"
+    yield "|" + " --- |" * (len(CHOSEN_MODELS) + 5)
+    for author in ("Justin Davis", "Nota"):
+        for k in COUNTS:
+            yield row(author, str(k), list(of_several(author, k, n_draws)), CHOSEN_MODELS)
     yield f"\nLEFT_OUT: {left_out(n_draws)}\n"
     yield from counted(data, max(1, n_draws // 3))
 

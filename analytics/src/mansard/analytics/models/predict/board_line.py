@@ -6,7 +6,7 @@ Bayesian Data Analysis, 3rd ed., 2013, chapter 14) with these beliefs before any
 
 - the slope is exp(0.1 · ρ), where ρ = m_B - m_A, ± one standard deviation of the scatter. A small
   network leaves most of a fast GPU idle, so it loses less on a slow board than a large one does;
-- the scatter of ln t_B about the line is sqrt(0.06² + (0.1 · ρ)²): boards that are far apart
+- the scatter of ln t_B about the line is sqrt(0.08² + (0.1 · ρ)²): boards that are far apart
   differ in more than their speed;
 - what is believed of the scatter counts as four networks.
 
@@ -16,8 +16,8 @@ network takes ln t_A plus what these lines differ by: a depthwise network gains 
 cores than another. Of k anchors this counts 1 - 1/k, the line above 1/k.
 
 The most likely numbers for left-out networks on three Orins and six other boards are 0.09, 0.056,
-0.093 and 4; the scatter is a little wider, so that 95 % intervals hold for 95 % in the mean over
-recordings (benchmarks/board_transfer.py, docs/understand/board-transfer.md).
+0.093 and 4. The scatter is wider, so that 95 % intervals hold where the narrowest of several boards
+is chosen (benchmarks/board_transfer.py, docs/understand/board-transfer.md).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mansard.analytics.data.statistics import student_quantile
 from mansard.analytics.models.predict.totals_fit import Array, fit_totals
 
 _SLOPE_PER_RATIO = 0.1  # of ln of the slope, by ln of how much slower the board is
-_SCATTER, _SCATTER_PER_RATIO = 0.06, 0.1  # of ln t, networks alone and by ln of the ratio
+_SCATTER, _SCATTER_PER_RATIO = 0.08, 0.1  # of ln t, networks alone and by ln of the ratio
 _SLOPE_WEIGHT = 1.0  # the prior of the slope, as squared distances of anchors in ln t
 _FEWEST_COUNTED = 2  # anchors: one says nothing of work beside traffic
 _N_PRIOR = 4  # networks that the prior of the scatter counts as
