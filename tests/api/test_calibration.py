@@ -154,6 +154,17 @@ def test_a_measured_network_is_not_carried_over(tmp_path: Path) -> None:
     assert "through resnet18, yolox_s_640 measured on both" in str(other["notes"])
 
 
+def test_an_unscored_network_with_times_here_keeps_them_in_every_mode(tmp_path: Path) -> None:
+    # In MAXN the anchors would carry it over; it was measured in 15W, and a row of it is there.
+    own = "15W,yolox-m_640,1,fp16,20,TensorRT\n"
+    runs = store(tmp_path, "times", ANCHORS_CSV + own)
+    found = api.predict(asked(runs, "yolox-m_640")).predictions
+    rows = {row["mode"]: row for row in found.iter_rows(named=True)}
+    assert rows["15W"]["latency_s"] == pytest.approx(0.020)
+    assert rows["15W"]["source"] == "published"
+    assert "by its time on" not in str(rows["MAXN"]["notes"])
+
+
 def test_where_there_is_no_anchor_the_error_names_one(tmp_path: Path) -> None:
     runs = store(tmp_path, "times", "mode,network,batch,precision,latency_ms,method\n"
                  "MAXN,own_net,1,fp16,0.5,TensorRT\n")  # fmt: skip

@@ -157,6 +157,8 @@ class Basis:
                 roofed, self.calibration, groups, scores, self.coefficients, self.modes
             )
             asked = transfers.join(self.modes, on=["device", "mode"], how="semi")
+            # A network with times here is fitted to these in every mode.
+            asked = asked.join(selected, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
             rows = pl.concat([roofed, _unscored(roofed, asked)])
             roofed = apply_totals(rows, self.calibration, self.coefficients, transfers)
         # Networks that no roof predicts, by their times.
