@@ -14,13 +14,17 @@ import polars as pl
 
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA
 from mansard.analytics.models.predict.class_fit import ClassFactors
-from mansard.analytics.models.predict.prediction import apply_calibration, predict_roofed
+from mansard.analytics.models.predict.prediction import predict_roofed, scale_classes
 from mansard.analytics.models.predict.timed_layers import (
     LAYER_GROUP_SCHEMA,
     TimedNetworks,
     at_roofs,
 )
-from mansard.analytics.models.predict.totals_calibration import DeviceCalibration, calibrate_totals
+from mansard.analytics.models.predict.totals_calibration import (
+    DeviceCalibration,
+    apply_totals,
+    calibrate_totals,
+)
 from recorded.subgraphs import RUNTIME, TOTAL, Recording
 
 LARGE = 16  # batches from here on are not mostly the time that Python takes to start kernels
@@ -55,7 +59,7 @@ def calibrated(
     found = calibrate_totals(
         roofed, observed(timed), recording.modes, layers if has_layers else None
     )
-    predictions = apply_calibration(
+    scaled = scale_classes(
         roofed,
         found,
         recording.groups,
@@ -63,6 +67,7 @@ def calibrated(
         recording.coefficients,
         recording.modes,
     )
+    predictions = apply_totals(scaled, found, recording.coefficients)
     (calibration,) = found.values()
     return calibration, _totals(recording, predictions)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from mansard.analytics.data.published.doubts import doubt_notes
 from mansard.analytics.data.published.reference import (
     PAGODA_RUNS,
     RATES,
+    RECORDINGS,
     ReferenceTable,
     write_reference,
 )
@@ -118,13 +120,62 @@ def test_pagodas_rows_are_the_recorded_ones(shared_data: Path) -> None:
     ] == [(row["model"], row["bs"], row["flops"], row["mem_acc"]) for row in counts]
 
 
+YOLO = "benchmarks/justincdavis+trtutils__benchmark__data__models__{}.json"
+NETSPRESSO = "benchmarks/Nota-NetsPresso+netspresso-trainer__tensorrt_latency_by_jetpack.md"
+SPELLED = {"MovileViT-s": "MobileViT-s", "SegFormet-b0": "SegFormer-b0"}  # there: here
+NOTA = {
+    "agx_orin": "Jetson AGX Orin",
+    "orin_nano": "Jetson Orin Nano",
+    "agx_xavier": "Jetson Xavier",
+    "xavier_nx": "Jetson NX",
+    "tx2": "Jetson TX2",
+    "nano": "Jetson Nano",
+}
+
+
+def times_ms(table: ReferenceTable) -> dict[str, float]:
+    """By network; batch 1 in fp16 by TensorRT in a mode that nobody says."""
+    runs = table.read().runs
+    settings = {(run.mode.name, run.batch, run.precision, run.method) for run in runs}
+    assert settings == {("as recorded", 1, "fp16", "TensorRT")}
+    return {run.network: 1e3 * run.latency_s for run in runs if run.latency_s is not None}
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("table", RECORDINGS, ids=lambda table: table.name)
+def test_every_time_of_a_board_is_the_recorded_one(
+    shared_data: Path, table: ReferenceTable
+) -> None:
+    board = NOTA.get(table.name.removesuffix("_netspresso_runs"))
+    wanted: dict[str, float] = {}
+    if board is not None:
+        text = (shared_data / NETSPRESSO).read_text(encoding="utf-8")
+        section = text.partition(f"\n### {board}\n")[2].partition("\n### ")[0]
+        for line in section.splitlines():
+            cells = [cell.strip() for cell in line.split("|")]
+            if len(cells) > 5 and cells[3].startswith("("):
+                side = cells[3].strip("()").partition(",")[0]
+                wanted[f"{SPELLED.get(cells[2], cells[2])}_{side}"] = float(cells[5])
+    else:
+        path = shared_data / YOLO.format(Path(table.path).stem)
+        if not path.is_file():
+            pytest.skip(f"{path.name} is not among the recorded data")
+        networks = json.loads(path.read_text(encoding="utf-8"))["tensorrt"]
+        wanted = {
+            f"{name}_{side}": row["median"]
+            for name, sides in networks.items()
+            for side, row in sides.items()
+        }
+    assert times_ms(table) == pytest.approx(wanted, rel=5e-6)  # six digits
+
+
 def test_no_rate_is_above_the_hardware() -> None:
     for table in RATES:
         assert list(doubt_notes(table.read(), find_module(MODULES[table.name]))) == []
 
 
 def test_every_table_says_whose_it_is() -> None:
-    for table in (*RATES, PAGODA_RUNS):
+    for table in (*RATES, PAGODA_RUNS, *RECORDINGS):
         assert table.licence in {"MIT", "Apache-2.0"}
         assert table.citation.endswith(f"({table.licence})")
         imported = table.read()

@@ -15,7 +15,7 @@ from mansard.analytics.data.published.reference import RATES, write_reference
 from mansard.analytics.models.predict.prediction import NetworkSelection
 from mansard.analytics.models.predict.prediction import predict as predict_networks
 from mansard.api.scores import score_zoo
-from mansard.core.errors import InputError
+from mansard.core.errors import InputError, UsageError
 from mansard.core.records import ModelScore
 
 RATES_CSV = """mode,gpu_mhz,emc_mhz,cpu_mhz,sms,precision,unit,GFLOP/s,GB/s
@@ -121,6 +121,84 @@ def test_what_a_calibration_needs_is_said(tmp_path: Path, times: str | None, sai
         api.predict(asked(runs, NEW))
     assert said in failed.value.what
     assert failed.value.where == str(runs)
+
+
+# Two networks on Nota's AGX Orin, as if measured here. YOLOX-m took 6.2141 ms there.
+ANCHORS_CSV = """mode,network,batch,precision,latency_ms,method
+MAXN,resnet18,1,fp16,0.520046,TensorRT
+MAXN,yolox_s_640,1,fp16,3.18338,trtexec of TensorRT 8.4
+"""
+
+
+def test_a_network_recorded_on_other_boards_takes_its_time_from_there(tmp_path: Path) -> None:
+    # It has neither a file nor a score, and this device no roofs.
+    runs = store(tmp_path, "times", ANCHORS_CSV)
+    found = api.predict(asked(runs, "YOLOX-m_640"))
+    row = in_maxn(found.predictions, "YOLOX-m_640")
+    assert (row["source"], row["interval"], row["is_calibrated"]) == ("modelled", "spread", True)
+    assert (row["energy_j"], row["score_id"]) == (None, "")
+    assert row["latency_s"] == pytest.approx(6.2141e-3, rel=0.05)
+    assert float(str(row["latency_low_s"])) < 6.2141e-3 < float(str(row["latency_high_s"]))
+    assert "by its time on Jetson AGX Orin (Nota), through" in str(row["notes"])
+    assert any("YOLOX-m_640 by times on Jetson AGX Orin (Nota)" in note for note in found.notes)
+
+
+def test_a_measured_network_is_not_carried_over(tmp_path: Path) -> None:
+    store(tmp_path, "rates", RATES_CSV)
+    runs = store(tmp_path, "times", ANCHORS_CSV)
+    found = api.predict(asked(runs, "resnet18", "resnet50")).predictions
+    own, other = in_maxn(found, "resnet18"), in_maxn(found, "resnet50")
+    assert (own["source"], own["latency_s"]) == ("published", pytest.approx(0.520046e-3))
+    # Nota's ResNet50 took 1.1421 ms. The line of totals alone, of one scored network, says little.
+    assert other["latency_s"] == pytest.approx(1.1421e-3, rel=0.1)
+    assert "through resnet18, yolox_s_640 measured on both" in str(other["notes"])
+
+
+def test_an_unscored_network_with_times_here_keeps_them_in_every_mode(tmp_path: Path) -> None:
+    # In MAXN the anchors would carry it over; it was measured in 15W, and a row of it is there.
+    own = "15W,yolox-m_640,1,fp16,20,TensorRT\n"
+    runs = store(tmp_path, "times", ANCHORS_CSV + own)
+    found = api.predict(asked(runs, "yolox-m_640")).predictions
+    rows = {row["mode"]: row for row in found.iter_rows(named=True)}
+    assert rows["15W"]["latency_s"] == pytest.approx(0.020)
+    assert rows["15W"]["source"] == "published"
+    assert "by its time on" not in str(rows["MAXN"]["notes"])
+
+
+def test_where_there_is_no_anchor_the_error_names_one(tmp_path: Path) -> None:
+    runs = store(tmp_path, "times", "mode,network,batch,precision,latency_ms,method\n"
+                 "MAXN,own_net,1,fp16,0.5,TensorRT\n")  # fmt: skip
+    with pytest.raises(InputError) as failed:
+        api.predict(asked(runs, "yolox-m_640"))
+    assert "no network was measured on both boards: measure" in str(failed.value.fix)
+
+
+def test_without_calibrate_no_time_is_carried_over(tmp_path: Path) -> None:
+    runs = store(tmp_path, "times", ANCHORS_CSV)
+    with pytest.raises(UsageError, match="the zoo has no network 'YOLOX-m_640'"):
+        api.predict(asked(runs, "YOLOX-m_640", calibrate=False))
+
+
+def test_a_plan_names_the_network_that_tells_most_of_others(tmp_path: Path) -> None:
+    store(tmp_path, "times", ANCHORS_CSV.replace("yolox_s_640", "own_net"))
+    table = tmp_path / "other.csv"
+    table.write_text(ANCHORS_CSV + "MAXN,mine_224,1,fp16,1.7,TensorRT\n", encoding="utf-8")
+    origin = api.TableOrigin(citation="a table", module="orin-nx", device="Orin NX 16GB")
+    api.import_tables([table], origin, runs=tmp_path / "runs")
+    found = api.plan(api.PlanRequest(runs=tmp_path / "runs", device="AGX", modes="15W,MAXN"))
+    # Of the networks of both tables that were not measured here, the Orin NX has two.
+    assert (
+        "yolox_s_640, mine_224 are recorded on Orin NX 16GB (published) by tensorrt, and 1 network "
+        "was measured on both boards: measure yolox_s_640 next, and --calibrate carries times over "
+        "from there"
+    ) in found.notes
+    # Of networks that are asked for and that no run here knows.
+    asked_for = ("yolov8n_640", "yolov8s_640", "yolov8m_640")
+    request = api.PlanRequest(runs=tmp_path / "runs", device="AGX", modes="15W,MAXN")
+    for answer in api.plan_each(request, asked_for):
+        (line,) = [note for note in answer.notes if "recorded on" in note]
+        assert line.startswith("yolov8n_640, yolov8s_640, yolov8m_640 are recorded on Jetson AGX")
+        assert "measure yolov8s_640 next" in line
 
 
 def demo_scores() -> list[ModelScore]:

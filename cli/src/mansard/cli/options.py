@@ -177,7 +177,12 @@ DimOption = Annotated[list[str] | None, typer.Option(help="Named dimensions: seq
 PhaseOption = Annotated[Phase, typer.Option(help="What the networks do.")]
 DeviceOption = Annotated[str | None, typer.Option(help="Only devices whose name holds this.")]
 CalibrateOption = Annotated[
-    bool, typer.Option("--calibrate", help="Scale predictions to the measured networks.")
+    bool,
+    typer.Option(
+        "--calibrate",
+        help="Scale predictions to the measured networks, and carry over times that are recorded "
+        "on other boards.",
+    ),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Print every table and row.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 
 from mansard.analytics.data.dataset import Dataset, device_id, whole_machine
 from mansard.core.records import MachineIdentity, Manifest, Measurement
@@ -73,6 +75,41 @@ _BUILDING = frozenset({"tensorrt", "trtexec"})  # whose rows have the options of
 _ASKED = (("optimization_level", "level"), ("workspace_bytes", "workspace"))
 _ENGINES = {"ort": "onnxruntime"}
 _COPIES = {"in": "with copies in", "out": "with copies out", "both": "with copies"}
+
+
+_SIDE = re.compile(r"(.+?)[ _@-](\d{2,4})(?:x\d{2,4})?", re.IGNORECASE)
+_SIDES = range(64, 4097, 16)  # of images, in pixels; resnet_101 and vgg-16 are no sizes
+# Of networks of the zoo that others recorded in several sizes, by their plain names.
+ZOO_SIDES = MappingProxyType({"yolov8n": 640, "yolov8s": 640})
+
+
+def plain_network(name: str) -> tuple[str, int | None]:
+    """The letters and digits of a network's name, and the side of its image where it ends in one.
+
+    ``YOLOv8n-640``, ``yolov8n_640x640`` and the zoo's ``yolov8n`` are one: ("yolov8n", 640).
+    """
+    match = _SIDE.fullmatch(name)
+    side = int(match[2]) if match else 0
+    base = match[1] if match and side in _SIDES else name
+    plain = "".join(letter for letter in base.casefold() if letter.isalnum())
+    return plain, side if side in _SIDES else ZOO_SIDES.get(plain)
+
+
+def engine_kind(words: str | None) -> str | None:
+    """What ran a network, without its options: "tensorrt", "onnxruntime cuda"; None: not said.
+
+    ``words``: an ``engine_name``, or the method of a published time.
+    """
+    known = re.findall(r"[a-z]+", (words or "").casefold())
+    if not known:
+        return None
+    is_dla = ["dla"] if "dla" in known else []
+    providers = [word for word in known if word in {"tensorrt", "cuda", "cpu"}]
+    if "onnxruntime" in known or "ort" in known:
+        return " ".join(["onnxruntime", *providers[:1], *is_dla])
+    kind = next((word for word in ("pytorch", "torch", "trtexec", "tensorrt") if word in known), "")
+    named = {"trtexec": "tensorrt", "torch": "pytorch"}.get(kind, kind)
+    return " ".join([named, *is_dla]) if named else " ".join(known)
 
 
 def window_name(workload: str, window: str) -> str:

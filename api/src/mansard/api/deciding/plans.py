@@ -19,6 +19,7 @@ from mansard.analytics.models.predict.prediction import NetworkSelection, Predic
 from mansard.analytics.models.sanity.checks import find_faults
 from mansard.analytics.models.scaling.observations import windows_by_name
 from mansard.analytics.pages.words.next_modes import modelled_notes, plan_in_words
+from mansard.api.deciding.anchors import anchor_notes, is_elsewhere
 from mansard.api.deciding.candidate_modes import (
     CandidateModes,
     elsewhere_note,
@@ -200,11 +201,22 @@ def plan_each(
     for option, value in (("--network", networks[0]), ("--device", request.device)):
         if value is not None and request.runs is None:
             raise UsageError(f"{option} is of runs", fix="name the folder of the runs as well")
-    asked = [msgspec.structs.replace(request, network=network) for network in networks]
     read = None if request.runs is None else _read_runs(request, request.runs)
+    asked = [
+        msgspec.structs.replace(
+            request,
+            network=None
+            if network and read and is_elsewhere(network, read.prediction)
+            else network,
+        )
+        for network in networks
+    ]
     local = () if read is None else _local_devices(request, read)
     of_others = () if read is None or local else (_others_note(request, read),)
-    known_of = [None if read is None or not local else _known(one, read, local) for one in asked]
+    named = [network for network in networks if network is not None]
+    known_of = [
+        None if read is None or not local else _known(one, read, local, named) for one in asked
+    ]
     candidates: dict[str | None, CandidateModes] = {}
     for known in known_of:
         device = None if known is None else known.data.device
@@ -228,6 +240,13 @@ def plan_each(
         _answer(one, known, chosen, candidates[question.device], of_others)
         for one, known, chosen, question in zip(asked, known_of, plans, questions, strict=True)
     )
+
+
+def _network_here(network: str | None, read: _PlanBasis | None) -> str | None:
+    """None, for all of the runs, of a network that other boards alone know: it tells no modes."""
+    if network is None or read is None or not is_elsewhere(network, read.prediction):
+        return network
+    return None
 
 
 class _Question(msgspec.Struct, frozen=True):
@@ -325,7 +344,10 @@ def _read_runs(request: PlanRequest, runs: Path) -> _PlanBasis:
     return _PlanBasis(dataset, prediction, tuple(find_faults(prediction.models)))
 
 
-def _known(request: PlanRequest, read: _PlanBasis, devices: Sequence[str]) -> _Known:
+def _known(
+    request: PlanRequest, read: _PlanBasis, devices: Sequence[str], networks: Sequence[str]
+) -> _Known:
+    """What is known of the one of ``devices`` that is planned for; ``networks``: all asked for."""
     dataset, prediction = read.dataset, read.prediction
     modes, observations, predictions = (
         frame.filter(frame["device"].is_in(list(devices)))
@@ -358,7 +380,9 @@ def _known(request: PlanRequest, read: _PlanBasis, devices: Sequence[str]) -> _K
     newest = max(programs, key=lambda program: program.started_utc, default=None)
     if request.network is None and any(run.kind != "programs" for run in runs):
         newest = None  # networks are planned for as well
-    return _Known(seen, is_cpu, newest, (*dataset.notes, *modelled_notes(seen)), warnings)
+    anchors = anchor_notes(networks, prediction, seen.device)
+    notes = (*dataset.notes, *modelled_notes(seen), *anchors)
+    return _Known(seen, is_cpu, newest, notes, warnings)
 
 
 def _command(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from mansard.analytics.data.opening import open_runs
+from mansard.analytics.models.predict.board_transfer import called
 from mansard.analytics.models.predict.models import Models, find_models
 from mansard.analytics.models.predict.prediction import (
     Basis,
@@ -101,7 +102,12 @@ def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple
     for line in (*models.dataset.notes, *models.mode_notes):
         reporter.note(f"note: {line}")
     modes = None if request.modes is None else _asked_modes(request, models, reporter)
-    networks = _select_networks(request, models.observed_networks(), reporter)
+    known = models.observed_networks()
+    if request.calibrate:  # then times are carried over from boards where they are recorded
+        recorded = models.recordings
+        asked = [network.name for network in request.networks]
+        known = known.union(name for name in asked if not called(recorded, name).is_empty())
+    networks = _select_networks(request, known, reporter)
     names = {network.name for network in networks if not network.scores}
     scored = models.dataset.scores
     note_scores([score for score in scored if names & {score.model, None}], reporter)  # None: all

@@ -11,6 +11,11 @@ import polars as pl
 from mansard.analytics.data.dataset import Dataset, whole_machine
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
 from mansard.analytics.data.names import device_labels, device_machines
+from mansard.analytics.data.published.recordings import (
+    imported_recordings,
+    measured_recordings,
+    shipped_recordings,
+)
 from mansard.analytics.data.published.store import (
     Published,
     batch_notes,
@@ -91,6 +96,12 @@ class Models:
         notes = known_modes(self.published).notes
         lines = [f"{name}: {line}" for name in self.devices for line in notes.get(name, ())]
         return (*lines, *batch_notes(self.published), *doubt_lines(self.published))
+
+    @cached_property
+    def recordings(self) -> pl.DataFrame:
+        """RECORDING_SCHEMA: times of networks that were measured or imported, or that ship."""
+        own = measured_recordings(self.observations)
+        return pl.concat([own, imported_recordings(self.published), shipped_recordings()])
 
     def observed_networks(self) -> frozenset[str]:
         """Networks whose times were measured or published."""

@@ -18,6 +18,12 @@ from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
 from mansard.analytics.data.names import network_names
 from mansard.analytics.data.scores import score_id
+from mansard.analytics.models.predict.board_transfer import (
+    TRANSFER_SCHEMA,
+    Transfers,
+    called,
+    transfer_times,
+)
 from mansard.analytics.models.predict.calibration_gap import calibration_gap
 from mansard.analytics.models.predict.engine import predict_scores
 from mansard.analytics.models.predict.groups import group_frame, score_frame
@@ -34,6 +40,7 @@ from mansard.analytics.models.scaling.network_predict import predict_observed
 from mansard.core.errors import InputError
 from mansard.core.records import ModelScore, Phase
 
+NO_TRANSFERS = Transfers(pl.DataFrame(schema=TRANSFER_SCHEMA), ())
 # Predictions at a time, about 1 kB each until they are decided on. Fewer rows cost more time: each
 # part is planned and joined anew.
 _MOST_ROWS = 300_000
@@ -84,11 +91,12 @@ class Prediction:
     scores: pl.DataFrame
     predictions: pl.DataFrame
     calibration: Calibration
+    transfers: Transfers = NO_TRANSFERS
 
     @property
     def notes(self) -> tuple[str, ...]:
         """By what calibrated predictions were scaled, and how far off they are."""
-        return _notes(self.calibration)
+        return (*_notes(self.calibration), *self.transfers.notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +117,7 @@ class Basis:
     scores: pl.DataFrame
     selected: pl.DataFrame
     calibration: Calibration
+    transfers: Transfers
     is_filled: bool
 
     @cached_property
@@ -122,7 +131,7 @@ class Basis:
     @property
     def notes(self) -> tuple[str, ...]:
         """By what calibrated predictions are scaled, and how far off they are."""
-        return _notes(self.calibration)
+        return (*_notes(self.calibration), *self.transfers.notes)
 
     def parts(self, *, each_network: bool = False) -> list[str | None]:
         """Networks to predict one after the other, or None for all at once where that is little."""
@@ -140,10 +149,18 @@ class Basis:
             scores, selected = scores.filter(network=network), selected.filter(network=network)
             groups = groups.join(scores, on="score_id", how="semi", maintain_order="left")
         roofed = predict_roofed(groups, scores, self.coefficients, self.modes)
-        if self.calibration:
-            roofed = apply_calibration(
+        transfers = self.transfers.times
+        if network is not None:
+            transfers = transfers.filter(network=network)
+        if self.calibration or not transfers.is_empty():
+            roofed = scale_classes(
                 roofed, self.calibration, groups, scores, self.coefficients, self.modes
             )
+            asked = transfers.join(self.modes, on=["device", "mode"], how="semi")
+            # A network with times here is fitted to these in every mode.
+            asked = asked.join(selected, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
+            rows = pl.concat([roofed, _unscored(roofed, asked)])
+            roofed = apply_totals(rows, self.calibration, self.coefficients, transfers)
         # Networks that no roof predicts, by their times.
         alone = selected.join(roofed, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
         roofed = roofed.select(list(PREDICTION_SCHEMA))
@@ -196,9 +213,16 @@ def predict(
 
 def predict_all(models: Models, basis: Basis) -> Prediction:
     """Every network of ``basis``, which is of ``models``."""
-    predictions, coefficients = basis.predictions(), basis.coefficients
-    groups, scores, calibration = basis.groups, basis.scores, basis.calibration
-    return Prediction(models, basis.modes, coefficients, groups, scores, predictions, calibration)
+    return Prediction(
+        models=models,
+        modes=basis.modes,
+        coefficients=basis.coefficients,
+        groups=basis.groups,
+        scores=basis.scores,
+        predictions=basis.predictions(),
+        calibration=basis.calibration,
+        transfers=basis.transfers,
+    )
 
 
 def basis_of(
@@ -219,22 +243,54 @@ def basis_of(
     elif not isinstance(modes, pl.DataFrame):
         modes = pl.concat([known.clear(), *modes])
     modes = models.own_settings(modes)
+    groups, scores = group_frame(layers), score_frame(layers, shown)
     calibration: Calibration = {}
+    transfers = NO_TRANSFERS
     if calibrate:
         every = pl.concat([layers, layer_frame(list(measured_scores))])
         every = every.unique(["score_id", "index"], keep="first", maintain_order=True)
-        calibration = _calibrate(models, every, shown)
+        calibration, roofed, gap = _calibrate(models, every, shown)
+        transfers = _transfers(models, scores, networks, roofed)
+        if gap is not None and transfers.times.is_empty():
+            fix = "; ".join(filter(None, [gap.fix, *transfers.notes]))
+            raise InputError(gap.what, where=gap.where, fix=fix)
     return Basis(
         known=known,
         measured=models.of_devices(models.coefficients),
         observations=models.observations,
         modes=modes,
-        groups=group_frame(layers),
-        scores=score_frame(layers, shown),
+        groups=groups,
+        scores=scores,
         selected=_observations(models, networks),
         calibration=calibration,
+        transfers=transfers,
         is_filled=fill_gaps,
     )
+
+
+def _transfers(
+    models: Models,
+    scores: pl.DataFrame,
+    networks: Sequence[NetworkSelection] | None,
+    roofed: pl.DataFrame,
+) -> Transfers:
+    """Of networks with ``scores``, and of those that are named and recorded on other boards.
+
+    ``roofed``: what the roofs say of scored networks, measured ones among them.
+    """
+    recorded = models.recordings
+    setting = ["network", "batch", "precision", "phase"]
+    asked = [
+        called(recorded, network.name)
+        .with_columns(network=pl.lit(network.name))
+        .filter(network.keeps("network"))
+        .select(setting)
+        for network in networks or ()
+        if network.name and not network.scores
+    ]
+    wanted = pl.concat([scores.select(setting), *asked]).unique(maintain_order=True)
+    devices = pl.DataFrame({"device": list(models.devices)}, schema={"device": pl.String})
+    return transfer_times(recorded, devices.join(wanted, how="cross"), roofed)
 
 
 def _notes(calibration: Calibration) -> tuple[str, ...]:
@@ -276,7 +332,22 @@ def _calibration(
     return calibrate_totals(predictions, observations, models.modes, timed), predictions
 
 
-def apply_calibration(
+def _unscored(roofed: pl.DataFrame, transfers: pl.DataFrame) -> pl.DataFrame:
+    """Rows as those of ``roofed``, without a number, of networks that only ``transfers`` know."""
+    key = ["mode", *PREDICTION_KEY]
+    known = {
+        "score_id": "",
+        "source": "modelled",
+        "is_extrapolated": False,
+        "reason": "its energy is not known: it was not scored, or its mode has no roofs",
+    }
+    new = transfers.join(roofed, on=key, how="anti", nulls_equal=True).select(
+        *key, *(pl.lit(value).alias(name) for name, value in known.items())
+    )
+    return pl.concat([roofed.clear(), new], how="diagonal")
+
+
+def scale_classes(
     roofed: pl.DataFrame,
     calibration: Calibration,
     groups: pl.DataFrame,
@@ -284,9 +355,9 @@ def apply_calibration(
     coefficients: pl.DataFrame,
     modes: pl.DataFrame,
 ) -> pl.DataFrame:
-    """``roofed``, which is ``predict_roofed`` of the rest, by the classes and lines of its devices.
+    """``roofed``, which is ``predict_roofed`` of the rest, by the classes that its devices have.
 
-    Where layers were timed, classes of operators come first.
+    Where no layers were timed it stays as it is. ``apply_totals`` comes after it.
     """
     classes = {key: fitted.classes for key, fitted in calibration.items() if fitted.classes}
     if classes:
@@ -296,7 +367,7 @@ def apply_calibration(
         known = by_classes.join(places, on=key).select(*roofed.columns, "place")
         rest = roofed.with_row_index("place").join(known, on="place", how="anti")
         roofed = pl.concat([known, rest.select(known.columns)]).sort("place").drop("place")
-    return apply_totals(roofed, calibration, coefficients)
+    return roofed
 
 
 def _comparable(coefficients: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
@@ -323,17 +394,23 @@ def predict_roofed(
     return predictions.join(starts, on="score_id", how="left", maintain_order="left")
 
 
-def _calibrate(models: Models, layers: pl.DataFrame, names: dict[str, str] | None) -> Calibration:
-    """By all measured networks of ``layers``, which are called ``names``, and of the dataset."""
+def _calibrate(
+    models: Models, layers: pl.DataFrame, names: dict[str, str] | None
+) -> tuple[Calibration, pl.DataFrame, InputError | None]:
+    """By all measured networks of ``layers``, which are called ``names``, and of the dataset.
+
+    Beside it what the roofs say of all of these, and why it is empty, where it is.
+    """
     unscored = models.dataset.layers.filter(~pl.col("score_id").is_in(layers["score_id"].to_list()))
     scores = pl.concat(
         [score_frame(layers, names), score_frame(unscored, network_names(models.dataset))]
     )
     calibration, predictions = _calibration(models, pl.concat([layers, unscored]), scores)
-    if not calibration:
-        observations = models.of_devices(models.observations)
-        raise calibration_gap(predictions, scores, observations, models.dataset.locations)
-    return calibration
+    if calibration:
+        return calibration, predictions, None
+    observations = models.of_devices(models.observations)
+    gap = calibration_gap(predictions, scores, observations, models.dataset.locations)
+    return calibration, predictions, gap
 
 
 def _has_scores(networks: Sequence[NetworkSelection] | None) -> bool:

@@ -261,7 +261,10 @@ def _off(lines: TotalsLines, rows: pl.DataFrame) -> tuple[Array, Array]:
 
 
 def apply_totals(
-    predictions: pl.DataFrame, calibration: Calibration, coefficients: pl.DataFrame
+    predictions: pl.DataFrame,
+    calibration: Calibration,
+    coefficients: pl.DataFrame,
+    transfers: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """``predictions`` (as those of ``calibrate_totals``) with calibrated latency, energy and power.
 
@@ -271,7 +274,8 @@ def apply_totals(
     what was left out, with that of the roof; energy and power follow it by π₀, so that a longer
     time is more energy and less power, and keep their own errors beside it. In a mode outside the
     measured clocks in which no network was measured there is none. Other devices and phases stay
-    as they are.
+    as they are. ``transfers``: TRANSFER_SCHEMA, times carried over from other boards: they count
+    where their interval is the narrower one and the network was not measured in the mode.
     """
     rows = predictions.with_row_index("row")
     timed = [pl.DataFrame(schema=_TIMES)]
@@ -286,6 +290,7 @@ def apply_totals(
         "device", "mode", constant_w="value"
     )
     found = rows.join(pl.concat(timed), on="row", how="left", maintain_order="left")
+    found = _with_transfers(found, transfers)
     found = found.join(known, on=["device", "mode"], how="left", maintain_order="left")
     # Each step reads what the one before wrote: its columns, and the uncalibrated ones.
     return (
@@ -296,6 +301,21 @@ def apply_totals(
             for name, value in _calibrated().items()
         )
         .select(predictions.columns)
+    )
+
+
+def _with_transfers(timed: pl.DataFrame, transfers: pl.DataFrame | None) -> pl.DataFrame:
+    """``timed`` (rows with _TIMES) with time_s and half of ``transfers`` where these say more."""
+    if transfers is None:
+        return timed.with_columns(transfer_note=pl.lit(None, pl.String))
+    rows = timed.join(transfers, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
+    half = pl.col("half").fill_nan(None)
+    is_narrower = (pl.col("transfer_half") < half) | half.is_null()
+    counts = is_narrower & pl.col("transfer_s").is_not_null() & pl.col("measured_source").is_null()
+    return rows.with_columns(
+        time_s=pl.when(counts).then("transfer_s").otherwise("time_s"),
+        half=pl.when(counts).then("transfer_half").otherwise("half"),
+        transfer_note=pl.when(counts).then("transfer_note"),
     )
 
 
@@ -428,7 +448,7 @@ def _calibrated() -> dict[str, pl.Expr]:
         "source": pl.coalesce("measured_source", "source"),
         "is_calibrated": pl.lit(value=True),
         "reason": _joined(pl.col("reason"), pl.when(lost_j).then(pl.lit(_NO_POWER))),
-        "notes": _joined(_without_launches(pl.col("notes")), no_end),
+        "notes": _joined(_without_launches(pl.col("notes")), no_end, pl.col("transfer_note")),
     }
 
 
