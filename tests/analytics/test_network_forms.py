@@ -33,7 +33,7 @@ def test_a_memory_that_does_not_follow_its_clock_is_a_table() -> None:
     )
     errors = (left["latency_s"] / left["true_s"] - 1).abs()
     assert left.height == 8
-    assert errors.max() < 0.03  # type: ignore[operator]
+    assert errors.max() < 0.03
 
 
 def test_an_energy_that_is_the_same_everywhere_stays_so_while_the_time_is_off() -> None:
