@@ -8,19 +8,19 @@ Limits are the most that the hardware of a device can do: rates, and times of kn
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import pairwise
 from statistics import median
 from typing import Any, Literal
 
+from mansard.analytics.data.published.columns import TAILS
 from mansard.analytics.data.published.importing import Imported
 from mansard.analytics.data.published.modes import SLACK, fill_modes
 from mansard.analytics.data.published.readers.trtexec_method import host_bound
 from mansard.analytics.data.published.runs import METERS_SAY
 from mansard.analytics.data.quantities import counted, quantity, seconds
+from mansard.analytics.data.transients import LEAST_USUAL, Spread, repeat_doubts, spread_doubt
 from mansard.core.errors import InputError
 from mansard.core.hardware import (
     MODULES,
@@ -157,10 +157,6 @@ def _plain(name: str) -> str:
 
 
 ModeOf = Callable[[PublishedRun], PublishedMode]
-_MOST_SPREAD = 0.5  # of a time: settled repetitions have below a tenth
-_APART, _FEW_APART = 1.5, 2.0  # factors between repeats that lie apart; of two or three repeats
-_NEAR, _APART_FROM_NEAR, _LEAST_NEAR = 1.1, 1.25, 4  # of repeats that agree: see ``_gap``
-_MAJORITY = 2 / 3
 _WITH_DLAS = 4  # data sheets of AGX Orin: 275 TOP/s of GPU and DLAs with sparsity, 85 dense of it
 
 
@@ -170,8 +166,10 @@ _WITH_DLAS = 4  # data sheets of AGX Orin: 275 TOP/s of GPU and DLAs with sparsi
 def time_doubts(runs: Sequence[PublishedRun], mode_of: ModeOf) -> dict[int, str]:
     """Why times of ``runs`` are doubtful, by their position. ``mode_of``: with filled settings."""
     doubts: dict[int, str] = {}
+    usual = _usual_shares(runs)
     for at, run in enumerate(runs):
-        why = _doubt_of_one(run, mode_of(run)) if run.latency_s is not None else None
+        share = usual.get((run.device, run.citation))
+        why = _doubt_of_one(run, mode_of(run), share) if run.latency_s is not None else None
         if why is not None:
             doubts[at] = why
     timed = (at for at, run in enumerate(runs) if run.latency_s is not None and at not in doubts)
@@ -179,6 +177,15 @@ def time_doubts(runs: Sequence[PublishedRun], mode_of: ModeOf) -> dict[int, str]
         times_s = [run.latency_s for at in group if (run := runs[at]).latency_s is not None]
         doubts |= {group[place]: why for place, why in repeat_doubts(times_s).items()}
     return doubts
+
+
+def _usual_shares(runs: Sequence[PublishedRun]) -> dict[tuple[str, str], float]:
+    """What deviations of one author's times on one device usually are of their times."""
+    shares: dict[tuple[str, str], list[float]] = {}
+    for run in runs:
+        if run.latency_s is not None and (spread_s := run.figures.get("deviation_s")) is not None:
+            shares.setdefault((run.device, run.citation), []).append(spread_s / run.latency_s)
+    return {key: median(its) for key, its in shares.items() if len(its) >= LEAST_USUAL}
 
 
 def power_doubts(runs: Sequence[PublishedRun]) -> dict[int, str]:
@@ -207,18 +214,21 @@ def _setting(run: PublishedRun) -> tuple[object, ...]:
     return (*key, run.precision, run.phase, method)
 
 
-def _doubt_of_one(run: PublishedRun, mode: PublishedMode) -> str | None:
+def _spread(run: PublishedRun) -> Spread:
+    tails = {name: value for tail in TAILS if (value := run.figures.get(name := f"{tail}_s"))}
+    return Spread(run.latency_s or 0.0, run.figures.get("deviation_s"), tails)
+
+
+def _doubt_of_one(run: PublishedRun, mode: PublishedMode, usual: float | None) -> str | None:
     time_s, enqueue_s = run.latency_s or 0.0, run.figures.get("enqueue_s")
     if enqueue_s is not None and enqueue_s >= time_s:
         least_s = run.figures.get("least_s")
         gpu_note = f"; the GPU's own time is near the least, {seconds(least_s)}" if least_s else ""
         return f"{run.remark or host_bound(enqueue_s, time_s)}{gpu_note}"
-    spread_s = run.figures.get("deviation_s", 0.0)
-    if spread_s > _MOST_SPREAD * time_s and not run.figures.get("samples"):
-        return (
-            f"its standard deviation of {seconds(spread_s)} is {spread_s / time_s:.0%} of its "
-            f"mean of {seconds(time_s)}: a few repetitions were disturbed, and the mean is of both"
-        )
+    # A tool that gives all of its queries gives their median too.
+    spread = None if run.figures.get("samples") else spread_doubt(_spread(run), usual)
+    if spread is not None:
+        return spread
     least = least_time_s(run, modules_called(run.device), mode)
     if least is not None and time_s * SLACK < least[0]:
         return (
@@ -226,59 +236,6 @@ def _doubt_of_one(run: PublishedRun, mode: PublishedMode) -> str | None:
             f"{mode.name}: its clocks were not those of the mode"
         )
     return None
-
-
-def repeat_doubts(
-    times_s: Sequence[float], text: Callable[[float], str] = seconds
-) -> dict[int, str]:
-    """The repeats that differ from the others, by their place, and why.
-
-    Where two thirds of them and more agree, the rest is set aside: as after a switch of the mode,
-    wherever it stands. Where no such majority does, they are of several states and none is used.
-    ``text``: of one of them, which may be powers too.
-    """
-    order = sorted(range(len(times_s)), key=times_s.__getitem__)
-    clusters = _clusters([times_s[place] for place in order])
-    if len(clusters) < 2:
-        return {}
-    most = max(clusters, key=len)
-    low, high = times_s[order[most[0]]], times_s[order[most[-1]]]
-    if len(most) < max(2, _MAJORITY * len(times_s)):
-        states = " and ".join(
-            f"{len(c)} near {text(median(times_s[order[at]] for at in c))}" for c in clusters
-        )
-        why = f"the {len(times_s)} repeats disagree ({states}): two modes or states are in them"
-        return dict.fromkeys(range(len(times_s)), why)
-    others = f"{len(most)} others have {text(low)} to {text(high)}"
-    return {
-        (place := order[at]): f"repeat {place + 1} of {len(times_s)} has "
-        f"{text(times_s[place])} and {others}: set aside as a transient"
-        + (", as the first after a switch of the mode is" if place == 0 else "")
-        for cluster in clusters
-        if cluster is not most
-        for at in cluster
-    }
-
-
-def _clusters(ordered_s: Sequence[float]) -> list[list[int]]:
-    """Clusters of the places of ascending times, split at gaps."""
-    gap = _gap(ordered_s)
-    clusters = [[0]] if ordered_s else []
-    for at, (less, more) in enumerate(pairwise(ordered_s), start=1):
-        if more > gap * less:
-            clusters.append([])
-        clusters[-1].append(at)
-    return clusters
-
-
-def _gap(ordered_s: Sequence[float]) -> float:
-    """A smaller gap counts where two thirds of the repeats, and four of them, lie near."""
-    n = max(math.ceil(_MAJORITY * len(ordered_s)), _LEAST_NEAR)
-    windows = zip(ordered_s, ordered_s[n - 1 :], strict=False)
-    is_near = any(last <= _NEAR * first for first, last in windows)
-    if is_near:
-        return _APART_FROM_NEAR
-    return _APART if len(ordered_s) >= _LEAST_NEAR else _FEW_APART
 
 
 # Rates.
