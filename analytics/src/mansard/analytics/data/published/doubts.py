@@ -14,6 +14,7 @@ from functools import cache
 from statistics import median
 from typing import Any, Literal
 
+from mansard.analytics.data.published.claims import Work, above_roof, mode_peaks
 from mansard.analytics.data.published.columns import TAILS
 from mansard.analytics.data.published.importing import Imported
 from mansard.analytics.data.published.modes import SLACK, fill_modes
@@ -229,6 +230,9 @@ def _doubt_of_one(run: PublishedRun, mode: PublishedMode, usual: float | None) -
     spread = None if run.figures.get("samples") else spread_doubt(_spread(run), usual)
     if spread is not None:
         return spread
+    claim = _claim_doubt(run, modules_called(run.device), mode)
+    if claim is not None:
+        return claim
     least = least_time_s(run, modules_called(run.device), mode)
     if least is not None and time_s * SLACK < least[0]:
         return (
@@ -236,6 +240,25 @@ def _doubt_of_one(run: PublishedRun, mode: PublishedMode, usual: float | None) -
             f"{mode.name}: its clocks were not those of the mode"
         )
     return None
+
+
+def _claim_doubt(run: PublishedRun, modules: Sequence[Module], mode: PublishedMode) -> str | None:
+    """Why a network of the zoo cannot have run in its precision at the clocks of its mode.
+
+    Of several modules that the device may be, each has to say so; the fastest one's words count.
+    """
+    entry = _by_plain_name().get(_plain(run.network))
+    if entry is None or run.processor != "gpu" or run.precision is None or run.latency_s is None:
+        return None
+    if run.phase != "inference":
+        return None
+    work = Work({run.precision: 2.0 * (entry.published_macs or 0.0) * (run.batch or 1)}, None)
+    peaks = [mode_peaks(module, mode.n_sms, mode.gpu_hz) for module in modules]
+    claims = [above_roof(run.latency_s, work, its) for its in peaks]
+    refused = [claim for claim in claims if claim is not None and claim.is_refused]
+    if not refused or len(refused) < len(claims):
+        return None
+    return min(refused, key=lambda claim: claim.ratio).text
 
 
 # Rates.

@@ -1,0 +1,145 @@
+"""Observed networks that are faster than their arithmetic allows: in no fit, and why.
+
+The arithmetic is that of their scores, the peaks those of the module at the clocks of the mode.
+Networks without a score, and devices that are no known module, are not judged here; published
+networks of the zoo are judged as they are imported (``data.published.doubts``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA
+from mansard.analytics.data.names import display_name, network_key
+from mansard.analytics.data.published.claims import AboveRoof, Peaks, Work, above_roof, mode_peaks
+from mansard.analytics.data.published.doubts import modules_called
+
+_SETTING = ("batch", "precision", "phase")
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A network that ran in a mode of a device, and what its time questions."""
+
+    device: str
+    mode: str
+    network: str
+    claim: AboveRoof
+
+    @property
+    def text(self) -> str:
+        """All of it in a line."""
+        return f"{display_name(self.network)} in {display_name(self.mode)}: {self.claim.text}"
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """``rows``: OBSERVATION_SCHEMA, without the times and powers of those that are refused."""
+
+    rows: pl.DataFrame
+    claims: tuple[Claimed, ...]
+
+    def notes(self) -> Iterator[str]:
+        """A line for each device with times that no model uses: the worst."""
+        refused: dict[str, list[Claimed]] = {}
+        for claimed in self.claims:
+            if claimed.claim.is_refused:
+                refused.setdefault(claimed.device, []).append(claimed)
+        for device, rows in refused.items():
+            worst = max(rows, key=lambda row: row.claim.ratio)
+            times = "1 time that is" if len(rows) == 1 else f"{len(rows)} times that are"
+            yield f"{device}: no model uses {times} above the roof: {worst.text}"
+
+
+def judge(
+    observations: pl.DataFrame,
+    layers: pl.DataFrame,
+    names: Mapping[str, str],
+    modes: pl.DataFrame,
+) -> Judged:
+    """``observations`` (OBSERVATION_SCHEMA) against the arithmetic of ``layers`` (LAYER_SCHEMA).
+
+    ``names``: of networks, as ``data.names.network_names``; ``modes``: MODE_SCHEMA.
+    """
+    scored = set(names.values()) | set(layers["model"].unique().to_list())
+    timed = observations.with_row_index("at").filter(
+        pl.col("latency_s") > 0,
+        pl.col("source") != "simulated",  # its kernels run on this machine
+        pl.col("phase") == "inference",
+        pl.col("network").is_in(list(scored)),
+    )
+    if timed.is_empty():
+        return Judged(observations, ())
+    works = _works(layers, names)
+    settings = {
+        (row["device"], row["mode"]): (row["n_sms"], row["gpu_hz"])
+        for row in modes.iter_rows(named=True)
+    }
+    claims: dict[int, Claimed] = {}
+    for row in timed.iter_rows(named=True):
+        work = works.get(tuple(row[name] for name in ("network", *_SETTING)))
+        peaks = _peaks(row["device"], *settings.get((row["device"], row["mode"]), (None, None)))
+        claim = above_roof(row["latency_s"], work, peaks) if work and peaks else None
+        if claim is not None:
+            claims[row["at"]] = Claimed(row["device"], row["mode"], row["network"], claim)
+    refused = {at: one.claim.text for at, one in claims.items() if one.claim.is_refused}
+    return Judged(_without(observations, refused), tuple(claims.values()))
+
+
+def _without(observations: pl.DataFrame, refused: Mapping[int, str]) -> pl.DataFrame:
+    """``observations`` without what is refused, by the place of the row: times and powers."""
+    if not refused:
+        return observations
+    at = pl.int_range(pl.len())
+    is_refused = at.is_in(list(refused))
+    why = at.replace_strict(dict(refused), default=None, return_dtype=pl.String)
+    values = [name for name in OBSERVATION_SCHEMA if name.startswith(("latency_", "power_"))]
+    return observations.with_columns(
+        *(pl.when(~is_refused).then(pl.col(name)).alias(name) for name in values),
+        reason=pl.when(is_refused).then(why).otherwise("reason"),
+    )
+
+
+def _peaks(device: str, n_sms: int | None, gpu_hz: float | None) -> Peaks | None:
+    """Of the GPU of ``device`` in a mode; of several modules that it may be, the fastest one's."""
+    if "CPU" in device.split():
+        return None
+    modules = modules_called(device)
+    peaks = [mode_peaks(module, n_sms, gpu_hz) for module in modules]
+    return max(peaks, key=lambda its: its.flop_per_s.get("fp32", 0.0), default=None)
+
+
+def _works(layers: pl.DataFrame, names: Mapping[str, str]) -> dict[tuple[object, ...], Work]:
+    """The multiply-adds of each scored network; without those of which a layer is not known."""
+    n_outputs = pl.col("output_bytes") / pl.col("layer_precision").replace_strict(
+        {"fp64": 8, "fp32": 4}, default=None, return_dtype=pl.Float64
+    )
+    # 3 × 3 filters: an output has nine multiply-adds for each input channel.
+    is_winograd = (pl.col("op_type") == "Conv") & (
+        (pl.col("macs") / n_outputs).round(6) % 9 == 0
+    ).fill_null(value=False)
+    flop = pl.col("multiply_add_flop")
+    sums = (
+        layers.group_by(
+            "score_id", "model", "model_hash", *_SETTING, "layer_precision", maintain_order=True
+        )
+        .agg(
+            flop=pl.when(flop.null_count() == 0).then(flop.sum()),
+            winograd=flop.filter(is_winograd).sum(),
+        )
+        .filter(pl.col("flop").is_null() | (pl.col("flop") > 0))
+    )
+    works: dict[tuple[object, ...], Work] = {}
+    for (_, model, model_hash, *setting), rows in sums.group_by(
+        "score_id", "model", "model_hash", *_SETTING, maintain_order=True
+    ):
+        amounts = dict(zip(rows["layer_precision"].to_list(), rows["flop"].to_list(), strict=True))
+        if None in amounts.values():
+            continue
+        name = names.get(network_key(str(model), str(model_hash)), str(model))
+        share = float(rows["winograd"].sum()) / sum(amounts.values())
+        works.setdefault((name, *setting), Work(amounts, share))
+    return works
