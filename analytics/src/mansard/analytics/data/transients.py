@@ -30,17 +30,35 @@ _ABOVE_TAIL = 1.02  # a mean over a percentile: what tables round
 _TRANSIENT = "as the first after a switch of the mode is"
 
 
+_OUTLYING = 2.0  # of what was measured here: other work alone scatters by less
+_FEW = 12  # of so many samples a third may be set aside, of more a tenth
+
+
+def outlying(times_s: Sequence[float]) -> dict[int, str]:
+    """The times of one measurement that are twice the others or half of them, and why.
+
+    Empty where they are no few: then it has two states, which its interval tells.
+    """
+    doubts = repeat_doubts(times_s, least=_OUTLYING)
+    n = len(times_s)
+    return doubts if len(doubts) <= (n // 3 if n <= _FEW else n // 10) else {}
+
+
 def repeat_doubts(
-    times_s: Sequence[float], text: Callable[[float], str] = seconds
+    times_s: Sequence[float],
+    text: Callable[[float], str] = seconds,
+    *,
+    least: float = 1.0,
 ) -> dict[int, str]:
     """The repeats that differ from the others, by their place, and why.
 
     Where two thirds of them and more agree, the rest is set aside: as after a switch of the mode,
     wherever it stands. Where no such majority does, they are of several states and none is used.
-    ``text``: of one of them, which may be powers too.
+    ``text``: of one of them, which may be powers too. ``least``: the factor by which they have to
+    lie apart, at least.
     """
     order = sorted(range(len(times_s)), key=times_s.__getitem__)
-    clusters = _clusters([times_s[place] for place in order])
+    clusters = _clusters([times_s[place] for place in order], least)
     if len(clusters) < 2:
         return {}
     most = max(clusters, key=len)
@@ -62,9 +80,9 @@ def repeat_doubts(
     }
 
 
-def _clusters(ordered_s: Sequence[float]) -> list[list[int]]:
+def _clusters(ordered_s: Sequence[float], least: float) -> list[list[int]]:
     """Clusters of the places of ascending times, split at gaps."""
-    gap = _gap(ordered_s)
+    gap = max(_gap(ordered_s), least)
     clusters = [[0]] if ordered_s else []
     for at, (less, more) in enumerate(pairwise(ordered_s), start=1):
         if more > gap * less:

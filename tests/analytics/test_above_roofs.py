@@ -1,0 +1,154 @@
+"""Times above the roof: which format or clock explains them, and that no fit has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mansard import api
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.data.published.claims import Work, above_roof, mode_peaks
+from mansard.analytics.models.predict.models import find_models
+from mansard.analytics.models.predict.prediction import calibration_of
+from mansard.analytics.models.sanity.checks import find_faults
+from mansard.core.hardware import MODULES
+from tests.analytics.score_factory import layer, score, write_scores
+
+ORIN, VOLTA, PASCAL = (MODULES[name] for name in ("p3701-0005", "p2888-0004", "p3310-1000"))
+# 16 SMs × 256 FLOP × 1300.5 MHz; in TF32 × 1024, in fp16 × 2048.
+FP32, TF32, FP16 = 5.326848e12, 21.307392e12, 42.614784e12
+# Volta: 8 SMs × 128 FLOP × 1377 MHz; fp16 on tensor cores × 1024.
+VOLTA_FP32, VOLTA_FP16 = 1.410048e12, 11.280384e12
+
+
+def test_tf32_would_explain_1_7_times_the_peak_of_cuda_cores() -> None:
+    # 1.7 × 5.327 / 21.31 = 0.425.
+    claim = above_roof(1e-3, Work({"fp32": 1.7e-3 * FP32}, 0.0), mode_peaks(ORIN, None, None))
+    assert claim is not None
+    assert claim.ratio == pytest.approx(1.7)
+    assert (claim.causes, claim.is_refused) == (("TF32 (0.42 of its peak)",), True)
+    assert claim.text.replace("\u00a0", " ") == (
+        "1.00 ms needs 1.7 times the fp32 peak of the mode (9.06 TFLOP/s against 5.33 TFLOP/s); "
+        "TF32 (0.42 of its peak) would explain it alone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "mode", "work", "causes", "is_refused"),
+    [
+        # 8 SMs at 612 MHz: 1.2534 TFLOP/s, 4.25 times less than at the highest clocks. TF32 has
+        # four times the peak of CUDA cores: 2 / 4 = 0.5, 2 / 4.25 = 0.47.
+        (
+            ORIN, (8, 612e6), ({"fp32": 2e-3 * 1.253376e12}, 0.0),
+            ["TF32 (0.5 of its peak)", "clocks or SMs above those of the mode (0.47"], True,
+        ),
+        # 4.1 times: TF32 does not, clocks do (4.1 / 4.25 = 0.96), fp16 too (4.1 / 8 = 0.51).
+        (
+            ORIN, (8, 612e6), ({"fp32": 4.15e-3 * 1.253376e12}, 0.0),
+            ["FP16 (0.52 of its peak)", "clocks or SMs above those of the mode (0.98"], True,
+        ),
+        # Volta has no TF32: 1.3 times is fp16 (1.3 / 8), or Winograd.
+        (
+            VOLTA, (None, None), ({"fp32": 1.3e-3 * VOLTA_FP32}, None),
+            ["FP16 (0.16 of its peak)", "Winograd"], False,
+        ),
+        # Half of the work in 3 × 3 convolutions: Winograd makes it 0.5 + 0.5 / 2.25 = 0.72.
+        (VOLTA, (None, None), ({"fp32": 1.3e-3 * VOLTA_FP32}, 0.5), ["FP16", "Winograd"], False),
+        (VOLTA, (None, None), ({"fp32": 1.5e-3 * VOLTA_FP32}, 0.5), ["FP16 (0.19"], True),
+        (VOLTA, (None, None), ({"fp32": 3e-3 * VOLTA_FP32}, None), ["FP16 (0.38"], True),
+        # Pascal of a TX2 has no tensor cores: fp16 in pairs is twice the rate of fp32.
+        (PASCAL, (None, None), ({"fp32": 3e-3 * 2 * 256 * 1300e6}, 0.0), [], True),
+        (ORIN, (None, None), ({"fp16": 1.4e-3 * FP16}, 0.0), ["INT8 (0.7", "2:4 sparsity"], True),
+        (ORIN, (None, None), ({"int8": 1.4e-3 * 2 * FP16}, 0.0), ["2:4 sparsity"], True),
+        (ORIN, (None, None), ({"fp32": 1.0}, 0.0), [], True),  # in 1e-3 s it is slow: none
+    ],
+)  # fmt: skip
+def test_what_explains_a_time(
+    module: object, mode: tuple[int | None, float | None], work: tuple[dict[str, float], float],
+    causes: list[str], is_refused: bool,
+) -> None:  # fmt: skip
+    claim = above_roof(1e-3, Work(*work), mode_peaks(module, *mode))  # type: ignore[arg-type]
+    if work[0] == {"fp32": 1.0}:
+        assert claim is None
+        return
+    assert claim is not None
+    assert claim.is_refused == is_refused
+    assert len(claim.causes) == len(causes)
+    for cause, expected in zip(claim.causes, causes, strict=True):
+        assert cause.startswith(expected)
+    assert causes or "the unit, the batch or the count is wrong" in claim.text
+
+
+@given(st.floats(0.01, 100.0), st.sampled_from(["fp32", "tf32", "fp16", "int8"]))
+def test_a_time_is_questioned_where_it_is_above_its_roof(ratio: float, precision: str) -> None:
+    peaks = mode_peaks(ORIN, 8, 612e6)
+    work = Work({precision: ratio * 1e-3 * peaks.flop_per_s[precision]}, 0.0)
+    claim = above_roof(1e-3, work, peaks)
+    assert (claim is None) == (ratio <= 1.02)
+    assert claim is None or claim.ratio == pytest.approx(ratio)
+
+
+def test_a_precision_without_a_peak_questions_nothing() -> None:
+    assert above_roof(1e-9, Work({"fp4": 1e12}, None), mode_peaks(ORIN, None, None)) is None
+
+
+# Imported.
+
+
+def runs_of(folder: Path, table: str, module: str = "agx-orin") -> Path:
+    path = folder / "file.csv"
+    path.write_text(table)
+    origin = api.TableOrigin(citation="A. Author, 2026", module=module)
+    api.import_tables([path], origin, runs=folder / "runs")
+    return folder / "runs"
+
+
+HEAD = "mode,network,batch,precision,ms,power_w\n"
+
+
+def test_a_network_of_the_zoo_in_fp32_is_tf32(tmp_path: Path) -> None:
+    # resnet50: 2 × 4.09 GMAC × 8 = 65.4 GFLOP in 7.2 ms are 9.1 TFLOP/s, 1.7 times the peak.
+    table = f"{HEAD}MAXN,resnet50,8,fp32,7.2,40\nMAXN,resnet50,8,tf32,7.2,40\n"
+    models = find_models(ingest(runs_of(tmp_path, table)))
+    claimed, other = models.observations.sort("precision").iter_rows(named=True)
+    assert (claimed["latency_s"], claimed["power_w"]) == (None, None)
+    assert "TF32 (0.43 of its peak) or Winograd" in claimed["reason"]
+    assert other["latency_s"] == pytest.approx(7.2e-3)
+    assert any("times the fp32 peak of the mode" in note for note in models.notes)
+
+
+def test_on_volta_winograd_explains_it_and_the_row_stays(tmp_path: Path) -> None:
+    # 8.18 GFLOP in 4.46 ms are 1.3 × 1.41 TFLOP/s.
+    runs = runs_of(tmp_path, f"{HEAD}MAXN,resnet50,1,fp32,4.46,40\n", "agx-xavier")
+    assert find_models(ingest(runs)).observations["latency_s"].null_count() == 0
+
+
+def test_a_scored_network_above_its_roof_is_in_no_calibration(tmp_path: Path) -> None:
+    # "net" is 10 GFLOP of matrix products: 1.88 ms at the peak of CUDA cores, and 1.1 ms is 1.7
+    # times as fast. "slow" takes 4 ms.
+    table = (
+        "mode,network,batch,precision,ms\nMAXN,net,1,fp32,1.1\nMAXN,slow,1,fp32,4\n"
+        "30W,slow,1,fp32,9\n"
+    )
+    runs = runs_of(tmp_path, table)
+    runs_of_rates = "mode,fp32_gflops,dram_gb_per_s\nMAXN,5000,190\n30W,1200,150\n"
+    (tmp_path / "rates").mkdir()
+    path = tmp_path / "rates/file.csv"
+    path.write_text(runs_of_rates)
+    origin = api.TableOrigin(citation="A. Author, 2026", module="agx-orin")
+    api.import_tables([path], origin, runs=runs)
+    products = [layer(0, 10_000_000_000, 1_000_000, op_type="MatMul")]
+    write_scores(runs, [score("net", products), score("slow", products)])
+    models = find_models(ingest(runs))
+    rows = {(r["mode"], r["network"]): r for r in models.observations.iter_rows(named=True)}
+    assert rows["MAXN", "net"]["latency_s"] is None
+    assert "1.71 times the fp32 peak" in rows["MAXN", "net"]["reason"]
+    assert rows["MAXN", "slow"]["latency_s"] == pytest.approx(4e-3)
+    (fitted,) = calibration_of(models).values()
+    assert {pair["network"] for pair in fitted.lines.pairs.iter_rows(named=True)} == {"slow"}
+    (finding,) = [fault for fault in find_faults(models) if fault.subject == "limits"]
+    assert (finding.is_serious, list(finding.networks)) == (False, ["net"])
+    assert "TF32 (0.43 of its peak) would explain it alone" in finding.reason
