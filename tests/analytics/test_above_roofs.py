@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard import api
 from mansard.analytics.data.ingest import ingest
+from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.data.published.claims import Work, above_roof, mode_peaks
 from mansard.analytics.models.predict.models import find_models
 from mansard.analytics.models.predict.prediction import calibration_of
+from mansard.analytics.models.predict.timed_layers import LAYER_GROUP_SCHEMA
 from mansard.analytics.models.sanity.checks import find_faults
+from mansard.analytics.models.scaling.above_roofs import Claimed, judge_layers
 from mansard.core.hardware import MODULES
+from tests.analytics.predict_factory import group, groups_of
 from tests.analytics.score_factory import layer, score, write_scores
 
 ORIN, VOLTA, PASCAL = (MODULES[name] for name in ("p3701-0005", "p2888-0004", "p3310-1000"))
@@ -93,6 +98,57 @@ def test_a_time_is_questioned_where_it_is_above_its_roof(ratio: float, precision
 
 def test_a_precision_without_a_peak_questions_nothing() -> None:
     assert above_roof(1e-9, Work({"fp4": 1e12}, None), mode_peaks(ORIN, None, None)) is None
+
+
+# Layers.
+
+
+@pytest.mark.parametrize(
+    ("device", "first_s", "is_refused"),
+    [
+        # 5.33 GFLOP of fp32 are 1 ms on an AGX Orin. In 0.6 ms they need 1.67 times the peak.
+        ("Jetson AGX Orin 64GB GPU", 0.6e-3, True),
+        ("Jetson AGX Orin 64GB GPU", 1.1e-3, False),
+        ("Jetson AGX Orin 64GB CPU", 0.6e-3, False),  # its peaks are not those of the GPU
+        ("a card", 0.6e-3, False),
+        # Volta: 3.8 ms; in 2.9 ms 1.3 times, which Winograd may be.
+        ("Jetson AGX Xavier GPU", 2.9e-3, False),
+        ("Jetson AGX Xavier GPU", 1.0e-3, True),
+    ],
+)
+def test_a_layer_above_its_roof_is_in_no_class(
+    device: str, first_s: float, is_refused: bool
+) -> None:
+    groups = groups_of(
+        group(0, cuda=FP32 / 1e3, op_class="conv"), group(1, cuda=1e9, op_class="elementwise")
+    )
+    same = {"device": device, "mode": "MAXN", "network": "net", "batch": 1, "precision": "fp32"}
+    of_score = {"phase": "inference", "engine": "ort", "score_id": "s"}
+    # The work of the second layer is no multiply-adds: it is never above that peak.
+    rows = [
+        {**same, **of_score, "layer": at, "group": at, "measured_s": measured_s}
+        for at, measured_s in enumerate((first_s, 1e-9))
+    ]
+    timed = pl.DataFrame(rows, schema=LAYER_GROUP_SCHEMA)
+    modes = pl.DataFrame([{"device": device, "mode": "MAXN"}], schema=MODE_SCHEMA)
+    judged = judge_layers(timed, groups, modes, ())
+    assert judged.drop("measured_s").equals(timed.drop("measured_s"))
+    assert judged["measured_s"].to_list() == [None if is_refused else first_s, 1e-9]
+
+
+def test_the_layers_of_a_refused_network_are_in_no_class() -> None:
+    claim = above_roof(1e-3, Work({"fp32": 1.7e-3 * FP32}, 0.0), mode_peaks(ORIN, None, None))
+    assert claim is not None
+    where = {"device": "Jetson AGX Orin 64GB GPU", "mode": "MAXN", "network": "net", "batch": 1}
+    claimed = Claimed(**where, precision="fp32", claim=claim)  # type: ignore[arg-type]
+    of_score = {"phase": "inference", "engine": "ort", "score_id": "s", "layer": 0, "group": 0}
+    rows = [
+        {**where, **of_score, "precision": name, "measured_s": 1.0} for name in ("fp32", "fp16")
+    ]
+    timed = pl.DataFrame(rows, schema=LAYER_GROUP_SCHEMA)
+    modes = pl.DataFrame([{"device": where["device"], "mode": "MAXN"}], schema=MODE_SCHEMA)
+    judged = judge_layers(timed, groups_of(group(0, cuda=1e9)), modes, (claimed,))
+    assert judged["measured_s"].to_list() == [None, 1.0]
 
 
 # Imported.

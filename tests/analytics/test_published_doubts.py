@@ -205,6 +205,11 @@ RATES = "mode,gpu_mhz,emc_mhz,sms,precision,unit,GFLOP/s,GB/s\n"
     [
         # 6 SMs × 256 × 408 MHz = 0.627 TFLOP/s of CUDA cores; TF32 on tensor cores 2.507.
         ("15W,408,2133,6,fp32,cuda,2100,80", "clock was higher or it is TF32 of tensor cores"),
+        # 2.1 / 0.6267 = 3.35; at the highest clocks 2.1 / 5.327 = 0.39; 2.1 / 2.507 = 0.84.
+        (
+            "15W,408,2133,6,fp32,cuda,2100,80",
+            "(3.35 times the limit, 0.39 of it at the highest clocks, 0.84 of the TF32 peak)",
+        ),
         # 16 × 2048 × 1300.5 MHz = 42.6 TFLOP/s dense.
         ("M,1300.5,3199,16,fp16,tensor,80000,80", "it counts with sparsity, twice the dense rate"),
         # 16 × 4096 × 1300.5 MHz = 85.2 TOP/s dense.

@@ -287,24 +287,31 @@ def rate_doubt(
 
 
 def _cause(rate: PublishedRate, mode: PublishedMode, module: Module, limit: float) -> str:
+    """What may be the reason, and by how much the rate is above or below each limit."""
     causes: list[str] = []
+    shares = [f"{rate.value / limit:.3g} times the limit"]
     highest = hardware_limit(rate, module, without_clocks(mode)) or limit
     if highest > limit and rate.value <= SLACK * highest:
-        causes.append(f"its {'memory' if rate.quantity == 'bandwidth' else 'GPU'} clock was higher")
+        clock = "memory" if rate.quantity == "bandwidth" else "GPU"
+        causes.append(f"its {clock} clock was higher")
+        shares.append(f"{rate.value / highest:.2g} of it at the highest clocks")
     if rate.quantity == "peak":
         if rate.unit == "tensor core" and rate.value <= 2 * SLACK * limit:
             causes.append("it counts with sparsity, twice the dense rate")
         elif rate.subject == "int8" and rate.value <= _WITH_DLAS * limit:
             causes.append("it counts sparsity and the DLAs, as data sheets do")
         other = [
-            f"{precision.upper()} of {'tensor' if unit == 'tensor' else 'CUDA'} cores"
+            (f"{precision.upper()} of {'tensor' if unit == 'tensor' else 'CUDA'} cores", peak)
             for precision, unit, peak in sorted(peaks(module, mode), key=lambda row: row[2])
             if SLACK * peak >= rate.value and (precision, unit) != (rate.subject, _family(rate))
         ]
-        causes += [f"it is {other[0]}"] if other else []
+        for name, peak in other[:1]:
+            causes.append(f"it is {name}")
+            shares.append(f"{rate.value / peak:.2g} of the {name.split()[0]} peak")
     elif rate.value > SLACK * highest:
         causes.append("a cache was measured")
-    return f"{' or '.join(causes)}, or the unit is wrong" if causes else "the unit is wrong"
+    why = f"{' or '.join(causes)}, or the unit is wrong" if causes else "the unit is wrong"
+    return f"{why} ({', '.join(shares)})"
 
 
 def _family(rate: PublishedRate) -> str:

@@ -7,7 +7,7 @@ networks of the zoo are judged as they are imported (``data.published.doubts``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -27,6 +27,8 @@ class Claimed:
     device: str
     mode: str
     network: str
+    batch: int | None
+    precision: str
     claim: AboveRoof
 
     @property
@@ -74,17 +76,15 @@ def judge(
     if timed.is_empty():
         return Judged(observations, ())
     works = _works(layers, names)
-    settings = {
-        (row["device"], row["mode"]): (row["n_sms"], row["gpu_hz"])
-        for row in modes.iter_rows(named=True)
-    }
+    settings = _settings(modes)
     claims: dict[int, Claimed] = {}
     for row in timed.iter_rows(named=True):
         work = works.get(tuple(row[name] for name in ("network", *_SETTING)))
         peaks = _peaks(row["device"], *settings.get((row["device"], row["mode"]), (None, None)))
         claim = above_roof(row["latency_s"], work, peaks) if work and peaks else None
         if claim is not None:
-            claims[row["at"]] = Claimed(row["device"], row["mode"], row["network"], claim)
+            where = {name: row[name] for name in ("device", "mode", "network", *_SETTING[:2])}
+            claims[row["at"]] = Claimed(**where, claim=claim)
     refused = {at: one.claim.text for at, one in claims.items() if one.claim.is_refused}
     return Judged(_without(observations, refused), tuple(claims.values()))
 
@@ -143,3 +143,71 @@ def _works(layers: pl.DataFrame, names: Mapping[str, str]) -> dict[tuple[object,
         share = float(rows["winograd"].sum()) / sum(amounts.values())
         works.setdefault((name, *setting), Work(amounts, share))
     return works
+
+
+def judge_layers(
+    timed: pl.DataFrame, groups: pl.DataFrame, modes: pl.DataFrame, claims: Sequence[Claimed]
+) -> pl.DataFrame:
+    """``timed`` without the times of layers that are above the roof, or of such a network.
+
+    ``timed``: LAYER_GROUP_SCHEMA (``models.predict.timed_layers``) of devices that were measured;
+    ``groups``: GROUP_SCHEMA of the same scores; ``modes``: MODE_SCHEMA.
+    """
+    settings = _settings(modes)
+    whole = {
+        (claimed.device, claimed.mode, claimed.network, claimed.batch, claimed.precision)
+        for claimed in claims
+        if claimed.claim.is_refused
+    }
+    work = ("tensor_precision", "tensor_flop", "cuda_precision", "cuda_flop")
+    key = ("device", "mode", "network", "batch", "precision", "score_id", "layer")
+    joined = timed.join(
+        groups.select("score_id", "group", "op_class", *work), on=["score_id", "group"], how="left"
+    )
+    refused = []
+    for values, rows in joined.group_by(key, maintain_order=True):
+        peaks = _peaks(str(values[0]), *settings.get(values[:2], (None, None)))
+        measured_s = rows["measured_s"][0]
+        if peaks is None or not measured_s:
+            continue
+        claim = above_roof(measured_s, _work_of(rows), peaks)
+        if values[:5] in whole or (claim is not None and claim.is_refused):
+            refused.append(dict(zip(key, values, strict=True)))
+    if not refused:
+        return timed
+    marks = pl.DataFrame(refused, schema={name: timed.schema[name] for name in key})
+    marked = timed.join(
+        marks.with_columns(is_refused=True),
+        on=list(key),
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    believed = pl.when(pl.col("is_refused").is_null()).then("measured_s")
+    return marked.with_columns(measured_s=believed).drop("is_refused")
+
+
+# Classes whose work is multiply-adds; Winograd may run convolutions.
+_PRODUCTS = ("conv", "matmul")
+
+
+def _work_of(groups: pl.DataFrame) -> Work:
+    """The multiply-adds of the groups of one layer."""
+    flop: dict[str, float] = {}
+    winograd = 0.0
+    for row in groups.iter_rows(named=True):
+        is_product = row["op_class"] in _PRODUCTS
+        amounts = [(row["tensor_precision"], row["tensor_flop"])]
+        amounts += [(row["cuda_precision"], row["cuda_flop"])] if is_product else []
+        for precision, amount in amounts:
+            if precision is not None and amount:
+                flop[precision] = flop.get(precision, 0.0) + amount
+                winograd += amount if row["op_class"] == "conv" else 0.0
+    total = sum(flop.values())
+    return Work(flop, winograd / total if total else None)
+
+
+def _settings(modes: pl.DataFrame) -> dict[tuple[object, ...], tuple[int | None, float | None]]:
+    """SMs that are on and the GPU's clock, by device and mode."""
+    columns = ("device", "mode", "n_sms", "gpu_hz")
+    return {(device, mode): rest for device, mode, *rest in modes.select(columns).iter_rows()}  # type: ignore[misc]

@@ -90,8 +90,9 @@ def measured_observations(dataset: Dataset) -> Observations:
         rows += [{**where, **row} for row in _program_rows(program)]
     frame, others = _of_one_engine(pl.DataFrame(rows, schema=OBSERVATION_SCHEMA))
     changed = _changed_programs(dataset.programs, programs, modes)
-    used = {(row.run_id, row.trial_id) for row in (*networks, *programs)}
-    recorded = (*dataset.measurements, *dataset.programs)
+    counted: Sequence[Measurement | ProgramRun] = [*networks, *programs]
+    used = {(row.run_id, row.trial_id) for row in counted}
+    recorded: Sequence[Measurement | ProgramRun] = [*dataset.measurements, *dataset.programs]
     set_aside = [
         line
         for row in recorded
