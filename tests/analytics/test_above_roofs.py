@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mansard import api
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.model_frames import MODE_SCHEMA
-from mansard.analytics.data.published.claims import Work, above_roof, mode_peaks
+from mansard.analytics.data.published.claims import ClaimedWork, above_roof, mode_peaks
 from mansard.analytics.models.predict.models import find_models
 from mansard.analytics.models.predict.prediction import calibration_of
 from mansard.analytics.models.predict.timed_layers import LAYER_GROUP_SCHEMA
@@ -31,7 +31,9 @@ VOLTA_FP32, VOLTA_FP16 = 1.410048e12, 11.280384e12
 
 def test_tf32_would_explain_1_7_times_the_peak_of_cuda_cores() -> None:
     # 1.7 × 5.327 / 21.31 = 0.425.
-    claim = above_roof(1e-3, Work({"fp32": 1.7e-3 * FP32}, 0.0), mode_peaks(ORIN, None, None))
+    claim = above_roof(
+        1e-3, ClaimedWork({"fp32": 1.7e-3 * FP32}, 0.0), mode_peaks(ORIN, None, None)
+    )
     assert claim is not None
     assert claim.ratio == pytest.approx(1.7)
     assert (claim.causes, claim.is_refused) == (("TF32 (0.42 of its peak)",), True)
@@ -75,7 +77,7 @@ def test_what_explains_a_time(
     module: object, mode: tuple[int | None, float | None], work: tuple[dict[str, float], float],
     causes: list[str], is_refused: bool,
 ) -> None:  # fmt: skip
-    claim = above_roof(1e-3, Work(*work), mode_peaks(module, *mode))  # type: ignore[arg-type]
+    claim = above_roof(1e-3, ClaimedWork(*work), mode_peaks(module, *mode))  # type: ignore[arg-type]
     if work[0] == {"fp32": 1.0}:
         assert claim is None
         return
@@ -90,14 +92,14 @@ def test_what_explains_a_time(
 @given(st.floats(0.01, 100.0), st.sampled_from(["fp32", "tf32", "fp16", "int8"]))
 def test_a_time_is_questioned_where_it_is_above_its_roof(ratio: float, precision: str) -> None:
     peaks = mode_peaks(ORIN, 8, 612e6)
-    work = Work({precision: ratio * 1e-3 * peaks.flop_per_s[precision]}, 0.0)
+    work = ClaimedWork({precision: ratio * 1e-3 * peaks.flop_per_s[precision]}, 0.0)
     claim = above_roof(1e-3, work, peaks)
     assert (claim is None) == (ratio <= 1.02)
     assert claim is None or claim.ratio == pytest.approx(ratio)
 
 
 def test_a_precision_without_a_peak_questions_nothing() -> None:
-    assert above_roof(1e-9, Work({"fp4": 1e12}, None), mode_peaks(ORIN, None, None)) is None
+    assert above_roof(1e-9, ClaimedWork({"fp4": 1e12}, None), mode_peaks(ORIN, None, None)) is None
 
 
 # Layers.
@@ -137,7 +139,9 @@ def test_a_layer_above_its_roof_is_in_no_class(
 
 
 def test_the_layers_of_a_refused_network_are_in_no_class() -> None:
-    claim = above_roof(1e-3, Work({"fp32": 1.7e-3 * FP32}, 0.0), mode_peaks(ORIN, None, None))
+    claim = above_roof(
+        1e-3, ClaimedWork({"fp32": 1.7e-3 * FP32}, 0.0), mode_peaks(ORIN, None, None)
+    )
     assert claim is not None
     where = {"device": "Jetson AGX Orin 64GB GPU", "mode": "MAXN", "network": "net", "batch": 1}
     claimed = Claimed(**where, precision="fp32", claim=claim)  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from mansard.analytics.data.published.store import (
     published_observations,
     read_published,
 )
-from mansard.analytics.data.transients import Spread, repeat_doubts, spread_doubt
+from mansard.analytics.data.transients import MeanSpread, repeat_doubts, spread_doubt
 from mansard.analytics.models.roofs.published_rooflines import published_rooflines
 from mansard.core.errors import InputError
 
@@ -147,7 +147,7 @@ def test_a_mean_whose_deviation_is_larger_is_not_used(tmp_path: Path, head: str)
 def test_what_a_deviation_and_a_percentile_say_of_a_mean(
     deviation_s: float | None, tails_s: dict[str, float], usual: float | None, why: str | None
 ) -> None:
-    doubt = spread_doubt(Spread(0.2679, deviation_s, tails_s), usual)
+    doubt = spread_doubt(MeanSpread(0.2679, deviation_s, tails_s), usual)
     assert (doubt is None) == (why is None)
     assert (why or "") in (doubt or "").replace("\u00a0", " ")
 
@@ -156,7 +156,7 @@ def test_what_a_deviation_and_a_percentile_say_of_a_mean(
 def test_settled_calls_are_not_doubted(times: list[float]) -> None:
     array = np.array(times)
     tail_s = float(np.quantile(array, 0.95))
-    spread = Spread(float(array.mean()), float(array.std()), {"p95_s": tail_s})
+    spread = MeanSpread(float(array.mean()), float(array.std()), {"p95_s": tail_s})
     # Half of the calls at either end of ± 10 %: a deviation of 0.1, and a p95 at 1.1.
     assert spread_doubt(spread, 0.0125) is None
 

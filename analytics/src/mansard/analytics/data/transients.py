@@ -14,7 +14,11 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+import msgspec
+
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import seconds
+from mansard.core.records import Measurement, ProgramRun
 
 _APART, _FEW_APART = 1.5, 2.0  # factors between repeats that lie apart; of two or three repeats
 _NEAR, _APART_FROM_NEAR, _LEAST_NEAR = 1.1, 1.25, 4  # of repeats that agree: see ``_gap``
@@ -101,7 +105,7 @@ def _gap(ordered_s: Sequence[float]) -> float:
     return _APART if len(ordered_s) >= _LEAST_NEAR else _FEW_APART
 
 
-class Spread(NamedTuple):
+class MeanSpread(NamedTuple):
     """A mean with what is known of its repetitions. ``tails_s``: ``p95_s`` and the like."""
 
     mean_s: float
@@ -109,7 +113,7 @@ class Spread(NamedTuple):
     tails_s: Mapping[str, float]
 
 
-def spread_doubt(spread: Spread, usual_share: float | None = None) -> str | None:
+def spread_doubt(spread: MeanSpread, usual_share: float | None = None) -> str | None:
     """Why a mean holds a transient; None where nothing shows one.
 
     A mean above its 95th percentile is carried by fewer than one call in twenty. A deviation far
@@ -132,3 +136,46 @@ def spread_doubt(spread: Spread, usual_share: float | None = None) -> str | None
     if usual_share is not None and share > max(_SETTLED_SHARE, _MOST_USUAL * usual_share):
         return f"{has}, where {usual_share:.1%} is usual beside it: {end}"
     return None
+
+
+# Rows of what was measured here: files keep every sample and every run.
+
+
+def settled_network(row: Measurement) -> Measurement:
+    """``row`` with outlying samples among those that are rejected, each with its reason."""
+    doubts = outlying(row.seconds_s)
+    if not doubts:
+        return row
+    used = [at for at in range(len(row.seconds_s)) if at not in doubts]
+    return msgspec.structs.replace(
+        row,
+        seconds_s=tuple(row.seconds_s[at] for at in used),
+        block=tuple(row.block[at] for at in used),
+        rejected_s=(*row.rejected_s, *(row.seconds_s[at] for at in doubts)),
+        rejected_reason=(*row.rejected_reason, *doubts.values()),
+    )
+
+
+def settled_program(row: ProgramRun) -> ProgramRun:
+    """``row`` without runs of the program that took twice as long as the others, or half."""
+    doubts = outlying([run.wall_s for run in row.repetitions])
+    if not doubts:
+        return row
+    used = tuple(run for at, run in enumerate(row.repetitions) if at not in doubts)
+    return msgspec.structs.replace(row, repetitions=used)
+
+
+def transient_notes(row: Measurement | ProgramRun) -> tuple[str, ...]:
+    """What is set aside of a row as it was recorded, in a line; empty where nothing is."""
+    if isinstance(row, Measurement):
+        name, what, times_s = row.model, "sample", row.seconds_s
+    else:
+        name, what = row.workload, "run"
+        times_s = tuple(run.wall_s for run in row.repetitions)
+    doubts = outlying(times_s)
+    if not doubts:
+        return ()
+    n = f"{len(doubts)} {what}{'s' if len(doubts) > 1 else ''}"
+    return (
+        f"{display_name(name)}: {n} of {len(times_s)} in no model: {next(iter(doubts.values()))}",
+    )

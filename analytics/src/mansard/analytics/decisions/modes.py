@@ -22,11 +22,9 @@ from mansard.core.errors import InputError, UsageError
 from mansard.core.hardware import (
     SETTINGS,
     KnownMode,
-    LowerSetting,
     NamedModes,
     boards_with,
     find_mode,
-    lower_settings,
 )
 from mansard.core.power_mode import custom_name
 from mansard.core.records import PowerMode, Processor, PublishedMode
@@ -117,14 +115,6 @@ def join_modes(
 
 def _settings_of(row: Mapping[str, Any]) -> dict[str, float | None]:
     return {name: row[name] for name in _SETTINGS}
-
-
-def find_lower_settings(modes: ModeFrame) -> tuple[LowerSetting, ...]:
-    """Modes of one device (MODE_SCHEMA) whose settings contradict their nominal powers."""
-    # Of a grid of a million modes none is named after a power, and none becomes a record here.
-    named = modes.filter(pl.col("mode").str.contains(r"(?i)[0-9][\s_]*w|max"))
-    rows = named.iter_rows(named=True)
-    return lower_settings(KnownMode(row["mode"], _settings_of(row)) for row in rows)
 
 
 def _name_by_settings(row: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ _WINOGRAD = 36 / 16
 _CUDA_CORES = ("fp64", "fp32")  # multiplied there, unless tensor cores do it in another format
 
 
-class Work(NamedTuple):
+class ClaimedWork(NamedTuple):
     """Multiply-adds, in FLOP, by the precision that they are said to run in.
 
     ``winograd_share``: of them, in convolutions that Winograd may run; None where not known.
@@ -80,7 +80,7 @@ def mode_peaks(module: Module, n_sms: int | None, gpu_hz: float | None) -> Peaks
     return Peaks(module.name, module.sm, peaks, boost)
 
 
-def above_roof(time_s: float, work: Work, peaks: Peaks) -> AboveRoof | None:
+def above_roof(time_s: float, work: ClaimedWork, peaks: Peaks) -> AboveRoof | None:
     """What a time questions; None where its arithmetic fits in it, or a peak is not known."""
     least_s = _least_s(work.flop, peaks.flop_per_s)
     if least_s is None or least_s <= _SLACK * time_s:
@@ -102,7 +102,7 @@ def _least_s(flop: Mapping[str, float], flop_per_s: Mapping[str, float]) -> floa
     return sum(amount / flop_per_s[precision] for precision, amount in flop.items())
 
 
-def _formats(time_s: float, work: Work, peaks: Peaks) -> Iterator[str]:
+def _formats(time_s: float, work: ClaimedWork, peaks: Peaks) -> Iterator[str]:
     """The slowest other format in which the work fits into the time."""
     for other in ("fp32", "tf32", "fp16", "int8"):
         flop: dict[str, float] = {}
@@ -124,18 +124,20 @@ def _clocks(ratio: float, peaks: Peaks) -> Iterator[str]:
         )
 
 
-def _sparsity(ratio: float, work: Work, peaks: Peaks) -> Iterator[str]:
+def _sparsity(ratio: float, work: ClaimedWork, peaks: Peaks) -> Iterator[str]:
     is_tensor = all(precision not in _CUDA_CORES for precision in work.flop)
     if is_tensor and peaks.sm >= _SPARSE_FROM and ratio <= 2 * _SLACK:
         yield "2:4 sparsity (twice the dense rate)"
 
 
-def _may_be_winograd(ratio: float, work: Work) -> bool:
+def _may_be_winograd(ratio: float, work: ClaimedWork) -> bool:
     share = 1.0 if work.winograd_share is None else work.winograd_share
     return ratio * (1 - share + share / _WINOGRAD) <= _SLACK
 
 
-def _text(time_s: float, ratio: float, work: Work, peaks: Peaks, causes: tuple[str, ...]) -> str:
+def _text(
+    time_s: float, ratio: float, work: ClaimedWork, peaks: Peaks, causes: tuple[str, ...]
+) -> str:
     total, names = sum(work.flop.values()), " and ".join(work.flop)
     unit = rate_unit(next(iter(work.flop)))
     needed, roof = (

@@ -14,14 +14,14 @@ from functools import cache
 from statistics import median
 from typing import Any, Literal
 
-from mansard.analytics.data.published.claims import Work, above_roof, mode_peaks
+from mansard.analytics.data.published.claims import ClaimedWork, above_roof, mode_peaks
 from mansard.analytics.data.published.columns import TAILS
 from mansard.analytics.data.published.importing import Imported
 from mansard.analytics.data.published.modes import SLACK, fill_modes
 from mansard.analytics.data.published.readers.trtexec_method import host_bound
 from mansard.analytics.data.published.runs import METERS_SAY
 from mansard.analytics.data.quantities import counted, quantity, seconds
-from mansard.analytics.data.transients import LEAST_USUAL, Spread, repeat_doubts, spread_doubt
+from mansard.analytics.data.transients import LEAST_USUAL, MeanSpread, repeat_doubts, spread_doubt
 from mansard.core.errors import InputError
 from mansard.core.hardware import (
     MODULES,
@@ -176,7 +176,8 @@ def time_doubts(runs: Sequence[PublishedRun], mode_of: ModeOf) -> dict[int, str]
     timed = (at for at, run in enumerate(runs) if run.latency_s is not None and at not in doubts)
     for group in _repeats(runs, timed):
         times_s = [run.latency_s for at in group if (run := runs[at]).latency_s is not None]
-        doubts |= {group[place]: why for place, why in repeat_doubts(times_s).items()}
+        if len(group) > 1:
+            doubts |= {group[place]: why for place, why in repeat_doubts(times_s).items()}
     return doubts
 
 
@@ -195,6 +196,8 @@ def power_doubts(runs: Sequence[PublishedRun]) -> dict[int, str]:
     doubts: dict[int, str] = {}
     for group in _repeats(runs, read):
         powers_w = [power_w for at in group if (power_w := runs[at].power_w) is not None]
+        if len(group) == 1:
+            continue
         reasons = repeat_doubts(powers_w, lambda power_w: quantity(power_w, "W"))
         doubts |= {group[place]: why for place, why in reasons.items()}
     return doubts
@@ -215,9 +218,13 @@ def _setting(run: PublishedRun) -> tuple[object, ...]:
     return (*key, run.precision, run.phase, method)
 
 
-def _spread(run: PublishedRun) -> Spread:
+def _spread(run: PublishedRun) -> MeanSpread | None:
+    """What a table says beside a mean; a tool that gives all of its queries gives their median."""
     tails = {name: value for tail in TAILS if (value := run.figures.get(name := f"{tail}_s"))}
-    return Spread(run.latency_s or 0.0, run.figures.get("deviation_s"), tails)
+    deviation_s = run.figures.get("deviation_s")
+    if run.figures.get("samples") or (deviation_s is None and not tails):
+        return None
+    return MeanSpread(run.latency_s or 0.0, deviation_s, tails)
 
 
 def _doubt_of_one(run: PublishedRun, mode: PublishedMode, usual: float | None) -> str | None:
@@ -226,10 +233,8 @@ def _doubt_of_one(run: PublishedRun, mode: PublishedMode, usual: float | None) -
         least_s = run.figures.get("least_s")
         gpu_note = f"; the GPU's own time is near the least, {seconds(least_s)}" if least_s else ""
         return f"{run.remark or host_bound(enqueue_s, time_s)}{gpu_note}"
-    # A tool that gives all of its queries gives their median too.
-    spread = None if run.figures.get("samples") else spread_doubt(_spread(run), usual)
-    if spread is not None:
-        return spread
+    if (spread := _spread(run)) is not None and (why := spread_doubt(spread, usual)) is not None:
+        return why
     claim = _claim_doubt(run, modules_called(run.device), mode)
     if claim is not None:
         return claim
@@ -252,7 +257,9 @@ def _claim_doubt(run: PublishedRun, modules: Sequence[Module], mode: PublishedMo
         return None
     if run.phase != "inference":
         return None
-    work = Work({run.precision: 2.0 * (entry.published_macs or 0.0) * (run.batch or 1)}, None)
+    work = ClaimedWork(
+        {run.precision: 2.0 * (entry.published_macs or 0.0) * (run.batch or 1)}, None
+    )
     peaks = [mode_peaks(module, mode.n_sms, mode.gpu_hz) for module in modules]
     claims = [above_roof(run.latency_s, work, its) for its in peaks]
     refused = [claim for claim in claims if claim is not None and claim.is_refused]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -88,9 +88,14 @@ class Models:
             pl.when(~is_cpu).then(pl.col(name)).alias(name) for name in ("gpu_hz", "n_sms")
         )
 
-    def judged_by(self, layers: pl.DataFrame) -> Models:
-        """These, without times that are above the roof by the scores of ``layers``."""
-        judged = judge(self.observations, layers, {}, self.modes)
+    def judged_by(self, layers: pl.DataFrame, names: Mapping[str, str] | None = None) -> Models:
+        """These, without times that are above the roof by the scores of ``layers``.
+
+        ``names``: of networks, as ``data.names.network_names``; None: as their files.
+        """
+        if layers.is_empty():
+            return self
+        judged = judge(self.observations, layers, names or {}, self.modes)
         notes = (*self.notes, *judged.notes())
         claims = (*self.claims, *judged.claims)
         return replace(self, observations=judged.rows, notes=notes, claims=claims)
@@ -185,13 +190,8 @@ def find_models(dataset: Dataset, device: str | None = None) -> Models:
     node_launches = find_node_launches(dataset, labels)
     coefficients.append(_new_launches(node_coefficients(node_launches), coefficients))
     observed = measured_observations(dataset)
-    judged = judge(
-        pl.concat([observed.rows, published_observations(published)]),
-        dataset.layers,
-        network_names(dataset),
-        modes,
-    )
-    return Models(
+    observations = pl.concat([observed.rows, published_observations(published)])
+    models = Models(
         dataset=dataset,
         devices=_choose_devices(list(dict.fromkeys(modes["device"].to_list())), device),
         rates=rates,
@@ -200,16 +200,11 @@ def find_models(dataset: Dataset, device: str | None = None) -> Models:
         published=published,
         modes=modes,
         coefficients=pl.concat(coefficients),
-        observations=judged.rows,
-        notes=(
-            *observed.notes,
-            *batch_notes(published),
-            *doubt_lines(published),
-            *judged.notes(),
-        ),
+        observations=observations,
+        notes=(*observed.notes, *batch_notes(published), *doubt_lines(published)),
         node_launches=node_launches,
-        claims=judged.claims,
     )
+    return models.judged_by(dataset.layers, network_names(dataset))
 
 
 def _new_launches(coefficients: pl.DataFrame, others: Sequence[pl.DataFrame]) -> pl.DataFrame:

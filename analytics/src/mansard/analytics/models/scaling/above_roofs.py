@@ -14,7 +14,13 @@ import polars as pl
 
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA
 from mansard.analytics.data.names import display_name, network_key
-from mansard.analytics.data.published.claims import AboveRoof, Peaks, Work, above_roof, mode_peaks
+from mansard.analytics.data.published.claims import (
+    AboveRoof,
+    ClaimedWork,
+    Peaks,
+    above_roof,
+    mode_peaks,
+)
 from mansard.analytics.data.published.doubts import modules_called
 
 _SETTING = ("batch", "precision", "phase")
@@ -112,7 +118,7 @@ def _peaks(device: str, n_sms: int | None, gpu_hz: float | None) -> Peaks | None
     return max(peaks, key=lambda its: its.flop_per_s.get("fp32", 0.0), default=None)
 
 
-def _works(layers: pl.DataFrame, names: Mapping[str, str]) -> dict[tuple[object, ...], Work]:
+def _works(layers: pl.DataFrame, names: Mapping[str, str]) -> dict[tuple[object, ...], ClaimedWork]:
     """The multiply-adds of each scored network; without those of which a layer is not known."""
     n_outputs = pl.col("output_bytes") / pl.col("layer_precision").replace_strict(
         {"fp64": 8, "fp32": 4}, default=None, return_dtype=pl.Float64
@@ -132,7 +138,7 @@ def _works(layers: pl.DataFrame, names: Mapping[str, str]) -> dict[tuple[object,
         )
         .filter(pl.col("flop").is_null() | (pl.col("flop") > 0))
     )
-    works: dict[tuple[object, ...], Work] = {}
+    works: dict[tuple[object, ...], ClaimedWork] = {}
     for (_, model, model_hash, *setting), rows in sums.group_by(
         "score_id", "model", "model_hash", *_SETTING, maintain_order=True
     ):
@@ -141,7 +147,7 @@ def _works(layers: pl.DataFrame, names: Mapping[str, str]) -> dict[tuple[object,
             continue
         name = names.get(network_key(str(model), str(model_hash)), str(model))
         share = float(rows["winograd"].sum()) / sum(amounts.values())
-        works.setdefault((name, *setting), Work(amounts, share))
+        works.setdefault((name, *setting), ClaimedWork(amounts, share))
     return works
 
 
@@ -191,7 +197,7 @@ def judge_layers(
 _PRODUCTS = ("conv", "matmul")
 
 
-def _work_of(groups: pl.DataFrame) -> Work:
+def _work_of(groups: pl.DataFrame) -> ClaimedWork:
     """The multiply-adds of the groups of one layer."""
     flop: dict[str, float] = {}
     winograd = 0.0
@@ -204,7 +210,7 @@ def _work_of(groups: pl.DataFrame) -> Work:
                 flop[precision] = flop.get(precision, 0.0) + amount
                 winograd += amount if row["op_class"] == "conv" else 0.0
     total = sum(flop.values())
-    return Work(flop, winograd / total if total else None)
+    return ClaimedWork(flop, winograd / total if total else None)
 
 
 def _settings(modes: pl.DataFrame) -> dict[tuple[object, ...], tuple[int | None, float | None]]:

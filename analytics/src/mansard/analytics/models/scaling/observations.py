@@ -32,12 +32,8 @@ from mansard.analytics.data.names import (
 )
 from mansard.analytics.data.run_frames import known_totals, meter_deviation
 from mansard.analytics.data.statistics import repetition_deviation
+from mansard.analytics.data.transients import settled_network, settled_program, transient_notes
 from mansard.analytics.models.scaling.call_energy import agrees, call_energy
-from mansard.analytics.models.scaling.settled import (
-    settled_network,
-    settled_program,
-    transient_notes,
-)
 from mansard.core.records import (
     EnergyWindow,
     Manifest,
