@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from mansard import api
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.data.model_frames import MODE_SCHEMA
+from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
 from mansard.analytics.data.published.claims import ClaimedWork, above_roof, mode_peaks
 from mansard.analytics.models.predict.models import find_models
 from mansard.analytics.models.predict.prediction import calibration_of
 from mansard.analytics.models.predict.timed_layers import LAYER_GROUP_SCHEMA
 from mansard.analytics.models.sanity.checks import find_faults
-from mansard.analytics.models.scaling.above_roofs import Claimed, judge_layers
+from mansard.analytics.models.scaling.above_roofs import Claimed, ModePeaksTable, judge_layers
 from mansard.core.hardware import MODULES
 from tests.analytics.predict_factory import group, groups_of
 from tests.analytics.score_factory import layer, score, write_scores
@@ -102,30 +102,62 @@ def test_a_precision_without_a_peak_questions_nothing() -> None:
     assert above_roof(1e-9, ClaimedWork({"fp4": 1e12}, None), mode_peaks(ORIN, None, None)) is None
 
 
+@pytest.mark.parametrize(
+    ("rates", "ms", "is_used"),
+    [
+        # 10 GFLOP in 0.3 ms are 33.3 TFLOP/s: 1.7 times the 19.5 of fp32, 0.21 of TF32.
+        ("fp32,cuda,19500\nMAXN,tf32,tensor,156000", 0.3, False),
+        # 0.45 ms are 22.2: 1.14 times a peak that was measured, and no limit.
+        ("fp32,cuda,19500\nMAXN,tf32,tensor,156000", 0.45, True),
+        ("fp32,cuda,19500", 0.3, False),  # a matrix product is no Winograd
+        ("fp16,tensor,156000", 0.3, True),  # nothing is known of fp32
+    ],
+)
+def test_a_card_is_judged_by_its_own_peaks(
+    tmp_path: Path, rates: str, ms: float, is_used: bool
+) -> None:
+    origin = api.TableOrigin(citation="A. Author, 2026", device="NVIDIA A100")
+    tables = {
+        "rates.csv": f"mode,precision,unit,gflops\nMAXN,{rates}\n",
+        "runs.csv": f"mode,network,batch,precision,ms\nMAXN,net,1,fp32,{ms}\n",
+    }
+    for name, text in tables.items():
+        (tmp_path / name).write_text(text)
+        api.import_tables([tmp_path / name], origin, runs=tmp_path / "runs")
+    products = [layer(0, 10_000_000_000, 1_000_000, op_type="MatMul")]
+    write_scores(tmp_path / "runs", [score("net", products)])
+    models = find_models(ingest(tmp_path / "runs"))
+    assert (models.observations["latency_s"].null_count() == 0) == is_used
+
+
 # Layers.
+
+NO_RATES = pl.DataFrame(schema=COEFFICIENT_SCHEMA)
 
 
 @pytest.mark.parametrize(
-    ("device", "first_s", "is_refused"),
+    ("device", "engine", "first_s", "is_refused"),
     [
         # 5.33 GFLOP of fp32 are 1 ms on an AGX Orin. In 0.6 ms they need 1.67 times the peak.
-        ("Jetson AGX Orin 64GB GPU", 0.6e-3, True),
-        ("Jetson AGX Orin 64GB GPU", 1.1e-3, False),
-        ("Jetson AGX Orin 64GB CPU", 0.6e-3, False),  # its peaks are not those of the GPU
-        ("a card", 0.6e-3, False),
+        ("Jetson AGX Orin 64GB GPU", "onnxruntime cuda", 0.6e-3, True),
+        ("Jetson AGX Orin 64GB GPU", "onnxruntime cuda", 1.1e-3, False),
+        ("Jetson AGX Orin 64GB GPU", "tensorrt", 0.6e-3, False),  # TF32 is off: Winograd
+        ("Jetson AGX Orin 64GB GPU", "tensorrt", 0.4e-3, True),  # 2.5 times is more than that
+        ("Jetson AGX Orin 64GB CPU", "onnxruntime cpu", 0.6e-3, False),  # it has other peaks
+        ("a card", "onnxruntime cuda", 0.6e-3, False),
         # Volta: 3.8 ms; in 2.9 ms 1.3 times, which Winograd may be.
-        ("Jetson AGX Xavier GPU", 2.9e-3, False),
-        ("Jetson AGX Xavier GPU", 1.0e-3, True),
+        ("Jetson AGX Xavier GPU", "onnxruntime cuda", 2.9e-3, False),
+        ("Jetson AGX Xavier GPU", "onnxruntime cuda", 1.0e-3, True),
     ],
 )
 def test_a_layer_above_its_roof_is_in_no_class(
-    device: str, first_s: float, is_refused: bool
+    device: str, engine: str, first_s: float, is_refused: bool
 ) -> None:
     groups = groups_of(
         group(0, cuda=FP32 / 1e3, op_class="conv"), group(1, cuda=1e9, op_class="elementwise")
     )
     same = {"device": device, "mode": "MAXN", "network": "net", "batch": 1, "precision": "fp32"}
-    of_score = {"phase": "inference", "engine": "ort", "score_id": "s"}
+    of_score = {"phase": "inference", "engine": engine, "score_id": "s"}
     # The work of the second layer is no multiply-adds: it is never above that peak.
     rows = [
         {**same, **of_score, "layer": at, "group": at, "measured_s": measured_s}
@@ -133,7 +165,7 @@ def test_a_layer_above_its_roof_is_in_no_class(
     ]
     timed = pl.DataFrame(rows, schema=LAYER_GROUP_SCHEMA)
     modes = pl.DataFrame([{"device": device, "mode": "MAXN"}], schema=MODE_SCHEMA)
-    judged = judge_layers(timed, groups, modes, ())
+    judged = judge_layers(timed, groups, ModePeaksTable(modes, NO_RATES), ())
     assert judged.drop("measured_s").equals(timed.drop("measured_s"))
     assert judged["measured_s"].to_list() == [None if is_refused else first_s, 1e-9]
 
@@ -151,7 +183,9 @@ def test_the_layers_of_a_refused_network_are_in_no_class() -> None:
     ]
     timed = pl.DataFrame(rows, schema=LAYER_GROUP_SCHEMA)
     modes = pl.DataFrame([{"device": where["device"], "mode": "MAXN"}], schema=MODE_SCHEMA)
-    judged = judge_layers(timed, groups_of(group(0, cuda=1e9)), modes, (claimed,))
+    judged = judge_layers(
+        timed, groups_of(group(0, cuda=1e9)), ModePeaksTable(modes, NO_RATES), (claimed,)
+    )
     assert judged["measured_s"].to_list() == [None, 1.0]
 
 

@@ -41,15 +41,17 @@ class ClaimedWork(NamedTuple):
 
 
 class Peaks(NamedTuple):
-    """The highest FLOP/s in each precision in a mode, of tensor or CUDA cores, as published.
+    """The highest FLOP/s in each precision in a mode, of tensor or CUDA cores.
 
     ``boost``: how many times as high they are at the module's highest clocks with all SMs.
+    ``slack``: by how much a time may be below them: published ones are limits, measured ones not.
     """
 
-    name: str  # of the module
-    sm: int
+    name: str  # of the module or the device
+    sm: int  # compute capability; 0 where not known
     flop_per_s: Mapping[str, float]
-    boost: float
+    boost: float = 1.0
+    slack: float = _SLACK
 
 
 class AboveRoof(NamedTuple):
@@ -83,7 +85,7 @@ def mode_peaks(module: Module, n_sms: int | None, gpu_hz: float | None) -> Peaks
 def above_roof(time_s: float, work: ClaimedWork, peaks: Peaks) -> AboveRoof | None:
     """What a time questions; None where its arithmetic fits in it, or a peak is not known."""
     least_s = _least_s(work.flop, peaks.flop_per_s)
-    if least_s is None or least_s <= _SLACK * time_s:
+    if least_s is None or least_s <= peaks.slack * time_s:
         return None
     ratio = least_s / time_s
     formats = tuple(_formats(time_s, work, peaks))

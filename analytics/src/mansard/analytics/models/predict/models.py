@@ -95,7 +95,7 @@ class Models:
         """
         if layers.is_empty():
             return self
-        judged = judge(self.observations, layers, names or {}, self.modes)
+        judged = judge(self.observations, layers, names or {}, self.modes, self.coefficients)
         notes = (*self.notes, *judged.notes())
         claims = (*self.claims, *judged.claims)
         return replace(self, observations=judged.rows, notes=notes, claims=claims)

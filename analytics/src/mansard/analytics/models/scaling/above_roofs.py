@@ -1,8 +1,9 @@
 """Observed networks that are faster than their arithmetic allows: in no fit, and why.
 
-The arithmetic is that of their scores, the peaks those of the module at the clocks of the mode.
-Networks without a score, and devices that are no known module, are not judged here; published
-networks of the zoo are judged as they are imported (``data.published.doubts``).
+The arithmetic is that of their scores, the peaks those of the module at the clocks of the mode; of
+a card that is no known module those that were measured or published in the mode, with a quarter of
+slack. Networks without a score, and CPUs, are not judged here; published networks of the zoo are
+judged as they are imported (``data.published.doubts``).
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from mansard.analytics.data.published.claims import (
 from mansard.analytics.data.published.doubts import modules_called
 
 _SETTING = ("batch", "precision", "phase")
+# Engines that build fp32 without TF32 (``inference.engines``); ONNX Runtime's has it by default.
+_WITHOUT_TF32 = ("tensorrt", "trtexec")
+_MOST_OVER = 1.25  # above measured peaks: those of kernels are not the highest there can be
 
 
 @dataclass(frozen=True)
@@ -67,10 +71,12 @@ def judge(
     layers: pl.DataFrame,
     names: Mapping[str, str],
     modes: pl.DataFrame,
+    coefficients: pl.DataFrame,
 ) -> Judged:
     """``observations`` (OBSERVATION_SCHEMA) against the arithmetic of ``layers`` (LAYER_SCHEMA).
 
-    ``names``: of networks, as ``data.names.network_names``; ``modes``: MODE_SCHEMA.
+    ``names``: of networks, as ``data.names.network_names``; ``modes``: MODE_SCHEMA;
+    ``coefficients``: COEFFICIENT_SCHEMA, as measured or published.
     """
     scored = set(names.values()) | set(layers["model"].unique().to_list())
     timed = observations.with_row_index("at").filter(
@@ -82,11 +88,11 @@ def judge(
     if timed.is_empty():
         return Judged(observations, ())
     works = _works(layers, names)
-    settings = _settings(modes)
+    peaks_of = ModePeaksTable(modes, coefficients)
     claims: dict[int, Claimed] = {}
     for row in timed.iter_rows(named=True):
         work = works.get(tuple(row[name] for name in ("network", *_SETTING)))
-        peaks = _peaks(row["device"], *settings.get((row["device"], row["mode"]), (None, None)))
+        peaks = peaks_of.find(row["device"], row["mode"], row["engine"])
         claim = above_roof(row["latency_s"], work, peaks) if work and peaks else None
         if claim is not None:
             where = {name: row[name] for name in ("device", "mode", "network", *_SETTING[:2])}
@@ -109,13 +115,40 @@ def _without(observations: pl.DataFrame, refused: Mapping[int, str]) -> pl.DataF
     )
 
 
-def _peaks(device: str, n_sms: int | None, gpu_hz: float | None) -> Peaks | None:
-    """Of the GPU of ``device`` in a mode; of several modules that it may be, the fastest one's."""
-    if "CPU" in device.split():
-        return None
-    modules = modules_called(device)
-    peaks = [mode_peaks(module, n_sms, gpu_hz) for module in modules]
-    return max(peaks, key=lambda its: its.flop_per_s.get("fp32", 0.0), default=None)
+class ModePeaksTable:
+    """The peaks of GPUs in modes: of known modules as published, of others as in their rows."""
+
+    def __init__(self, modes: pl.DataFrame, coefficients: pl.DataFrame) -> None:
+        settings = modes.select("device", "mode", "n_sms", "gpu_hz").iter_rows()
+        self._settings = {(device, mode): (n_sms, hz) for device, mode, n_sms, hz in settings}
+        rates = coefficients.filter(pl.col("quantity") == "peak", pl.col("value") > 0)
+        self._rates: dict[tuple[str, str], dict[str, float]] = {}
+        for device, mode, precision, value in rates.select(
+            "device", "mode", "subject", "value"
+        ).iter_rows():
+            of_mode = self._rates.setdefault((device, mode), {})
+            of_mode[precision] = max(value, of_mode.get(precision, 0.0))
+
+    def find(self, device: str, mode: str, engine: str | None) -> Peaks | None:
+        """Of several modules that ``device`` may be, the fastest one's; None for a CPU.
+
+        Without TF32 where ``engine``, of a run measured here, has it off in fp32.
+        """
+        if "CPU" in device.split():
+            return None
+        peaks = self._find(device, mode)
+        if peaks is None or engine is None or not engine.casefold().startswith(_WITHOUT_TF32):
+            return peaks
+        rates = {name: rate for name, rate in peaks.flop_per_s.items() if name != "tf32"}
+        return peaks._replace(flop_per_s=rates)
+
+    def _find(self, device: str, mode: str) -> Peaks | None:
+        settings = self._settings.get((device, mode), (None, None))
+        known = [mode_peaks(module, *settings) for module in modules_called(device)]
+        if known:
+            return max(known, key=lambda peaks: peaks.flop_per_s.get("fp32", 0.0))
+        rates = self._rates.get((device, mode))
+        return Peaks(device, 0, rates, slack=_MOST_OVER) if rates else None
 
 
 def _works(layers: pl.DataFrame, names: Mapping[str, str]) -> dict[tuple[object, ...], ClaimedWork]:
@@ -152,27 +185,26 @@ def _works(layers: pl.DataFrame, names: Mapping[str, str]) -> dict[tuple[object,
 
 
 def judge_layers(
-    timed: pl.DataFrame, groups: pl.DataFrame, modes: pl.DataFrame, claims: Sequence[Claimed]
+    timed: pl.DataFrame, groups: pl.DataFrame, peaks_of: ModePeaksTable, claims: Sequence[Claimed]
 ) -> pl.DataFrame:
     """``timed`` without the times of layers that are above the roof, or of such a network.
 
     ``timed``: LAYER_GROUP_SCHEMA (``models.predict.timed_layers``) of devices that were measured;
-    ``groups``: GROUP_SCHEMA of the same scores; ``modes``: MODE_SCHEMA.
+    ``groups``: GROUP_SCHEMA of the same scores.
     """
-    settings = _settings(modes)
     whole = {
         (claimed.device, claimed.mode, claimed.network, claimed.batch, claimed.precision)
         for claimed in claims
         if claimed.claim.is_refused
     }
     work = ("tensor_precision", "tensor_flop", "cuda_precision", "cuda_flop")
-    key = ("device", "mode", "network", "batch", "precision", "score_id", "layer")
+    key = ("device", "mode", "network", "batch", "precision", "score_id", "layer", "engine")
     joined = timed.join(
         groups.select("score_id", "group", "op_class", *work), on=["score_id", "group"], how="left"
     )
     refused = []
     for values, rows in joined.group_by(key, maintain_order=True):
-        peaks = _peaks(str(values[0]), *settings.get(values[:2], (None, None)))
+        peaks = peaks_of.find(str(values[0]), str(values[1]), str(values[-1]))
         measured_s = rows["measured_s"][0]
         if peaks is None or not measured_s:
             continue
@@ -211,9 +243,3 @@ def _work_of(groups: pl.DataFrame) -> ClaimedWork:
                 winograd += amount if row["op_class"] == "conv" else 0.0
     total = sum(flop.values())
     return ClaimedWork(flop, winograd / total if total else None)
-
-
-def _settings(modes: pl.DataFrame) -> dict[tuple[object, ...], tuple[int | None, float | None]]:
-    """SMs that are on and the GPU's clock, by device and mode."""
-    columns = ("device", "mode", "n_sms", "gpu_hz")
-    return {(device, mode): rest for device, mode, *rest in modes.select(columns).iter_rows()}  # type: ignore[misc]
