@@ -6,15 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from held_back import BASELINES, POWER_BASELINES, Errors, joined, judge
+from held_back import Errors, joined, judge
+from recorded.mode_baselines import BASELINES
 from recorded.mode_sweeps import Sweep, read_sweeps
+from recorded.named_sweeps import read_named_sweeps
 
 pytestmark = pytest.mark.shared_data
 
 
 @pytest.fixture(scope="module")
 def sweeps(shared_data: Path) -> dict[str, Sweep]:
-    return {sweep.name: sweep for sweep in read_sweeps(shared_data)}
+    every = (*read_sweeps(shared_data), *read_named_sweeps(shared_data))
+    return {sweep.name: sweep for sweep in every}
 
 
 def median(parts: list[Errors]) -> float:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard import api
-from mansard.analytics.data.published.doubts import repeat_doubts
 from mansard.analytics.data.published.store import (
     published_coefficients,
     published_observations,
     read_published,
 )
+from mansard.analytics.data.transients import MeanSpread, repeat_doubts, spread_doubt
 from mansard.analytics.models.roofs.published_rooflines import published_rooflines
 from mansard.core.errors import InputError
 
@@ -119,6 +122,79 @@ def test_a_mean_whose_deviation_is_larger_is_not_used(tmp_path: Path, head: str)
     assert times_s(tmp_path) == [None, 0.0221]
 
 
+@pytest.mark.parametrize(
+    ("deviation_s", "tails_s", "usual", "why"),
+    [
+        # 267.9 ms is above the 242.4 ms that 95 % of the calls keep to.
+        (63.5e-3, {"p95_s": 0.2424}, None, "its mean of 268 ms is above its p95 of 242 ms"),
+        # 0.0635 / 0.2679 = 24 %; 0.0635 / (0.2700 − 0.2679) = 30, a normal distribution has 0.6.
+        (63.5e-3, {"p95_s": 0.2700}, None, "is 24% of its mean of 268 ms, far more than its p95"),
+        (63.5e-3, {"p99_s": 0.2800}, None, "far more than its p99 of 280 ms allows"),
+        # 24 % is 79 times the 0.3 % of the other rows.
+        (63.5e-3, {}, 0.003, "where 0.3% is usual beside it"),
+        (150e-3, {}, None, "is 56% of its mean"),
+        # 0.0635 / (0.38 − 0.2679) = 0.57: the calls scatter like a normal distribution.
+        (63.5e-3, {"p95_s": 0.38}, None, None),
+        (63.5e-3, {}, 0.05, None),  # eight times 5 % is 40 %
+        (63.5e-3, {}, None, None),
+        # Less than a tenth changes little: 5.5 / 293 = 2 %.
+        (5e-3, {"p95_s": 0.2679}, 0.001, None),
+        (5e-3, {"p95_s": 0.2650}, None, None),  # 0.2679 / 0.2650 = 1.011: rounding
+        (None, {"p95_s": 0.2424}, None, "is above its p95"),
+        (None, {}, 0.001, None),
+    ],
+)
+def test_what_a_deviation_and_a_percentile_say_of_a_mean(
+    deviation_s: float | None, tails_s: dict[str, float], usual: float | None, why: str | None
+) -> None:
+    doubt = spread_doubt(MeanSpread(0.2679, deviation_s, tails_s), usual)
+    assert (doubt is None) == (why is None)
+    assert (why or "") in (doubt or "").replace("\u00a0", " ")
+
+
+@given(st.lists(st.floats(0.9, 1.1), min_size=20, max_size=60))
+def test_settled_calls_are_not_doubted(times: list[float]) -> None:
+    array = np.array(times)
+    tail_s = float(np.quantile(array, 0.95))
+    spread = MeanSpread(float(array.mean()), float(array.std()), {"p95_s": tail_s})
+    # Half of the calls at either end of ± 10 %: a deviation of 0.1, and a p95 at 1.1.
+    assert spread_doubt(spread, 0.0125) is None
+
+
+def test_the_power_of_a_doubted_time_is_not_used(tmp_path: Path) -> None:
+    # Of repeats, and of a mean: the energy is of the same window as the slow call.
+    rows = "".join(f"MAXN,net,1,{at},{ms},20\n" for at, ms in enumerate((112, *SETTLED_MS)))
+    keep(tmp_path, f"mode,network,batch,repeat,ms,power_w\n{rows}")
+    frame = published_observations(read_published(tmp_path / "runs"))
+    assert frame["power_w"].to_list() == [None, 20, 20, 20, 20, 20]
+    assert frame["reason"][0].count("set aside as a transient") == 2  # of the time and the power
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("column", ["p95_ms", ""])
+def test_means_of_a_recorded_board_that_hold_a_transient(
+    tmp_path: Path, shared_data: Path, column: str
+) -> None:
+    # Settled: 242.0 ms of fcn_resnet50 in 30W_ALL, 13.2 to 14.2 ms of lraspp in MAXN (SOURCES.md).
+    (path,) = (shared_data / "power_modes").glob("uav-seg-zoo*_fp32_b1.csv")
+    rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    heads = ["mode", "precision", "batch", "latency_ms", "latency_std_ms", "e_total_j", column]
+    table = ",".join(["network", *filter(None, heads)]) + "\n"
+    for row in rows:
+        cells = [f"{row['model']}_{row['height']}", *(row[head] for head in heads if head)]
+        table += ",".join(cells) + "\n"
+    keep(tmp_path, table, origin=api.TableOrigin(citation="A", module="agx-xavier"))
+    frame = published_observations(read_published(tmp_path / "runs"))
+    doubted = frame.filter(pl.col("latency_s").is_null())
+    places = list(doubted.select("mode", "network").iter_rows())
+    expected = [("MODE_30W_ALL", "fcn_resnet50_384"), ("MAXN", "lraspp_mobilenet_v3_large_384")]
+    # 268.4 ms is above its p95 of 257.2 ms by 4 %; its deviation of 8 % alone would not show it.
+    expected += [("MAXN", "deeplabv3_resnet50_384")] if column else []
+    assert places == expected
+    assert doubted["power_w"].null_count() == len(expected)
+    assert frame["power_w"].null_count() == len(expected)
+
+
 # What a mode's clocks allow.
 
 RATES = "mode,gpu_mhz,emc_mhz,sms,precision,unit,GFLOP/s,GB/s\n"
@@ -129,6 +205,11 @@ RATES = "mode,gpu_mhz,emc_mhz,sms,precision,unit,GFLOP/s,GB/s\n"
     [
         # 6 SMs × 256 × 408 MHz = 0.627 TFLOP/s of CUDA cores; TF32 on tensor cores 2.507.
         ("15W,408,2133,6,fp32,cuda,2100,80", "clock was higher or it is TF32 of tensor cores"),
+        # 2.1 / 0.6267 = 3.35; at the highest clocks 2.1 / 5.327 = 0.39; 2.1 / 2.507 = 0.84.
+        (
+            "15W,408,2133,6,fp32,cuda,2100,80",
+            "(3.35 times the limit, 0.39 of it at the highest clocks, 0.84 of the TF32 peak)",
+        ),
         # 16 × 2048 × 1300.5 MHz = 42.6 TFLOP/s dense.
         ("M,1300.5,3199,16,fp16,tensor,80000,80", "it counts with sparsity, twice the dense rate"),
         # 16 × 4096 × 1300.5 MHz = 85.2 TOP/s dense.

@@ -63,8 +63,8 @@ def test_runs_of_networks(tmp_path: Path) -> None:
     assert first.latency_s == pytest.approx(0.05156, rel=1e-12)
     assert (second.power_w, second.unknown["power_w"]) == (None, "the table leaves it empty")
     assert first.unknown["precision"] == "the table has no such column"
-    assert first.figures == {"deviation_s": pytest.approx(0.2e-3)}
-    assert found.ignored == ("p99_ms", "idle_w")
+    assert first.figures == pytest.approx({"deviation_s": 0.2e-3, "p99_s": 0.055})
+    assert found.ignored == ("idle_w",)
 
 
 def test_images_a_second_and_energy(tmp_path: Path) -> None:
@@ -339,9 +339,9 @@ def test_figures_above_the_hardware_are_told(tmp_path: Path) -> None:
     found = read(tmp_path, "mode,precision,GFLOP/s,GB/s\nMAXN,fp32,5500,250\n")
     assert [note.split(" is above the ")[1] for note in doubt_notes(found, orin)] == [
         "5.327\u00a0TFLOP/s that Jetson AGX Orin 64GB can do: it is TF32 of tensor cores, or the "
-        "unit is wrong; kept, and in no model",
+        "unit is wrong (1.03 times the limit, 0.26 of the TF32 peak); kept, and in no model",
         "204.7\u00a0GB/s that Jetson AGX Orin 64GB can do: a cache was measured, or the unit is "
-        "wrong; kept, and in no model",
+        "wrong (1.22 times the limit); kept, and in no model",
     ]
     with pytest.raises(UsageError, match="did you mean agx-orin"):
         find_module("agx-orion")

@@ -19,7 +19,13 @@ from mansard.analytics.data.published.columns import find_columns
 from mansard.analytics.data.published.modes import fill_modes
 from mansard.analytics.models.scaling.network_terms import usable
 from mansard.core.errors import InputError, UsageError
-from mansard.core.hardware import SETTINGS, KnownMode, NamedModes, boards_with, find_mode
+from mansard.core.hardware import (
+    SETTINGS,
+    KnownMode,
+    NamedModes,
+    boards_with,
+    find_mode,
+)
 from mansard.core.power_mode import custom_name
 from mansard.core.records import PowerMode, Processor, PublishedMode
 from mansard.core.text import printable

@@ -17,6 +17,7 @@ from mansard.analytics.decisions.alternatives import (
     Baseline,
     find_baselines,
     find_equals,
+    find_lower_settings,
     find_neighbours,
     find_savings,
     most_excess,
@@ -56,6 +57,7 @@ from mansard.analytics.decisions.records import (
 )
 from mansard.analytics.decisions.values import Values, read_values
 from mansard.core.errors import UsageError
+from mansard.core.hardware import LowerSetting
 
 
 @dataclass(frozen=True)
@@ -200,6 +202,8 @@ class Decision:
     measured: Candidate | None = None  # the best measured one, beside a modelled choice
     decisive: Candidate | None = None  # its measurement would change the decision most
     is_all_known: bool = True  # no unknown value hides a looser limit that would be enough
+    # Modes of more nominal power that have less of a setting than others to choose from.
+    lower_settings: tuple[LowerSetting, ...] = ()
 
 
 def _choose(question: Question, at: int) -> Decision:
@@ -305,7 +309,8 @@ def decide_each(
         mode_names = of_device["mode"].to_list()
         baselines = find_baselines(of_device, rows, (defaults or {}).get(device))
         known = by_precision(accuracies, device, str(rows["network"][0]), observations)
-        decisions.append(decide(rows, wanted, baselines, known, mode_names))
+        decision = decide(rows, wanted, baselines, known, mode_names)
+        decisions.append(replace(decision, lower_settings=find_lower_settings(of_device)))
     return tuple(decisions)
 
 

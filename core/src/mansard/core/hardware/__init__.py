@@ -16,6 +16,7 @@ from mansard.core.hardware.mode_names import (
     is_one_mode,
     name_one_mode,
 )
+from mansard.core.hardware.mode_order import LowerSetting, lower_settings
 from mansard.core.hardware.module import CoreCluster, Metering, Module, jetpack_of, metering_of
 from mansard.core.hardware.named_modes import (
     NAMED_MODES,
@@ -49,6 +50,7 @@ __all__ = [
     "WITHOUT_MODES",
     "CoreCluster",
     "KnownMode",
+    "LowerSetting",
     "Metering",
     "ModeMatch",
     "Module",
@@ -66,6 +68,7 @@ __all__ = [
     "is_one_mode",
     "jetpack_of",
     "l2_partitions",
+    "lower_settings",
     "memory_bytes_per_s",
     "memory_roof_bytes_per_s",
     "metering_of",

@@ -10,8 +10,11 @@ import msgspec
 from mansard.core.errors import MansardError
 from mansard.core.hardware import (
     MODULES,
+    SETTINGS,
+    KnownMode,
     Module,
     active_sms,
+    lower_settings,
     memory_bytes_per_s,
     memory_roof_bytes_per_s,
     peak_flop_per_s,
@@ -311,6 +314,11 @@ def _listing(
                 may_need_reboot=reboot.get(mode.mode.name),
             )
         )
+    known = [
+        KnownMode(one.mode.name, {name: getattr(one.resolved, name) for name in SETTINGS})
+        for one in listed
+    ]
+    notes = (*notes, *(lower.text for lower in lower_settings(known)))
     return Listing(
         where=modes.where,
         is_simulated=root is not None and is_simulated(root),

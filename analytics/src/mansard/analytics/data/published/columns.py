@@ -7,6 +7,7 @@ commonest error of tables.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -130,6 +131,9 @@ FIELDS: Mapping[str, Dimension | None] = MappingProxyType(
         "launch": "time",
         "time": "time",
         "deviation": "time",
+        "p90": "time",
+        "p95": "time",
+        "p99": "time",
         "throughput": "images/s",
         "power": "power",
         "energy": "energy",
@@ -166,6 +170,7 @@ NAMES = MappingProxyType(
     }
 )
 SPREADS = frozenset({"std", "stdev", "stddev", "sd", "sem", "var", "variance", "error", "ci"})
+TAILS = ("p90", "p95", "p99")  # percentiles above the mean that a table may have of a time
 _DEVIATIONS = frozenset({"std", "stdev", "stddev", "sd"})
 # Times and powers that are not a run's, or not its usual ones: read only where the user says so.
 OTHERS = frozenset(
@@ -292,7 +297,7 @@ def find_columns(
     for field, name in bare:
         if field not in known and not (field == "peak" and "network" in known):
             raise _without_unit(field, name, where)
-    columns = _without_twin_deviations(columns + _bare_deviations(names, columns))
+    columns = _without_twin_spreads(columns + _bare_spreads(names, columns))
     _refuse_twins(columns, where)
     understood = {column.name for column in columns}
     return tuple(columns), tuple(name for name in names if name not in understood)
@@ -346,6 +351,8 @@ def _by_name(name: str, where: str) -> KnownColumn | None:
     unit = _unit_in(name, where)
     if unit is not None and unit.dimension == "time" and _is_deviation(words):
         return _qualified(name, "deviation", unit)
+    if unit is not None and unit.dimension == "time" and (tail := _tail_of(words)) is not None:
+        return _qualified(name, tail, unit)
     if unit is None or _is_other(words, unit.dimension):
         return None
     bare = _bare_field(name)
@@ -361,6 +368,13 @@ def _is_deviation(words: Sequence[str]) -> bool:
     return bool(_DEVIATIONS & set(words)) and not others & (
         OTHERS | LAUNCH | (SPREADS - _DEVIATIONS)
     )
+
+
+def _tail_of(words: Sequence[str]) -> str | None:
+    """Which percentile of a run's time it is, and of nothing else; None: none."""
+    tails = set(TAILS) & set(words)
+    others = {word for word in words if unit_of(word) is None} - tails
+    return tails.pop() if len(tails) == 1 and others <= _BARE_TIMES else None
 
 
 def _is_other(words: Sequence[str], dimension: Dimension | None) -> bool:
@@ -451,26 +465,34 @@ def _without_unit(field: str, name: str, where: str) -> InputError:
     )
 
 
-def _bare_deviations(names: Sequence[str], columns: Sequence[KnownColumn]) -> list[KnownColumn]:
-    """ "latency_std" beside "latency_ms" is in milliseconds as well."""
+def _bare_spreads(names: Sequence[str], columns: Sequence[KnownColumn]) -> list[KnownColumn]:
+    """ "latency_std" and "latency_p95" beside "latency_ms" are in milliseconds as well."""
     times = [column for column in columns if column.field == "time"]
-    if len(times) != 1 or any(column.field == "deviation" for column in columns):
+    if len(times) != 1:
         return []
+    known = {column.field for column in columns}
     plain = {name: {word.casefold() for word in words_of(name)} for name in names}
+    kinds = (("deviation", _DEVIATIONS), *((tail, frozenset({tail})) for tail in TAILS))
     return [
-        KnownColumn(name, "deviation", times[0].factor)
+        KnownColumn(name, field, times[0].factor)
+        for field, its in kinds
+        if field not in known
         for name, words in plain.items()
-        if words & _DEVIATIONS and words - _DEVIATIONS <= _BARE_TIMES
+        if words & its and words - its <= _BARE_TIMES
     ]
 
 
 _BARE_TIMES = frozenset(word for word, field in BARE.items() if field == "time")
 
 
-def _without_twin_deviations(columns: list[KnownColumn]) -> list[KnownColumn]:
-    """Drop deviations if there are several: none names its time."""
-    n_deviations = sum(column.field == "deviation" for column in columns)
-    return columns if n_deviations < 2 else [c for c in columns if c.field != "deviation"]
+def _without_twin_spreads(columns: list[KnownColumn]) -> list[KnownColumn]:
+    """Drop deviations, or percentiles, of which there are several: none names its time."""
+    counts = Counter(column.field for column in columns)
+    return [
+        column
+        for column in columns
+        if column.field not in {"deviation", *TAILS} or counts[column.field] == 1
+    ]
 
 
 def _refuse_twins(columns: Sequence[KnownColumn], where: str) -> None:

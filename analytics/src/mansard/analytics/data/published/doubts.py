@@ -8,19 +8,20 @@ Limits are the most that the hardware of a device can do: rates, and times of kn
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import pairwise
 from statistics import median
 from typing import Any, Literal
 
+from mansard.analytics.data.published.claims import ClaimedWork, above_roof, mode_peaks
+from mansard.analytics.data.published.columns import TAILS
 from mansard.analytics.data.published.importing import Imported
 from mansard.analytics.data.published.modes import SLACK, fill_modes
 from mansard.analytics.data.published.readers.trtexec_method import host_bound
 from mansard.analytics.data.published.runs import METERS_SAY
 from mansard.analytics.data.quantities import counted, quantity, seconds
+from mansard.analytics.data.transients import LEAST_USUAL, MeanSpread, repeat_doubts, spread_doubt
 from mansard.core.errors import InputError
 from mansard.core.hardware import (
     MODULES,
@@ -157,10 +158,6 @@ def _plain(name: str) -> str:
 
 
 ModeOf = Callable[[PublishedRun], PublishedMode]
-_MOST_SPREAD = 0.5  # of a time: settled repetitions have below a tenth
-_APART, _FEW_APART = 1.5, 2.0  # factors between repeats that lie apart; of two or three repeats
-_NEAR, _APART_FROM_NEAR, _LEAST_NEAR = 1.1, 1.25, 4  # of repeats that agree: see ``_gap``
-_MAJORITY = 2 / 3
 _WITH_DLAS = 4  # data sheets of AGX Orin: 275 TOP/s of GPU and DLAs with sparsity, 85 dense of it
 
 
@@ -170,15 +167,27 @@ _WITH_DLAS = 4  # data sheets of AGX Orin: 275 TOP/s of GPU and DLAs with sparsi
 def time_doubts(runs: Sequence[PublishedRun], mode_of: ModeOf) -> dict[int, str]:
     """Why times of ``runs`` are doubtful, by their position. ``mode_of``: with filled settings."""
     doubts: dict[int, str] = {}
+    usual = _usual_shares(runs)
     for at, run in enumerate(runs):
-        why = _doubt_of_one(run, mode_of(run)) if run.latency_s is not None else None
+        share = usual.get((run.device, run.citation))
+        why = _doubt_of_one(run, mode_of(run), share) if run.latency_s is not None else None
         if why is not None:
             doubts[at] = why
     timed = (at for at, run in enumerate(runs) if run.latency_s is not None and at not in doubts)
     for group in _repeats(runs, timed):
         times_s = [run.latency_s for at in group if (run := runs[at]).latency_s is not None]
-        doubts |= {group[place]: why for place, why in repeat_doubts(times_s).items()}
+        if len(group) > 1:
+            doubts |= {group[place]: why for place, why in repeat_doubts(times_s).items()}
     return doubts
+
+
+def _usual_shares(runs: Sequence[PublishedRun]) -> dict[tuple[str, str], float]:
+    """What deviations of one author's times on one device usually are of their times."""
+    shares: dict[tuple[str, str], list[float]] = {}
+    for run in runs:
+        if run.latency_s is not None and (spread_s := run.figures.get("deviation_s")) is not None:
+            shares.setdefault((run.device, run.citation), []).append(spread_s / run.latency_s)
+    return {key: median(its) for key, its in shares.items() if len(its) >= LEAST_USUAL}
 
 
 def power_doubts(runs: Sequence[PublishedRun]) -> dict[int, str]:
@@ -187,6 +196,8 @@ def power_doubts(runs: Sequence[PublishedRun]) -> dict[int, str]:
     doubts: dict[int, str] = {}
     for group in _repeats(runs, read):
         powers_w = [power_w for at in group if (power_w := runs[at].power_w) is not None]
+        if len(group) == 1:
+            continue
         reasons = repeat_doubts(powers_w, lambda power_w: quantity(power_w, "W"))
         doubts |= {group[place]: why for place, why in reasons.items()}
     return doubts
@@ -207,18 +218,26 @@ def _setting(run: PublishedRun) -> tuple[object, ...]:
     return (*key, run.precision, run.phase, method)
 
 
-def _doubt_of_one(run: PublishedRun, mode: PublishedMode) -> str | None:
+def _spread(run: PublishedRun) -> MeanSpread | None:
+    """What a table says beside a mean; a tool that gives all of its queries gives their median."""
+    tails = {name: value for tail in TAILS if (value := run.figures.get(name := f"{tail}_s"))}
+    deviation_s = run.figures.get("deviation_s")
+    if run.figures.get("samples") or (deviation_s is None and not tails):
+        return None
+    return MeanSpread(run.latency_s or 0.0, deviation_s, tails)
+
+
+def _doubt_of_one(run: PublishedRun, mode: PublishedMode, usual: float | None) -> str | None:
     time_s, enqueue_s = run.latency_s or 0.0, run.figures.get("enqueue_s")
     if enqueue_s is not None and enqueue_s >= time_s:
         least_s = run.figures.get("least_s")
         gpu_note = f"; the GPU's own time is near the least, {seconds(least_s)}" if least_s else ""
         return f"{run.remark or host_bound(enqueue_s, time_s)}{gpu_note}"
-    spread_s = run.figures.get("deviation_s", 0.0)
-    if spread_s > _MOST_SPREAD * time_s and not run.figures.get("samples"):
-        return (
-            f"its standard deviation of {seconds(spread_s)} is {spread_s / time_s:.0%} of its "
-            f"mean of {seconds(time_s)}: a few repetitions were disturbed, and the mean is of both"
-        )
+    if (spread := _spread(run)) is not None and (why := spread_doubt(spread, usual)) is not None:
+        return why
+    claim = _claim_doubt(run, modules_called(run.device), mode)
+    if claim is not None:
+        return claim
     least = least_time_s(run, modules_called(run.device), mode)
     if least is not None and time_s * SLACK < least[0]:
         return (
@@ -228,57 +247,25 @@ def _doubt_of_one(run: PublishedRun, mode: PublishedMode) -> str | None:
     return None
 
 
-def repeat_doubts(
-    times_s: Sequence[float], text: Callable[[float], str] = seconds
-) -> dict[int, str]:
-    """The repeats that differ from the others, by their place, and why.
+def _claim_doubt(run: PublishedRun, modules: Sequence[Module], mode: PublishedMode) -> str | None:
+    """Why a network of the zoo cannot have run in its precision at the clocks of its mode.
 
-    Where two thirds of them and more agree, the rest is set aside: as after a switch of the mode,
-    wherever it stands. Where no such majority does, they are of several states and none is used.
-    ``text``: of one of them, which may be powers too.
+    Of several modules that the device may be, each has to say so; the fastest one's words count.
     """
-    order = sorted(range(len(times_s)), key=times_s.__getitem__)
-    clusters = _clusters([times_s[place] for place in order])
-    if len(clusters) < 2:
-        return {}
-    most = max(clusters, key=len)
-    low, high = times_s[order[most[0]]], times_s[order[most[-1]]]
-    if len(most) < max(2, _MAJORITY * len(times_s)):
-        states = " and ".join(
-            f"{len(c)} near {text(median(times_s[order[at]] for at in c))}" for c in clusters
-        )
-        why = f"the {len(times_s)} repeats disagree ({states}): two modes or states are in them"
-        return dict.fromkeys(range(len(times_s)), why)
-    others = f"{len(most)} others have {text(low)} to {text(high)}"
-    return {
-        (place := order[at]): f"repeat {place + 1} of {len(times_s)} has "
-        f"{text(times_s[place])} and {others}: set aside as a transient"
-        + (", as the first after a switch of the mode is" if place == 0 else "")
-        for cluster in clusters
-        if cluster is not most
-        for at in cluster
-    }
-
-
-def _clusters(ordered_s: Sequence[float]) -> list[list[int]]:
-    """Clusters of the places of ascending times, split at gaps."""
-    gap = _gap(ordered_s)
-    clusters = [[0]] if ordered_s else []
-    for at, (less, more) in enumerate(pairwise(ordered_s), start=1):
-        if more > gap * less:
-            clusters.append([])
-        clusters[-1].append(at)
-    return clusters
-
-
-def _gap(ordered_s: Sequence[float]) -> float:
-    """A smaller gap counts where two thirds of the repeats, and four of them, lie near."""
-    n = max(math.ceil(_MAJORITY * len(ordered_s)), _LEAST_NEAR)
-    windows = zip(ordered_s, ordered_s[n - 1 :], strict=False)
-    is_near = any(last <= _NEAR * first for first, last in windows)
-    if is_near:
-        return _APART_FROM_NEAR
-    return _APART if len(ordered_s) >= _LEAST_NEAR else _FEW_APART
+    entry = _by_plain_name().get(_plain(run.network))
+    if entry is None or run.processor != "gpu" or run.precision is None or run.latency_s is None:
+        return None
+    if run.phase != "inference":
+        return None
+    work = ClaimedWork(
+        {run.precision: 2.0 * (entry.published_macs or 0.0) * (run.batch or 1)}, None
+    )
+    peaks = [mode_peaks(module, mode.n_sms, mode.gpu_hz) for module in modules]
+    claims = [above_roof(run.latency_s, work, its) for its in peaks]
+    refused = [claim for claim in claims if claim is not None and claim.is_refused]
+    if not refused or len(refused) < len(claims):
+        return None
+    return min(refused, key=lambda claim: claim.ratio).text
 
 
 # Rates.
@@ -307,24 +294,31 @@ def rate_doubt(
 
 
 def _cause(rate: PublishedRate, mode: PublishedMode, module: Module, limit: float) -> str:
+    """What may be the reason, and by how much the rate is above or below each limit."""
     causes: list[str] = []
+    shares = [f"{rate.value / limit:.3g} times the limit"]
     highest = hardware_limit(rate, module, without_clocks(mode)) or limit
     if highest > limit and rate.value <= SLACK * highest:
-        causes.append(f"its {'memory' if rate.quantity == 'bandwidth' else 'GPU'} clock was higher")
+        clock = "memory" if rate.quantity == "bandwidth" else "GPU"
+        causes.append(f"its {clock} clock was higher")
+        shares.append(f"{rate.value / highest:.2g} of it at the highest clocks")
     if rate.quantity == "peak":
         if rate.unit == "tensor core" and rate.value <= 2 * SLACK * limit:
             causes.append("it counts with sparsity, twice the dense rate")
         elif rate.subject == "int8" and rate.value <= _WITH_DLAS * limit:
             causes.append("it counts sparsity and the DLAs, as data sheets do")
         other = [
-            f"{precision.upper()} of {'tensor' if unit == 'tensor' else 'CUDA'} cores"
+            (f"{precision.upper()} of {'tensor' if unit == 'tensor' else 'CUDA'} cores", peak)
             for precision, unit, peak in sorted(peaks(module, mode), key=lambda row: row[2])
             if SLACK * peak >= rate.value and (precision, unit) != (rate.subject, _family(rate))
         ]
-        causes += [f"it is {other[0]}"] if other else []
+        for name, peak in other[:1]:
+            causes.append(f"it is {name}")
+            shares.append(f"{rate.value / peak:.2g} of the {name.split()[0]} peak")
     elif rate.value > SLACK * highest:
         causes.append("a cache was measured")
-    return f"{' or '.join(causes)}, or the unit is wrong" if causes else "the unit is wrong"
+    why = f"{' or '.join(causes)}, or the unit is wrong" if causes else "the unit is wrong"
+    return f"{why} ({', '.join(shares)})"
 
 
 def _family(rate: PublishedRate) -> str:

@@ -22,7 +22,7 @@ from mansard.analytics.data.published.cells import (
     TextTable,
     check_modes,
 )
-from mansard.analytics.data.published.columns import KnownColumn
+from mansard.analytics.data.published.columns import TAILS, KnownColumn
 from mansard.analytics.data.published.origin import BOUNDS, SHARE, PublishedOrigin, bound_of_figure
 from mansard.core.errors import InputError
 from mansard.core.formats.tensorrt import LONGEST_LAYER_NAME, take_apart
@@ -262,6 +262,7 @@ def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
     figures = {**cells.row.figures, **(meters if len(meters) > 1 else {})}
     if (deviation_s := cells.deviation()) is not None:
         figures["deviation_s"] = deviation_s
+    figures |= {f"{tail}_s": tail_s for tail in TAILS if (tail_s := cells.number(tail)) is not None}
     if latency_s is None and power_w is None and not figures:
         raise InputError("has neither a time nor a power", where=cells.where, fix="remove the row")
     values: dict[str, object] = {

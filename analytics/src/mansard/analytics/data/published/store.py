@@ -332,8 +332,8 @@ def published_observations(published: Published) -> pl.DataFrame:
     """OBSERVATION_SCHEMA: one row for each network that others ran, with its citation.
 
     Times whose batch a tool's file does not say are left out: see ``batch_notes``. The power of a
-    row with a remark is to be doubted, and so is the time of one in ``time_doubts``: no model and
-    no decision sees it.
+    row with a remark is to be doubted, and so are time and power of one in ``time_doubts``: no
+    model and no decision sees them.
     """
     names, doubts = device_names(published), doubted_times(published)
     powers = power_doubts(published.runs)
@@ -348,20 +348,25 @@ def published_observations(published: Published) -> pl.DataFrame:
             "engine": None,
             "latency_s": None if at in doubts else run.latency_s,
             "latency_deviation": run.figures.get("log_deviation"),
-            "power_w": None if run.remark or at in powers else run.power_w,
+            # A power is of the window of its time: what is wrong with one is in both.
+            "power_w": None if run.remark or at in powers or at in doubts else run.power_w,
             "source": "published",
             "citation": run.citation,
             "reason": _why(
                 run.unknown
                 | ({"power_w": run.remark} if run.remark and run.power_w else {})
                 | ({"power_w": powers[at]} if at in powers else {})
-                | ({"latency_s": doubts[at]} if at in doubts else {})
+                | (dict.fromkeys(_doubted(run), doubts[at]) if at in doubts else {})
             ),
         }
         for at, run in enumerate(published.runs)
         if not lacks_batch(run)
     ]
     return pl.DataFrame(rows, schema=OBSERVATION_SCHEMA)
+
+
+def _doubted(run: PublishedRun) -> tuple[str, ...]:
+    return ("latency_s",) if run.power_w is None else ("latency_s", "power_w")
 
 
 def doubted_times(published: Published) -> dict[int, str]:

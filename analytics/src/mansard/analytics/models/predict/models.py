@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import polars as pl
 
 from mansard.analytics.data.dataset import Dataset, whole_machine
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
-from mansard.analytics.data.names import device_labels, device_machines
+from mansard.analytics.data.names import device_labels, device_machines, network_names
 from mansard.analytics.data.published.recordings import (
     imported_recordings,
     measured_recordings,
@@ -31,6 +31,7 @@ from mansard.analytics.models.energy.fit import EnergyFit, fit_runs
 from mansard.analytics.models.roofs.published_rooflines import published_rooflines
 from mansard.analytics.models.roofs.rates import TrialRate, trial_rates
 from mansard.analytics.models.roofs.roofline import Roofline, rooflines
+from mansard.analytics.models.scaling.above_roofs import Claimed, judge
 from mansard.analytics.models.scaling.coefficients import (
     NodeLaunch,
     find_node_launches,
@@ -53,6 +54,7 @@ class Models:
     each run that was metered. ``modes``, ``coefficients`` and ``observations``: see
     ``data.model_frames``. Modes in which only networks or programs ran have no coefficients.
     ``notes``: what was measured and is no observation. ``node_launches``: of engines on CPUs.
+    ``claims``: networks that were faster than their arithmetic allows.
     """
 
     dataset: Dataset
@@ -66,6 +68,7 @@ class Models:
     observations: pl.DataFrame
     notes: tuple[str, ...]
     node_launches: tuple[NodeLaunch, ...]
+    claims: tuple[Claimed, ...] = ()
 
     def of_devices(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of ``frame`` that are of ``devices``."""
@@ -89,6 +92,18 @@ class Models:
         return modes.with_columns(
             pl.when(~is_cpu).then(pl.col(name)).alias(name) for name in ("gpu_hz", "n_sms")
         )
+
+    def judged_by(self, layers: pl.DataFrame, names: Mapping[str, str] | None = None) -> Models:
+        """These, without times that are above the roof by the scores of ``layers``.
+
+        ``names``: of networks, as ``data.names.network_names``; None: as their files.
+        """
+        if layers.is_empty():
+            return self
+        judged = judge(self.observations, layers, names or {}, self.modes, self.coefficients)
+        notes = (*self.notes, *judged.notes())
+        claims = (*self.claims, *judged.claims)
+        return replace(self, observations=judged.rows, notes=notes, claims=claims)
 
     @cached_property
     def mode_notes(self) -> tuple[str, ...]:
@@ -186,7 +201,8 @@ def find_models(dataset: Dataset, device: str | None = None) -> Models:
     node_launches = find_node_launches(dataset, labels)
     coefficients.append(_new_launches(node_coefficients(node_launches), coefficients))
     observed = measured_observations(dataset)
-    return Models(
+    observations = pl.concat([observed.rows, published_observations(published)])
+    models = Models(
         dataset=dataset,
         devices=_choose_devices(list(dict.fromkeys(modes["device"].to_list())), device),
         rates=rates,
@@ -195,10 +211,11 @@ def find_models(dataset: Dataset, device: str | None = None) -> Models:
         published=published,
         modes=modes,
         coefficients=pl.concat(coefficients),
-        observations=pl.concat([observed.rows, published_observations(published)]),
+        observations=observations,
         notes=(*observed.notes, *batch_notes(published), *doubt_lines(published)),
         node_launches=node_launches,
     )
+    return models.judged_by(dataset.layers, network_names(dataset))
 
 
 def _new_launches(coefficients: pl.DataFrame, others: Sequence[pl.DataFrame]) -> pl.DataFrame:

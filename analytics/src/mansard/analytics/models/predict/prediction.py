@@ -237,6 +237,8 @@ def basis_of(
     """What ``predict`` rests on, asked as that is; raises InputError as that does."""
     layers = _layers(models.dataset, networks)
     shown = None if _has_scores(networks) else network_names(models.dataset)
+    if _has_scores(networks):
+        models = models.judged_by(layers)
     known = models.of_devices(models.modes)
     if modes is None:
         modes = known

@@ -32,6 +32,7 @@ from mansard.analytics.models.predict.engine import SHARE_SCHEMA, predict_scores
 from mansard.analytics.models.predict.group_rows import predict_groups
 from mansard.analytics.models.predict.groups import WORK, halves, is_fused
 from mansard.analytics.models.predict.models import Models
+from mansard.analytics.models.scaling.above_roofs import ModePeaksTable, judge_layers
 from mansard.analytics.models.scaling.observations import counted_measurements
 from mansard.core.records import LayerTime
 
@@ -147,6 +148,12 @@ def timed_networks(
         place: other_s / all_s if all_s > 0 else 0.0 for place, (other_s, all_s) in times_s.items()
     }
     timed = pl.DataFrame(rows, schema=LAYER_GROUP_SCHEMA)
+    simulated = models.observations.filter(source="simulated")["device"].unique().to_list()
+    on_boards = pl.col("device").is_in(simulated).not_()
+    judged = judge_layers(
+        timed.filter(on_boards), groups, ModePeaksTable(modes, coefficients), models.claims
+    )
+    timed = pl.concat([judged, timed.filter(~on_boards)])
     return at_roofs(timed, groups, coefficients, modes, other_share)
 
 

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from mansard.analytics.data.names import device_labels, display_name
 from mansard.analytics.data.published.doubts import hardware_limit, module_called, unit_of
 from mansard.analytics.data.published.store import Published, device_names
-from mansard.analytics.data.quantities import digits, quantity, seconds
+from mansard.analytics.data.quantities import counted, digits, quantity, seconds
 from mansard.analytics.data.statistics import pool_repeats
 from mansard.analytics.models.predict.models import Models
 from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.sanity.finding import Finding
 from mansard.analytics.models.sanity.runs import MOST_OVER, above, run_findings
+from mansard.analytics.models.scaling.above_roofs import Claimed
 from mansard.analytics.models.scaling.coefficients import newest_runs
 from mansard.core.hardware import SETTINGS
 from mansard.core.power_mode import nominal_w
@@ -261,18 +262,44 @@ def find_faults(models: Models) -> tuple[Finding, ...]:
     docs/understand/model.md; healthy measurements have no finding.
     """
     manifests = models.dataset.manifests
-    counted = {manifest.run_id: manifest for manifest in newest_runs(manifests)}
+    newest = {manifest.run_id: manifest for manifest in newest_runs(manifests)}
     devices = device_labels(models.dataset.all_manifests)
     devices |= {roof.run_id: roof.machine for roof in models.roofs if roof.source == "published"}
-    roofs = [roof for roof in models.roofs if roof.run_id in counted or roof.source == "published"]
+    roofs = [roof for roof in models.roofs if roof.run_id in newest or roof.source == "published"]
     faults = [
-        *run_findings(roofs, devices, models.dataset.trials, counted, models.energies),
+        *run_findings(roofs, devices, models.dataset.trials, newest, models.energies),
         *_published_findings(models.published),
         *rate_findings(models.modes, models.coefficients),
         *time_findings(models.modes, models.observations),
+        *_claim_findings(models.claims),
     ]
     of_models = [fault for fault in faults if fault.device in models.devices]
     return tuple(sorted(of_models, key=lambda fault: not fault.is_serious))
+
+
+def _claim_findings(claims: Sequence[Claimed]) -> Iterator[Finding]:
+    """Networks that were faster than their arithmetic allows, of each device in one."""
+    devices: dict[str, list[Claimed]] = {}
+    for claimed in sorted(claims, key=lambda claimed: -claimed.claim.ratio):
+        devices.setdefault(claimed.device, []).append(claimed)
+    for device, rows in devices.items():
+        words: dict[str, str] = {}
+        for claimed in rows:
+            words.setdefault(claimed.network, claimed.text)
+        more = f"; the worst of {counted(len(rows), 'time')}" if len(rows) > 1 else ""
+        is_any = any(claimed.claim.is_refused for claimed in rows)
+        yield Finding(
+            subject="limits",
+            is_serious=False,  # no fit has them, so that nothing rests on them
+            basis="times",
+            device=device,
+            networks=words,
+            what=rows[0].text + more,
+            fix=_CLAIM if is_any else "Winograd is the likely one, and no model leaves them out",
+        )
+
+
+_CLAIM = "no model uses it: name the precision that ran, or measure again with pinned clocks"
 
 
 def _published_findings(published: Published) -> Iterator[Finding]:

@@ -11,6 +11,8 @@ The power while it was disturbed is not known: between none and twice that of th
 is off by D / (T − D) at most. Where t is outside of the interval of the call's time, by more than
 ``_AGREES``, something else is different, and no energy is known either. Where it is inside, its
 distance from the time is an error of the energy: power · time always lies within the energy's ends.
+Of several calm windows those whose calls agree with the time count, where any does: the others hold
+calls that the time does not, such as the first ones after a switch of the mode.
 """
 
 from __future__ import annotations
@@ -96,14 +98,15 @@ def call_energy(
     if not calm:
         share = percent(min(each.window.disturbed_share for each in metered))
         return _unknown(f"other work disturbed {share} of its energy windows", most_j)
-    power_w = float(np.median([window.power_w for window in calm]))
-    energy_j = float(np.median([window.power_w * window.call_s for window in calm]))
-    time_s, low_s, high_s = timed(seconds_s)
+    time_s = timed(seconds_s).time_s
     if time_s is None:
         return _unknown("no time is known that it could be compared with", most_j)
+    if not is_program:
+        calm = [each for each in calm if agrees(each.call_s, seconds_s)] or calm
+    power_w = float(np.median([window.power_w for window in calm]))
+    energy_j = float(np.median([window.power_w * window.call_s for window in calm]))
     call_s, error = energy_j / power_w, max(window.error for window in calm)
-    low_s, high_s = low_s or min(seconds_s), high_s or max(seconds_s)
-    if not low_s / (1 + _AGREES) <= call_s <= high_s * (1 + _AGREES):
+    if not agrees(call_s, seconds_s):
         why = f"a call took {seconds(call_s)} in its energy windows, not {seconds(time_s)}"
         return _unknown(why, most_j if call_s > time_s else None)
     error += abs(time_s / call_s - 1)
@@ -111,6 +114,16 @@ def call_energy(
     return CallEnergy(
         energy_j, energy_j * max(0.0, 1 - error), energy_j * (1 + error), above_j, power_w, ""
     )
+
+
+def agrees(call_s: float, seconds_s: Sequence[float]) -> bool:
+    """Whether a call of ``call_s`` is one of those that took ``seconds_s``, by their interval.
+
+    A window of other calls, as after a switch of the mode, has another energy.
+    """
+    _, low_s, high_s = timed(seconds_s)
+    low_s, high_s = low_s or min(seconds_s), high_s or max(seconds_s)
+    return low_s / (1 + _AGREES) <= call_s <= high_s * (1 + _AGREES)
 
 
 def _metered(total_j: float, window: EnergyWindow, n_calls: int) -> _Metered:

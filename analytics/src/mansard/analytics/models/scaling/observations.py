@@ -32,7 +32,8 @@ from mansard.analytics.data.names import (
 )
 from mansard.analytics.data.run_frames import known_totals, meter_deviation
 from mansard.analytics.data.statistics import repetition_deviation
-from mansard.analytics.models.scaling.call_energy import call_energy
+from mansard.analytics.data.transients import settled_network, settled_program, transient_notes
+from mansard.analytics.models.scaling.call_energy import agrees, call_energy
 from mansard.core.records import (
     EnergyWindow,
     Manifest,
@@ -85,7 +86,16 @@ def measured_observations(dataset: Dataset) -> Observations:
         rows += [{**where, **row} for row in _program_rows(program)]
     frame, others = _of_one_engine(pl.DataFrame(rows, schema=OBSERVATION_SCHEMA))
     changed = _changed_programs(dataset.programs, programs, modes)
-    return Observations(frame, (*_joined(unused), *changed, *others))
+    counted: Sequence[Measurement | ProgramRun] = [*networks, *programs]
+    used = {(row.run_id, row.trial_id) for row in counted}
+    recorded: Sequence[Measurement | ProgramRun] = [*dataset.measurements, *dataset.programs]
+    set_aside = [
+        line
+        for row in recorded
+        if (row.run_id, row.trial_id) in used
+        for line in transient_notes(row)
+    ]
+    return Observations(frame, (*_joined(unused), *changed, *others, *set_aside))
 
 
 def counted_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
@@ -101,7 +111,9 @@ def network_measurements(dataset: Dataset) -> Iterator[Measurement]:
     A layer or stage that was cut out of a network and run alone is no network: see ``shown_parts``.
     """
     return (
-        row for row in dataset.measurements if chain_length(row.model) is None and not row.is_part
+        settled_network(row)
+        for row in dataset.measurements
+        if chain_length(row.model) is None and not row.is_part
     )
 
 
@@ -123,7 +135,8 @@ def shown_parts(dataset: Dataset) -> tuple[Measurement, ...]:
     def part(row: Measurement) -> object:
         return (network(row), row.part.number)
 
-    rows = [row for row in dataset.measurements if row.part.kind in {"layer", "stage"}]
+    of_parts = (row for row in dataset.measurements if row.part.kind in {"layer", "stage"})
+    rows = [settled_network(row) for row in of_parts]
     last = {network(row): cut(row) for row in _newest(rows, network)}
     rows = [row for row in rows if cut(row) == last[network(row)]]
     counted = _newest((row for row in rows if not why_unused(row)), part)
@@ -142,7 +155,7 @@ def counted_programs(dataset: Dataset) -> tuple[ProgramRun, ...]:
     Of a program that was changed in between, only runs of its last version on the device.
     """
     modes = _modes(dataset)
-    good = [row for row in dataset.programs if not why_unused(row)]
+    good = [settled_program(row) for row in dataset.programs if not why_unused(row)]
     last = _newest(good, lambda row: _workload(row, modes))
     hashes = {_workload(row, modes): row.program_hash for row in last}
     newest_program = [row for row in good if row.program_hash == hashes[_workload(row, modes)]]
@@ -332,6 +345,8 @@ def _values(
     times_s = [value for value in seconds_s if value > 0]
     energy = call_energy(windows, times_s, is_program=is_program)
     calm = [total for total in known_totals(windows) if not total[1].is_disturbed]
+    if not is_program:
+        calm = [total for total in calm if times_s and _is_of(total[1], times_s)] or calm
     powers_w = [total_j / window.window_s for total_j, window in calm]
     reasons = [] if times_s else ["no repetition was timed"]
     reasons += [] if energy.power_w else [why_no_window or energy.reason]
@@ -345,6 +360,12 @@ def _values(
         "citation": None,
         "reason": "; ".join(reasons) or None,
     }
+
+
+def _is_of(window: EnergyWindow, times_s: Sequence[float]) -> bool:
+    """Whether the calls of a window took as long as those that were timed."""
+    calm_s = window.window_s * (1 - window.disturbed_share)
+    return window.repetitions > 0 and agrees(calm_s / window.repetitions, times_s)
 
 
 def _of_one_engine(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:

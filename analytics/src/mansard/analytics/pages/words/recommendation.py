@@ -378,4 +378,5 @@ def _notes(decision: Decision, question: Question) -> tuple[str, ...]:
         notes.append(lacking)
     if values.latency.interval[decision.at] == "roof":
         notes.append(roof_note(values.candidate(decision.at)))
+    notes += [lower.text for lower in decision.lower_settings]
     return tuple(notes)
