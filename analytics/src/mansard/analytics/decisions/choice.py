@@ -173,13 +173,13 @@ def choose_likeliest(values: Values, screened: Screen, wanted: Wanted, among: Ma
 def is_likeliest(values: Values, screened: Screen, at: int, among: Mask) -> bool:
     """Whether no row of ``among`` keeps the only limit with a greater probability than ``at``.
 
-    False with several limits, and where a row has no probability, as its value has no spread.
+    False with several limits, and where a row has no probability.
     """
     if len(screened.limits) != 1:
         return False
-    interval = values.of(screened.limits[0][0]).interval[among]
+    has_chance = values.of(screened.limits[0][0]).has_chance[among]
     margins = screened.margin[among]
-    return bool((interval == "spread").all() and (margins <= screened.margin[at] + _TIE).all())
+    return bool(has_chance.all() and (margins <= screened.margin[at] + _TIE).all())
 
 
 def best_measured(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> int | None:
