@@ -71,7 +71,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """One rule's answer to one question; ``regret`` is None where it chose no mode that keeps it."""
+    """One rule's answer; ``regret`` is None where it chose no mode that keeps the limit."""
 
     board: str
     network: str

@@ -103,16 +103,16 @@ class ValueBand:
         return np.asarray(np.log(high / low) / (2 * z))
 
     def cost(self) -> Array:
-        """The values with a penalty for uncertainty, value · exp(½σ), to compare them by.
+        """The values with a penalty for uncertainty, value · exp(¼σ), to compare them by.
 
         The least of many uncertain values tends to be an underestimate, the more so the larger its
         error (J. E. Smith, R. L. Winkler, The optimizer's curse, Management Science 52(3), 2006).
         The factor is a choice; on recorded boards it has the least regret
-        (benchmarks/recorded/regret).
+        (benchmarks/recorded/regret.py).
         Bounds: at most the upper end. Roof: the lower end, but for powers.
         """
         low, high = self.ends()
-        cost = self.value * np.exp(self.deviation() / 2)
+        cost = self.value * np.exp(self.deviation() / 4)
         cost = np.where(self.interval == "bounds", np.minimum(cost, high), cost)
         is_least = (self.interval == "roof") & (not self.is_power)
         return np.asarray(np.where(is_least, low, cost))

@@ -57,7 +57,7 @@ def plan(
     those that may be better than the best so far, and those that make predictions surer.
     Nothing is set and nothing measured.
     """
-    answers = api.plan_each(
+    answers = api.plan(
         api.PlanRequest(
             runs=runs or (_RUNS if _RUNS.is_dir() else None),
             modes=mode,
