@@ -75,7 +75,8 @@ def settle(
             f"{len(measured) + 1} of at most {n_most} modes"
         )
         try:
-            _measure(measurement, profile, reporter, is_local=is_local)
+            for remark in _measure(measurement, profile, reporter, is_local=is_local):
+                reporter.note(f"note: {mode.network} in {mode.mode} does not count: {remark}")
         except MansardError as error:
             failure = error
         measured.append(mode)
@@ -117,11 +118,13 @@ def _why_not(answered: Answered, measured: list[SettledMode]) -> str:
     return ""
 
 
-def _measure(step: NextMeasurement, profile: str, reporter: Reporter, *, is_local: bool) -> None:
-    """Measure one mode as its command does; raises MansardError."""
+def _measure(
+    step: NextMeasurement, profile: str, reporter: Reporter, *, is_local: bool
+) -> tuple[str, ...]:
+    """Measure one mode as its command does; why it does not count. Raises MansardError."""
     runs = Path(step.runs)
     if step.program is not None:
-        measure_program(
+        ran = measure_program(
             ProgramRequest(
                 command=step.program.command,
                 name=step.program.workload,
@@ -134,14 +137,15 @@ def _measure(step: NextMeasurement, profile: str, reporter: Reporter, *, is_loca
                 stdout=_STDERR,
             ),
             reporter,
-        ).check()
-        return
+        )
+        ran.check()
+        return tuple(row.times[0].remark for row in ran.measured if row.times[0].remark)
     settings = NetworkSettings(
         batches=(step.batch,),
         precisions=() if step.precision is None else (step.precision,),
         dims=dict(step.dims),
     )
-    measure_networks(
+    result = measure_networks(
         MeasureRequest(
             models=(step.model,),
             settings=settings,
@@ -153,4 +157,6 @@ def _measure(step: NextMeasurement, profile: str, reporter: Reporter, *, is_loca
             profile=profile,
         ),
         reporter,
-    ).check()
+    )
+    result.check()
+    return tuple(row.remark for row in result.times if row.remark)
