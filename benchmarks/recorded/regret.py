@@ -130,8 +130,7 @@ def planned(sweep: Metered, wanted: Wanted, counts: Sequence[int]) -> dict[int, 
                 sweep.modes,
                 seen if modes else None,
                 n=k - len(modes),
-                minimise=wanted.minimise,
-                max_latency_s=wanted.max_latency_s,
+                wanted=wanted,
             )
             names = [str(plan.modes["mode"][step.at]) for step in plan.steps]
             modes += names[: max(1, plan.n_designed)]

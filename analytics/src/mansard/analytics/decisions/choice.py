@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mansard.analytics.decisions.limits import Mask, Screen
 from mansard.analytics.decisions.records import Objective, Wanted
-from mansard.analytics.decisions.values import Array, ValueBand, Values
+from mansard.analytics.decisions.values import UNDECIDED, Array, ValueBand, Values
 
 Certainty = Literal["is", "predicted", "may"]
 _ROUNDING = 1e-12  # of a value: less is no difference
@@ -236,10 +236,6 @@ def find_decisive(
     return at if regret[at] == regret[best] else best
 
 
-# An open answer counts as the dearest candidate at twice its objective: a choice.
-_UNDECIDED = math.log(2.0)
-
-
 def _find_settling(values: Values, screened: Screen, wanted: Wanted, at: int, among: Mask) -> int:
     """The row of ``among`` whose measurement has the largest expected gain of an open answer.
 
@@ -250,7 +246,7 @@ def _find_settling(values: Values, screened: Screen, wanted: Wanted, at: int, am
     unmeasured = among & ~values.is_measured
     rows = np.flatnonzero(unmeasured if unmeasured.any() else among)
     objective = np.log(values.objective(wanted.minimise).value)
-    gain = _UNDECIDED + np.max(objective[among]) - objective[rows]
+    gain = UNDECIDED + np.max(objective[among]) - objective[rows]
     expected = _share_below(np.clip(screened.margin[rows], -30, 30)) * gain
     best = rows[expected >= expected.max() * (1 - _ROUNDING)]
     return at if at in best else int(best[0])

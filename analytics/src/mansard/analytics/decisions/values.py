@@ -46,6 +46,9 @@ Z95 = _NORMAL.inv_cdf(0.975)
 # (benchmarks/recorded/bound_errors.py).
 BOUNDS_Z: Mapping[str, float] = {"latency": 2.0, "power": 4.0, "energy": 4.0}
 
+# An open answer counts as the dearest candidate at twice its objective, in logarithms: a choice.
+UNDECIDED = math.log(2.0)
+
 KEPT, UNKNOWN, BROKEN = 1, 0, -1  # whether a value keeps a limit
 NO_INTERVAL = "the prediction has no interval"
 

@@ -14,6 +14,7 @@ from mansard.analytics.data.names import device_labels, display_name
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.decisions.modes import PlanningData, select_data
 from mansard.analytics.decisions.next_modes import Pick, Plan, plan_next
+from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.models.predict.prediction import NetworkSelection, Prediction, predict
 from mansard.analytics.models.sanity.checks import find_faults
 from mansard.analytics.pages.words.next_modes import modelled_notes, plan_in_words
@@ -49,6 +50,7 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
     n_next: int = 10
     minimise: Literal["energy", "latency", "edp", "power"] = "energy"
     max_latency_s: float | None = None  # longest time of a batch that will do
+    max_power_w: float | None = None  # most power while it runs that will do
     network: str | None = None  # the network that counts; None: all of the runs
     device: str | None = None  # of the runs, or a part of its name
     board: Path | None = None  # root folder of the board that knows the modes
@@ -155,8 +157,11 @@ def _plan_next(
         candidates[asked.device],
         None if known is None else known.observations,
         n=request.n_next,
-        minimise=request.minimise,
-        max_latency_s=request.max_latency_s,
+        wanted=Wanted(
+            minimise=request.minimise,
+            max_latency_s=request.max_latency_s,
+            max_power_w=request.max_power_w,
+        ),
         measured=None if known is None else known.modes,
     )
     return plan_in_words(chosen)
