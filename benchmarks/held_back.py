@@ -19,7 +19,7 @@ docs/understand/trust.md.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -29,15 +29,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from recorded.calibrations import print_networks
+from recorded.mode_baselines import BASELINES, Rows
 from recorded.mode_sweeps import Sweep, read_sweeps
+from recorded.named_sweeps import read_named_sweeps
 from recorded.network_totals import read_tables
 from recorded.regret import answers, metered, summary
-from scipy.optimize import nnls
 
 from mansard.analytics.models.scaling.network_fit import fit_network
 from mansard.analytics.models.scaling.network_predict import predict_modes
 from mansard.analytics.models.scaling.network_terms import setting_values
-from mansard.core.hardware import SETTINGS
 
 Array = NDArray[np.float64]
 COUNTS = (1, 2, 3, 4, 5, 6, 8, 10)
@@ -59,49 +59,6 @@ class Errors:
         return [
             f"{100 * each:.3g}" for each in (np.median(sizes), np.quantile(sizes, 0.9), max(sizes))
         ]
-
-
-Rows = NDArray[np.int64]
-Baseline = Callable[[Mapping[str, Array], Array, Rows, Rows], Array]
-
-
-def inverse_clock(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
-    """c / f: the geometric mean of what was measured."""
-    clock = values["gpu_hz"]
-    return np.asarray(np.exp(np.log(seen * clock[at]).mean()) / clock[to])
-
-
-def clocks(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
-    """a/f + b/m + c with a, b, c ≥ 0, by relative least squares."""
-    rows = np.stack([np.ones_like(values["gpu_hz"]), 1e9 / values["gpu_hz"]], axis=1)
-    if not np.isnan(values["memory_hz"]).any():
-        rows = np.column_stack([rows, 1e9 / values["memory_hz"]])
-    weights, _ = nnls(rows[at] / seen[:, None], np.ones(len(at)))
-    return np.asarray(np.maximum(rows[to] @ weights, 1e-9))
-
-
-def nearest(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
-    """What was measured in the mode whose settings are nearest, of logarithms."""
-    distance = np.zeros((len(to), len(at)))
-    for name in SETTINGS:
-        if not np.isnan(values[name]).any():
-            logs = np.log(values[name])
-            distance += (logs[to][:, None] - logs[at][None]) ** 2
-    return np.asarray(seen[distance.argmin(axis=1)])
-
-
-def rising_clocks(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
-    """Of a power: a·f + b·m + c, likewise."""
-    slower = {name: 1e18 / each for name, each in values.items()}
-    return clocks(slower, seen, at, to)
-
-
-BASELINES: dict[str, Baseline] = {"1/f": inverse_clock, "a/f+b/m+c": clocks, "nearest": nearest}
-POWER_BASELINES: dict[str, Baseline] = {"a·f+b·m+c": rising_clocks, "nearest": nearest}
-
-
-def _baselines(quantity: str) -> dict[str, Baseline]:
-    return {"latency": BASELINES, "power": POWER_BASELINES}.get(quantity, {"nearest": nearest})
 
 
 _UNITS = {"latency": "s", "power": "w", "energy": "j"}
@@ -152,7 +109,7 @@ def judge(
                     key = quantity, k
                     mine = Errors(np.log(value / recorded[to]), held, inside)
                     found.setdefault((*key, "Mansard"), []).append(mine)
-                    for name, baseline in _baselines(quantity).items():
+                    for name, baseline in BASELINES[quantity].items():
                         other = baseline(values, recorded[at], at, to)
                         found.setdefault((*key, name), []).append(
                             Errors(np.log(other / recorded[to]))
@@ -181,7 +138,7 @@ def print_modes(sweep: Sweep, n_draws: int) -> dict[str, list[Errors]]:
             mine = _group(found, quantity, counts, "Mansard")
             if mine is None:
                 continue
-            others = {n: _group(found, quantity, counts, n) for n in _baselines(quantity)}
+            others = {n: _group(found, quantity, counts, n) for n in BASELINES[quantity]}
             if counts[0] > 1:
                 kept.setdefault(quantity, []).append(mine)
             cells = [f"| {group} | " + " / ".join(mine.cells())]
@@ -189,7 +146,7 @@ def print_modes(sweep: Sweep, n_draws: int) -> dict[str, list[Errors]]:
             lines.append(" | ".join([*cells, _held(mine, True), _held(mine, False)]) + " |")
         if lines:
             print(f"\n**{sweep.name}: {quantity}**\n")
-            names = _baselines(quantity)
+            names = BASELINES[quantity]
             print(f"| k | Mansard | {' | '.join(names)} | between held | beyond held |")
             print("|" + " --- |" * (len(names) + 4))
             print("\n".join(lines))
