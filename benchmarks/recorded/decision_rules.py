@@ -11,22 +11,17 @@ a flat margin of 5 % on whatever a limit bounds, and take the least objective of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from mansard.analytics.decisions.recommend import decide
 from mansard.analytics.decisions.records import Quantity, Wanted
 from mansard.analytics.models.scaling.network_terms import setting_values
-from mansard.core.hardware import SETTINGS
+from recorded.mode_baselines import Array, Rows, line, nearest, rising_line
 
-Array = NDArray[np.float64]
-Rows = NDArray[np.int64]
 MARGIN = 1.05  # on each limited quantity, of the plain rules
 RULES = ("measured", "line", "line, near", "mansard")
 
@@ -89,8 +84,8 @@ def _quantities(rule: str, seen: Seen) -> dict[str, Array]:
     if rule != "measured":
         values = setting_values(seen.modes)
         to = seen.others()
-        latency_s[to] = fall_with_clocks(values, seen.latency_s, at, to)
-        power_w[to] = rise_with_clocks(values, seen.power_w, at, to)
+        latency_s[to] = line(values, seen.latency_s, at, to)
+        power_w[to] = rising_line(values, seen.power_w, at, to)
         if rule == "line, near":
             energy_j[to] = nearest(values, seen.latency_s * seen.power_w, at, to)
             power_w[to] = energy_j[to] / latency_s[to]
@@ -101,32 +96,3 @@ def _quantities(rule: str, seen: Seen) -> dict[str, Array]:
         "energy": latency_s * power_w,
         "edp": latency_s**2 * power_w,
     }
-
-
-def fall_with_clocks(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
-    """a/f + b/m + c with a, b, c ≥ 0, by relative least squares."""
-    return _line(1 / values["gpu_hz"], 1 / values["memory_hz"], seen, at, to)
-
-
-def rise_with_clocks(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
-    """a·f + b·m + c, likewise."""
-    return _line(values["gpu_hz"], values["memory_hz"], seen, at, to)
-
-
-def _line(engine: Array, memory: Array, seen: Array, at: Rows, to: Rows) -> Array:
-    columns = [np.ones_like(engine), engine / engine.mean()]
-    if not np.isnan(memory).any():
-        columns.append(memory / memory.mean())
-    rows = np.stack(columns, axis=1)
-    weights, _ = nnls(rows[at] / seen[:, None], np.ones(len(at)))
-    return np.asarray(np.maximum(rows[to] @ weights, 1e-9))
-
-
-def nearest(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
-    """What was measured in the mode whose settings are nearest, of logarithms."""
-    distance = np.zeros((len(to), len(at)))
-    for name in SETTINGS:
-        if not np.isnan(values[name]).any():
-            logs = np.log(values[name])
-            distance += (logs[to][:, None] - logs[at][None]) ** 2
-    return np.asarray(seen[distance.argmin(axis=1)])

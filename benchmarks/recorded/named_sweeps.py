@@ -166,4 +166,3 @@ def _products(folder: Path) -> Sweep:
 
 def _sweep(name: str, board: str, rows: pl.DataFrame, *, is_pinned: bool) -> Sweep:
     return make_sweep(name, board, _with_caps(rows, board), is_pinned=is_pinned)
-

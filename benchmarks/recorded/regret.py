@@ -14,6 +14,10 @@ is asked for too; and with a time that no mode reaches. ``decision_rules`` answe
 - regret: the recorded objective of the chosen mode over that of the best mode that keeps the limit,
   minus one: mean, nine of ten, worst. ``common``: its mean over the questions that every rule
   answered with a mode that keeps the limit.
+
+Last, where between its bounds what was recorded lies: the root of the mean square of ln(recorded /
+predicted) over ln(end / predicted), beyond the measured modes. ``values.BOUNDS_Z`` is one over it,
+rounded down.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from mansard.analytics.decisions.records import Objective, Wanted
 from mansard.analytics.models.scaling.network_predict import predict_observed
 from recorded.decision_rules import RULES, Seen, reply
 from recorded.mode_sweeps import Sweep, read_sweeps
+from recorded.named_sweeps import read_named_sweeps
 
 SEED, N_DRAWS = 15, 4
 COUNTS = (2, 3, 4, 5, 6, 8)
@@ -231,20 +236,60 @@ def print_table(table: pl.DataFrame, *by: str) -> None:
         print(f"| {' | '.join([*(str(row[name]) for name in heads[: len(by) + 2]), *cells])} |")
 
 
+def print_answers(rows: pl.DataFrame) -> None:
+    """The tables by count, by kind of limit, and by board."""
+    for by in (("picked", "k"), ("picked", "kind"), ("picked", "board")):
+        print(f"\n**By {by[1]}**\n")
+        print_table(summary(rows, *by), *by)
+
+
+def bound_errors(sweep: Metered, k: int, n_draws: int) -> Iterator[tuple[str, float]]:
+    """Errors of modes beyond ``k`` random ones over half their bounds, by quantity."""
+    random = np.random.default_rng(SEED)
+    recorded = sweep.recorded()
+    for _ in range(n_draws):
+        picks = random.choice(sweep.modes["mode"].to_list(), k, replace=False).tolist()
+        seen = sweep.observations.filter(pl.col("mode").is_in(picks))
+        beyond = predict_observed(seen, sweep.modes, sweep.modes).filter(interval="bounds")
+        both = beyond.join(recorded, on="mode", maintain_order="left")
+        for name, unit in (("latency", "s"), ("power", "w"), ("energy", "j")):
+            value, low, high = (f"{name}{end}_{unit}" for end in ("", "_low", "_high"))
+            for row in both.drop_nulls([value, low, high]).iter_rows(named=True):
+                end = row[high] if row[name] > row[value] else row[low]
+                if abs(np.log(end / row[value])) > _LEAST_BOUND:
+                    yield name, float(np.log(row[name] / row[value]) / np.log(end / row[value]))
+
+
+_LEAST_BOUND = 0.005  # of a logarithm: about as much as measurements differ
+
+
+def print_bound_errors(sweeps: Sequence[Metered], n_draws: int) -> None:
+    """For each board and quantity, of one to four measured modes."""
+    errors: dict[tuple[str, str], list[float]] = {}
+    for sweep in sweeps:
+        for k in (count for count in (1, 2, 3, 4) if count < sweep.modes.height):
+            for name, error in bound_errors(sweep, k, n_draws):
+                errors.setdefault((sweep.board, name), []).append(error)
+    print(
+        "\n**Errors over half of the bounds**\n\n| board | quantity | n | rms |\n|" + " --- |" * 4
+    )
+    for (board, name), values in sorted(errors.items()):
+        rms = float(np.sqrt(np.mean(np.square(values))))
+        print(f"| {board} | {name} | {len(values)} | {rms:.2f} |")
+
+
 def main() -> None:
-    """Print the tables: by count, by kind of limit, and by board."""
+    """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     beside = Path(__file__).resolve().parents[3] / "shared/data"
     parser.add_argument("--data", type=Path, default=beside)
     parser.add_argument("--every", type=int, default=1, help="only each so many-th network")
     parser.add_argument("--draws", type=int, default=N_DRAWS)
     arguments = parser.parse_args()
-    rows = answers(
-        metered(read_sweeps(arguments.data))[:: arguments.every], n_draws=arguments.draws
-    )
-    for by in (("picked", "k"), ("picked", "kind"), ("picked", "board")):
-        print(f"\n**By {by[1]}**\n")
-        print_table(summary(rows, *by), *by)
+    recordings = (*read_sweeps(arguments.data), *read_named_sweeps(arguments.data))
+    sweeps = metered(recordings)[:: arguments.every]
+    print_answers(answers(sweeps, n_draws=arguments.draws))
+    print_bound_errors(sweeps, arguments.draws)
 
 
 if __name__ == "__main__":

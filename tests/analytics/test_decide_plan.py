@@ -296,7 +296,7 @@ def test_a_mode_without_its_clocks_is_left_out_and_said() -> None:
         (GRID, {"n": 1001}, "cannot plan 1001 modes"),
         (GRID, {"wanted": Wanted(max_latency_s=math.nan)}, "no time is at most nan s"),
         (GRID, {"wanted": Wanted(max_latency_s=-1.0)}, "no time is at most -1.0 s"),
-            (GRID, {"wanted": Wanted(max_power_w=0.0)}, "no power is at most 0.0 W"),
+        (GRID, {"wanted": Wanted(max_power_w=0.0)}, "no power is at most 0.0 W"),
         (
             pl.concat([GRID, GRID.with_columns(device=pl.lit("other"))]),
             {},
