@@ -100,7 +100,7 @@ def recommend(
     calibrate: CalibrateOption = False,
     measure: Annotated[
         int | None,
-        typer.Option(min=1, help="Measure what would settle an open answer, at most so many "
+        typer.Option(min=1, max=100, help="Measure what would settle an open answer, at most so many "
                      "modes, on the board at hand."),
     ] = None,
     local: Annotated[
