@@ -42,9 +42,9 @@ Z95 = _NORMAL.inv_cdf(0.975)
 
 
 # How many standard deviations the ends of bounds lie from the value of a fit: on recorded sweeps
-# the errors are at most as wide as that in each of time, power and energy
+# the errors are no wider than that in each of time, power and energy
 # (benchmarks/recorded/regret.py).
-BOUNDS_Z: Mapping[str, float] = {"latency": 2.0, "power": 4.0, "energy": 4.0}
+BOUNDS_Z: Mapping[str, float] = {"latency": 2.0, "power": 3.0, "energy": 4.0}
 
 # An open answer counts as the dearest candidate at twice its objective, in logarithms: a choice.
 UNDECIDED = math.log(2.0)
