@@ -100,8 +100,11 @@ def recommend(
     calibrate: CalibrateOption = False,
     measure: Annotated[
         int | None,
-        typer.Option(min=1, max=100, help="Measure what would settle an open answer, at most so many "
-                     "modes, on the board at hand."),
+        typer.Option(
+            min=1, max=100,
+            help="Measure what would settle an open answer, at most so many modes, on the board "
+            "at hand.",
+        ),
     ] = None,
     local: Annotated[
         bool, typer.Option("--local", help="With --measure: in this process, not in a container.")
