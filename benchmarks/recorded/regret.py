@@ -3,7 +3,7 @@
     python benchmarks/recorded/regret.py [--data ../shared/data] [--every 1] [--draws 4]
 
 Of each recorded network k modes are taken as measured: random ones of a fixed seed, or those that
-``mansard plan`` picks for the question, one after the other from the fifth on. Then it is asked
+``mansard plan`` picks for the question, one after the other from the third on. Then it is asked
 which mode has the least energy: without a limit; with limits on the time that a quarter, a half and
 three quarters of all modes keep; with a limit on power that half of them keep, where the least time
 is asked for too; and with a time that no mode reaches. ``decision_rules`` answer.
@@ -128,7 +128,7 @@ def planned(sweep: Metered, wanted: Wanted, counts: Sequence[int]) -> dict[int, 
     """
     chosen: dict[int, list[str]] = {}
     for k in counts:
-        modes = list(chosen.get(k - 1, ()))
+        modes = list(next(reversed(chosen.values()), ()))
         while len(modes) < k:
             seen = sweep.observations.filter(pl.col("mode").is_in(modes))
             plan = plan_next(

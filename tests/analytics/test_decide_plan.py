@@ -377,7 +377,7 @@ def test_power_falls_by_no_more_than_its_terms_and_the_rate_of_the_work() -> Non
 
 
 def test_a_limit_on_power_is_kept_to() -> None:
-    # Two modes are measured, and no GPU clock above 0.4 GHz draws at most what 0.5 GHz does.
+    # The least time is at the highest clock, which draws more than what 0.5 GHz does.
     found = observe(some(LINE, [name(0.2), name(1.2)]), time_s, power_w)
     known = observe(LINE, time_s, power_w)
     most_w = float(known.filter(pl.col("mode") == name(0.5))["power_w"][0])
