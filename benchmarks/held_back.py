@@ -33,7 +33,7 @@ from recorded.mode_baselines import BASELINES, Rows
 from recorded.mode_sweeps import Sweep, read_sweeps
 from recorded.named_sweeps import read_named_sweeps
 from recorded.network_totals import read_tables
-from recorded.regret import answers, metered, summary
+from recorded.regret import answers, metered, print_answers
 
 from mansard.analytics.models.scaling.network_fit import fit_network
 from mansard.analytics.models.scaling.network_predict import predict_modes
@@ -242,18 +242,6 @@ def print_cells(cells: Sequence[Cell]) -> None:
         )
 
 
-def print_decisions(sweeps: Sequence[Sweep]) -> None:
-    """Mean, nine of ten and worst regret of each rule, and how often it promises wrongly."""
-    print("| board | k | rule | mean | nine of ten | worst | answered | wrongly feasible |")
-    print("|" + " --- |" * 8)
-    for row in summary(answers(metered(sweeps))).iter_rows(named=True):
-        cells = [
-            "–" if row[name] is None else f"{100 * row[name]:.1f} %"
-            for name in ("mean", "p90", "worst", "answered", "wrong")
-        ]
-        print(f"| {row['board']} | {row['k']} | {row['rule']} | {' | '.join(cells)} |")
-
-
 def print_boards(data: Path) -> None:
     """How many times the roof's time the recorded ones are: what "at best" leaves open."""
     ratios: dict[str, list[Array]] = {}
@@ -283,7 +271,7 @@ def main() -> None:
     print("## Modes")
     print_sweeps(sweeps, arguments.draws)
     print("\n## Decisions\n")
-    print_decisions(sweeps)
+    print_answers(answers(metered(sweeps)))
     print("\n## Networks")
     print_networks(arguments.data)
     print("\n## Boards\n")

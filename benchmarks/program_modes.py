@@ -133,7 +133,7 @@ def shares_above(
             n_next=4 if is_first else 1,
             board=loop.board,
         )
-        for pick in api.plan(request).plan.picks:
+        for pick in api.plan(request)[0].plan.picks:
             write_run(runs, loop.template, modes[pick.mode], phases, rng.gauss(0, 1))
         is_first = False
         asked = api.PredictionRequest(

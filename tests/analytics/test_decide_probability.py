@@ -101,6 +101,28 @@ def test_of_a_roof_s_power_nothing_is_known() -> None:
 
 
 def test_what_values_are_compared_by_grows_with_what_is_not_known_of_them() -> None:
-    # ln(12.5 / 8) / (2 · 1.95996) = 0.113853; 10 · exp(0.0569265) = 10.5858
+    # ln(12.5 / 8) / (2 · 1.95996) = 0.113853; 10 · exp(0.0284632) = 10.2887
     band = ValueBand(np.array([10.0]), np.array([8.0]), np.array([12.5]), np.array(["spread"]))
-    assert band.cost() == pytest.approx([10.5858], abs=1e-4)
+    assert band.cost() == pytest.approx([10.2887], abs=1e-4)
+
+
+def test_bounds_about_a_fit_have_a_probability() -> None:
+    # The ends lie 2 standard deviations away: 90 % at 10 · (20 / 10)^(1.28155 / 2) = 15.5910,
+    # 10 % at 10 · (5 / 10)^(1.28155 / 2) = 6.4139.
+    ends = np.array([5.0]), np.array([20.0])
+    band = ValueBand(np.array([10.0]), *ends, np.array(["bounds"]), bounds_z=2.0)
+    assert band.quantile(0.9) == pytest.approx([15.5910], abs=1e-3)
+    assert band.quantile(0.1) == pytest.approx([6.4139], abs=1e-3)
+    held = [int(band.holds(limit, 0.9)[0]) for limit in (15.6, 15.5, 6.5, 6.4)]
+    assert held == [KEPT, UNKNOWN, UNKNOWN, BROKEN]
+    # Φ(2 · ln 1.5 / ln 2) = Φ(1.16993) = 0.87899
+    assert probability_at_most(10.0, 5.0, 20.0, 15.0, 2.0) == pytest.approx(0.87899, abs=1e-5)
+    # ln(20 / 5) / (2 · 2)
+    assert band.deviation() == pytest.approx([0.346574], abs=1e-6)
+
+
+@given(st.floats(0.001, 0.999))
+def test_no_quantile_of_bounds_is_beyond_them(probability: float) -> None:
+    ends = np.array([9.0]), np.array([11.0])
+    band = ValueBand(np.array([10.0]), *ends, np.array(["bounds"]), bounds_z=2.0)
+    assert 9.0 <= band.quantile(probability)[0] <= 11.0

@@ -193,3 +193,72 @@ def test_without_energies_the_fastest_is_recommended_and_said_unless_energy_was_
 def test_the_remedy_is_one_against_the_reason(reason: str, says: str) -> None:
     assert says in remedy(reason)
     assert ("doctor" in remedy(reason)) == (says == "mansard doctor")
+
+
+@given(
+    st.floats(0.001, 1.0),
+    st.lists(
+        st.tuples(
+            st.floats(0.001, 1.0),
+            st.floats(0.01, 10.0),
+            st.floats(1.0, 5.0),
+            st.sampled_from(["spread", "bounds", "roof", None]),
+            st.booleans(),
+        ),
+        max_size=4,
+    ),
+)
+def test_where_a_measured_mode_keeps_the_limit_the_answer_is_definite(
+    latency_s: float, others: list[tuple[float, float, float, str | None, bool]]
+) -> None:
+    # Measured once, ± 3.3 %: 5 % below its limit it keeps it with more than 90 %.
+    rows = [row("measured", latency_s, 1.0, spread=1.034, source="published")]
+    for number, (other_s, energy_j, spread, interval, is_fit) in enumerate(others):
+        other = row(f"other{number}", other_s, energy_j, spread=spread, is_calibrated=is_fit)
+        rows.append(other | {"interval": interval, "is_extrapolated": interval == "bounds"})
+    found = recommend(frame(rows), Wanted(max_latency_s=latency_s * 1.05))
+    assert found.verdict == "feasible"
+
+
+def test_bounds_of_a_fit_keep_a_limit_with_a_probability() -> None:
+    # 25 ms, between 10 and 62.5 ms: 2 standard deviations to either side. Φ(2 · ln(50 / 25) /
+    # ln 2.5) = Φ(1.51294) = 0.93485, and Φ(2 · ln(40 / 25) / ln 2.5) = Φ(1.02590) = 0.84753.
+    fit = row("MAXN", 0.025, 0.1, spread=2.5, interval="bounds", is_calibrated=True)
+    for limit_s, chance, verdict in ((0.050, 0.93485, "feasible"), (0.040, 0.84753, "uncertain")):
+        found = recommend(frame([fit]), Wanted(max_latency_s=limit_s))
+        assert found.verdict == verdict
+        assert found.checks[0].probability == pytest.approx(chance, abs=1e-4)
+    assert plain(found.sentence).startswith(
+        "No mode is known to keep the limit 40 ms for net in fp16 with a probability of 90 %. MAXN "
+        "is likeliest to, with 85 %"
+    )
+
+
+def test_an_open_answer_names_the_measurement_of_the_largest_expected_gain() -> None:
+    # Times ± 20 %, σ = ln 1.2 / 1.96 = 0.0930; limit 20 ms. "fast" keeps it with Φ(ln(20 / 19) /
+    # σ) = Φ(0.5514) = 0.709, "thrifty" with Φ(ln(20 / 20.2) / σ) = Φ(-0.107) = 0.457, and takes a
+    # quarter of the energy. The gain of "fast", the dearest: 0.709 · ln 2 = 0.492; of "thrifty":
+    # 0.457 · (ln 2 + ln 4) = 0.951.
+    rows = [row("fast", 0.019, 0.4, spread=1.2), row("thrifty", 0.0202, 0.1, spread=1.2)]
+    found = recommend(frame(rows), Wanted(max_latency_s=0.020))
+    assert (found.verdict, mode_of(found)) == ("uncertain", "fast")
+    assert found.measure_next is not None
+    assert found.measure_next.candidate.mode == "thrifty"
+    assert "; it does with 46 %)" in plain(found.measure_next.what)
+    # At nearly the same energy: 0.457 · (ln 2 + ln(4 / 3.9)) = 0.328, and "fast" settles it best.
+    rows[1] = row("thrifty", 0.0202, 0.39, spread=1.2)
+    found = recommend(frame(rows), Wanted(max_latency_s=0.020))
+    assert found.measure_next is not None
+    assert found.measure_next.candidate.mode == "fast"
+
+
+def test_what_was_measured_is_not_named_again_while_others_are_open() -> None:
+    # Measured at 20.1 ± 3.4 % ms it keeps 20 ms with 38 %; nothing else was measured.
+    ran = row("ran", 0.0201, 0.1, spread=1.034, source="published")
+    found = recommend(frame([ran, row("new", 0.022, 0.3, spread=1.3)]), Wanted(max_latency_s=0.02))
+    assert found.verdict == "uncertain"
+    assert found.measure_next is not None
+    assert found.measure_next.candidate.mode == "new"
+    alone = recommend(frame([ran]), Wanted(max_latency_s=0.02))
+    assert alone.measure_next is not None
+    assert alone.measure_next.candidate.mode == "ran"

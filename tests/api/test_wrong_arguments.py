@@ -129,11 +129,11 @@ def fitting(folder: Path) -> dict[str, Any]:
         "measure_networks.request": measured,
         "measure_program.request": api.ProgramRequest(**sweep, command=("true",)),  # type: ignore[arg-type]
         "plan.request": plan,
-        "plan_each.request": plan,
         "predict.request": runs,
         "recommend.request": runs,
         "recommend_workload.request": runs,
         "run_mappings.request": api.MultiRequest(**sweep),  # type: ignore[arg-type]
+        "settle.request": runs,
         "schedule.request": api.ScheduleRequest(problem=problem, time_limit_s=0.1),
         "rows": [],
         "runs": missing,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.opening import open_runs
 from mansard.api import NetworkRequest, PredictionRequest, Wanted, recommend
-from mansard.api.deciding.plans import measure_command
+from mansard.api.deciding.next_measurement import find_measurement
 from mansard.core.records import NamedWindow
 from tests.analytics.factory import (
     ONE_CORE,
@@ -121,9 +121,9 @@ def test_runs_in_an_object_store_have_no_command_for_they_cannot_be_added_to(
     (found,) = recommend(asked, Wanted(minimise="latency"))
     assert found.measure_next is not None
     candidate, dataset = found.measure_next.candidate, open_runs([runs])
-    assert measure_command(candidate, dataset, machine(), asked) is not None
+    assert find_measurement(candidate, dataset, machine(), asked) is not None
     elsewhere = dataclasses.replace(asked, runs=("s3://bucket/runs",))
-    assert measure_command(candidate, dataset, machine(), elsewhere) is None
+    assert find_measurement(candidate, dataset, machine(), elsewhere) is None
 
 
 def test_what_others_published_has_no_command(

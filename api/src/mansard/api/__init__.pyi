@@ -25,7 +25,6 @@ from mansard.api.deciding.hierarchical import HiRequest as HiRequest
 from mansard.api.deciding.hierarchical import hi as hi
 from mansard.api.deciding.plans import PlanRequest as PlanRequest
 from mansard.api.deciding.plans import plan as plan
-from mansard.api.deciding.plans import plan_each as plan_each
 from mansard.api.deciding.predictions import NetworkRequest as NetworkRequest
 from mansard.api.deciding.predictions import PredictionRequest as PredictionRequest
 from mansard.api.deciding.predictions import predict as predict
@@ -34,6 +33,7 @@ from mansard.api.deciding.recommendations import recommend as recommend
 from mansard.api.deciding.recommendations import recommend_workload as recommend_workload
 from mansard.api.deciding.schedules import ScheduleRequest as ScheduleRequest
 from mansard.api.deciding.schedules import schedule as schedule
+from mansard.api.deciding.settling import settle as settle
 from mansard.api.demos import demo as demo
 from mansard.api.demos import demo_simulated as demo_simulated
 from mansard.api.exporter import export_metrics as export_metrics

@@ -35,6 +35,7 @@ from mansard.api.deciding.executions import RanNetwork as RanNetwork
 from mansard.api.deciding.executions import RanSchedule as RanSchedule
 from mansard.api.deciding.plans import PlanAnswer as PlanAnswer
 from mansard.api.deciding.schedules import ScheduleAnswer as ScheduleAnswer
+from mansard.api.deciding.settling import SettledAnswer as SettledAnswer
 from mansard.api.exporter import Exporter as Exporter
 from mansard.api.images import ImageList as ImageList
 from mansard.api.measurements import ContentionResult as ContentionResult

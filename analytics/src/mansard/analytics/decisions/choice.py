@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mansard.analytics.decisions.limits import Mask, Screen
 from mansard.analytics.decisions.records import Objective, Wanted
-from mansard.analytics.decisions.values import Array, ValueBand, Values
+from mansard.analytics.decisions.values import UNDECIDED, Array, ValueBand, Values
 
 Certainty = Literal["is", "predicted", "may"]
 _ROUNDING = 1e-12  # of a value: less is no difference
@@ -119,10 +119,9 @@ def _limits(values: Values, screened: Screen, feasible: Mask) -> Literal["", "ke
     return "kept" if is_known else "known"
 
 
-# How many standard deviations the gain of a mode outside the measured ones has to be. A choice:
-# with half as much the regret on recorded boards is less yet (benchmarks/recorded/regret.py), but
-# all of them are of three kinds of boards.
-NEEDED_OUTSIDE = 1.0
+# How many standard deviations the gain of a mode outside the measured ones has to be; of recorded
+# boards the regret is least about here (benchmarks/recorded/regret.py).
+NEEDED_OUTSIDE = 0.5
 _TIE = 1e-9  # standard deviations
 _WORTH = 0.005  # an expected gain of less decides nothing
 
@@ -173,13 +172,13 @@ def choose_likeliest(values: Values, screened: Screen, wanted: Wanted, among: Ma
 def is_likeliest(values: Values, screened: Screen, at: int, among: Mask) -> bool:
     """Whether no row of ``among`` keeps the only limit with a greater probability than ``at``.
 
-    False with several limits, and where a row has no probability, as its value has no spread.
+    False with several limits, and where a row has no probability.
     """
     if len(screened.limits) != 1:
         return False
-    interval = values.of(screened.limits[0][0]).interval[among]
+    has_chance = values.of(screened.limits[0][0]).has_chance[among]
     margins = screened.margin[among]
-    return bool((interval == "spread").all() and (margins <= screened.margin[at] + _TIE).all())
+    return bool(has_chance.all() and (margins <= screened.margin[at] + _TIE).all())
 
 
 def best_measured(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> int | None:
@@ -200,8 +199,9 @@ def find_decisive(
 ) -> int | None:
     """The row whose measurement would change the decision most; None if no measurement is worth it.
 
-    ``at``: the choice. If the choice is known only by its roof, or may break a limit, it is the
-    choice itself; if it was measured already, more repetitions narrow its interval. Otherwise it is
+    ``at``: the choice. If it may break a limit, the answer is open, and it is the row that is
+    expected to settle it best (``_find_settling``). If the choice is known only by its roof, it is
+    the choice itself. Otherwise it is
     the row with the largest expected regret, in natural logarithms of the objective. For another
     row the regret is the expected improvement over the choice (D. R. Jones, M. Schonlau,
     W. J. Welch, Efficient global optimization of expensive black-box functions, Journal of Global
@@ -212,7 +212,9 @@ def find_decisive(
     is_modelled = not values.is_measured[at]
     band = values.objective(wanted.minimise)
     is_open = among & _is_uncertain(band)
-    if not screened.is_kept[at] or (is_modelled and not is_open[at]):
+    if not screened.is_kept[at]:
+        return _find_settling(values, screened, wanted, at, among)
+    if is_modelled and not is_open[at]:
         return at
     others = among.copy()
     others[at] = False
@@ -232,6 +234,22 @@ def find_decisive(
     if regret[best] <= _WORTH:
         return at if is_modelled else None
     return at if regret[at] == regret[best] else best
+
+
+def _find_settling(values: Values, screened: Screen, wanted: Wanted, at: int, among: Mask) -> int:
+    """The row of ``among`` whose measurement has the largest expected gain of an open answer.
+
+    That is the probability that it keeps the limits, which makes the answer definite, times the
+    gain in the logarithm of the objective over an open answer. What was measured counts only where
+    every row was: more repetitions narrow its interval. ``at``: the likeliest, of equal ones it.
+    """
+    unmeasured = among & ~values.is_measured
+    rows = np.flatnonzero(unmeasured if unmeasured.any() else among)
+    objective = np.log(values.objective(wanted.minimise).value)
+    gain = UNDECIDED + np.max(objective[among]) - objective[rows]
+    expected = _share_below(np.clip(screened.margin[rows], -30, 30)) * gain
+    best = rows[expected >= expected.max() * (1 - _ROUNDING)]
+    return at if at in best else int(best[0])
 
 
 def _is_uncertain(band: ValueBand) -> Mask:

@@ -30,11 +30,11 @@ from mansard.analytics.decisions.records import (
     Wanted,
 )
 from mansard.analytics.decisions.values import (
+    BOUNDS_Z,
     BROKEN,
     KEPT,
     NO_INTERVAL,
     UNKNOWN,
-    Z95,
     Array,
     ValueBand,
     Values,
@@ -224,13 +224,13 @@ def screen(values: Values, wanted: Wanted) -> Screen:
 def _margin(band: ValueBand, bound: float) -> Array:
     """Distance from each value up to ``bound`` in standard deviations; infinite if that is 0.
 
-    Of a spread the standard deviation on the side of the bound, as in its probability. The
+    With a probability it is the standard deviation on the side of the bound. The
     standard deviation of a roof, and of a value without an interval, is a factor of LEAST_KNOWN.
     """
     is_bare = (band.interval == "roof") | (band.interval == "")
     low, high = band.ends()
-    side = np.abs(np.log(np.where(band.value <= bound, high, low) / band.value)) / Z95
-    deviation = np.where(band.interval == "spread", side, band.deviation())
+    side = np.abs(np.log(np.where(band.value <= bound, high, low) / band.value))
+    deviation = np.where(band.has_chance, side / band.ends_z, band.deviation())
     deviation = np.where(is_bare, math.log(LEAST_KNOWN), deviation)
     distance = np.log(bound / band.value)
     endless = np.where(distance >= 0, np.inf, -np.inf)
@@ -268,8 +268,10 @@ def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wante
     bound, kind = upper_bound(quantity, limit), candidate.certainty or ""
     low_end, high_end = (np.array([math.nan if end is None else end]) for end in (low, high))
     is_power = quantity == "power"
-    band = ValueBand(np.array([value]), low_end, high_end, np.array([kind]), is_power)
-    probability = probability_at_most(value, low, high, bound) if kind == "spread" else None
+    fitted_z = BOUNDS_Z.get(quantity, BOUNDS_Z["latency"])
+    bounds_z = fitted_z if candidate.interval == "bounds" and candidate.is_calibrated else math.nan
+    band = ValueBand(np.array([value]), low_end, high_end, np.array([kind]), is_power, bounds_z)
+    probability = probability_at_most(value, low, high, bound, float(band.ends_z[0]))
     return LimitCheck(
         quantity=quantity,
         limit=limit,

@@ -1,13 +1,16 @@
-"""Which modes to measure next: those that reduce the error most, and those that may be the best.
+"""Which modes to measure next: those that tell most about the decision that is asked for.
 
-Before DESIGN_SIZE modes are measured, a designed set completes them, with the weights of the terms
-of time and power unknown. It minimises the expected error of the modes that are not measured (an
-I-optimal design; A. C. Atkinson, A. N. Donev, R. D. Tobias, Optimum Experimental Designs, 2007,
-chapter 10), and reaches both ends of every setting, so that the other modes lie between.
+Before DECIDABLE modes are measured, a designed set completes them to DESIGN_SIZE, with the weights
+of the terms of time and power unknown. It minimises the expected error of the modes that are not
+measured (an I-optimal design; A. C. Atkinson, A. N. Donev, R. D. Tobias, Optimum Experimental
+Designs, 2007, chapter 10), and reaches both ends of every setting, so that the other modes lie
+between.
 
-Then a mode is scored by the expected improvement of the objective plus the expected reduction of
-the error, both relative. For later picks, a picked mode counts as measured, with its predicted
-values.
+Then a mode is scored by the expected lessening of the decision's regret: the expected improvement
+of the objective over the best measured mode within the limits, times the chance that it keeps them;
+where none is within the limits, what a definite answer is worth. The expected reduction of the
+error of all modes counts a tenth of that. For later picks, a picked mode counts as measured, with
+its predicted values.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from mansard.analytics.decisions.outlook import (
     predicted_networks,
     prior_outlook,
 )
-from mansard.analytics.decisions.records import Objective
+from mansard.analytics.decisions.records import Objective, Wanted
 from mansard.analytics.models.scaling.network_fit import NetworkFit, fit_networks
 from mansard.analytics.models.scaling.network_terms import Array, setting_values, varying
 from mansard.core.errors import UsageError
@@ -38,6 +41,10 @@ Indices: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
 DESIGN_SIZE = 4  # with fewer modes the laws of the clocks cannot be told apart
+DECIDABLE = (
+    2  # from so many measured modes on picks for the decision have less regret than a design
+)
+OF_THE_MODEL = 0.1  # weight of the model's error beside the decision's regret
 _MOST_SWEEPS = 5  # of exchanges in a design; two are nearly always enough
 _MOST_EXCHANGES = 200  # a larger set is good without exchanges
 _DIGITS = 9  # of scores, so that ties are the same on every machine; the earlier mode wins
@@ -49,7 +56,7 @@ class ChosenMode:
     """A mode to measure, by its index, and the expected effects; means over networks.
 
     ``improvement``: relative, None if no measured mode can be improved on. ``chance``: that it is
-    the first mode within the limit on time, None if one was measured or there is no limit.
+    the first mode within the limits, None if one was measured or there is no limit.
     """
 
     at: int
@@ -143,8 +150,8 @@ def _mask(indices: Indices, size: int) -> Mask:
 
 
 def _score(outlook: Outlook) -> Array:
-    """The score of each mode: expected improvement plus expected reduction of the error."""
-    score = outlook.improvement() + outlook.hope() + outlook.information()
+    """The score of each mode: expected gain of the decision, and of the model a tenth."""
+    score = outlook.improvement() + outlook.hope() + OF_THE_MODEL * outlook.information()
     return np.asarray(score.round(_DIGITS), dtype=np.float64)
 
 
@@ -190,7 +197,7 @@ class NextModes:
 
     ``modes``: MODE_SCHEMA of all candidates. ``n_wanted``: how many were asked for, of ``n_free``
     that are not measured. ``unpredicted``: reasons why the objective cannot be predicted, with the
-    networks. ``is_limit_unused``: the limit on time has no effect yet, as no time is predicted.
+    networks. ``is_limit_unused``: the limits have no effect yet, as nothing is predicted.
     """
 
     modes: pl.DataFrame
@@ -208,34 +215,42 @@ class NextModes:
     is_limit_unused: bool
 
 
+ANY_MODE = Wanted()
+
+
 def plan_next(
     candidates: pl.DataFrame,
     observations: pl.DataFrame | None = None,
     *,
     n: int = 10,
-    minimise: Objective = "energy",
-    max_latency_s: float | None = None,
+    wanted: Wanted = ANY_MODE,
     measured: pl.DataFrame | None = None,
 ) -> NextModes:
     """The ``n`` modes of ``candidates`` (MODE_SCHEMA, one device) to measure next.
 
-    ``observations``: OBSERVATION_SCHEMA rows of networks on that device. ``measured``: MODE_SCHEMA
-    of modes that were measured, whether a network ran in them or not. Neither is picked again.
+    ``wanted``: the decision; its objective, and its limits on time and power. ``observations``:
+    OBSERVATION_SCHEMA rows of networks on that device. ``measured``: MODE_SCHEMA of modes that were
+    measured, whether a network ran in them or not. Neither is picked again.
     The same rows give the same plan, whatever their order. Raises UsageError.
     """
-    _check(n, max_latency_s)
+    _check(n, wanted)
+    minimise = wanted.minimise
     known = comparable_modes(candidates, measured)
     modes = known.modes
     fits = () if observations is None else fit_networks(_as_device(observations, modes), modes)
-    taken = known.measured.union(*(fit.measured.get_column("mode").to_list() for fit in fits))
+    ran = {mode for fit in fits for mode in fit.measured.get_column("mode").to_list()}
+    taken = known.measured.union(ran)
     is_taken = modes.get_column("mode").is_in(sorted(taken)).to_numpy()
     free = np.flatnonzero(~is_taken)
-    unpredicted, outlook = _outlook(fits, modes, minimise, max_latency_s, is_taken)
+    unpredicted, outlook = _outlook(fits, modes, wanted, is_taken)
     n_taken, n_picked = int(is_taken.sum()), min(n, free.size)
-    is_limit_unused = outlook is None and max_latency_s is not None
+    is_limited = wanted.max_latency_s is not None or wanted.max_power_w is not None
+    is_limit_unused = outlook is None and is_limited
     values = setting_values(modes)
     prior = prior_outlook(values, minimise, is_taken)
-    n_designed = n_picked if outlook is None else min(n_picked, max(0, DESIGN_SIZE - n_taken))
+    n_designed = n_picked
+    if outlook is not None:
+        n_designed = 0 if len(ran) >= DECIDABLE else min(n_picked, max(0, DESIGN_SIZE - n_taken))
     designed = design(prior, find_ends(values, is_taken), free, n_designed)
     steps, outlook = choose(prior if outlook is None else outlook, designed, n_designed)
     others = np.setdiff1d(free, designed)
@@ -257,11 +272,15 @@ def plan_next(
     )
 
 
-def _check(n: int, max_latency_s: float | None) -> None:
+def _check(n: int, wanted: Wanted) -> None:
     if not 1 <= n <= MOST_PICKS:
         raise UsageError(f"cannot plan {n} modes", fix=f"ask for 1 to {MOST_PICKS}")
-    if max_latency_s is not None and not 0 < max_latency_s < math.inf:
-        raise UsageError(f"no time is at most {max_latency_s} s", fix="give a positive limit")
+    for noun, limit, unit in (
+        ("time", wanted.max_latency_s, "s"),
+        ("power", wanted.max_power_w, "W"),
+    ):
+        if limit is not None and not 0 < limit < math.inf:
+            raise UsageError(f"no {noun} is at most {limit} {unit}", fix="give a positive limit")
 
 
 def _as_device(observations: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
@@ -272,8 +291,7 @@ def _as_device(observations: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
 def _outlook(
     fits: Sequence[NetworkFit],
     modes: pl.DataFrame,
-    minimise: Objective,
-    max_latency_s: float | None,
+    wanted: Wanted,
     is_taken: NDArray[np.bool_],
 ) -> tuple[dict[str, tuple[str, ...]], Outlook | None]:
     """Reasons why networks cannot be predicted, and what is expected by the others.
@@ -281,7 +299,7 @@ def _outlook(
     None instead of an outlook where no network can be predicted.
     """
     predicted = predicted_networks(fits, modes)
-    is_known = predicted.is_known(minimise)
+    is_known = predicted.is_known(wanted.minimise)
     unpredicted: dict[str, tuple[str, ...]] = {}
     for fit, known in zip(fits, is_known, strict=True):
         if not known:
@@ -290,7 +308,5 @@ def _outlook(
             unpredicted[reason] = tuple(dict.fromkeys(networks))
     if not is_known.any():
         return unpredicted, None
-    outlook = fitted_outlook(
-        predicted.of(is_known), setting_values(modes), minimise, is_taken, max_latency_s
-    )
+    outlook = fitted_outlook(predicted.of(is_known), setting_values(modes), wanted, is_taken)
     return unpredicted, outlook

@@ -20,15 +20,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.decisions.records import Objective
+from mansard.analytics.decisions.records import Objective, Wanted
+from mansard.analytics.decisions.values import BOUNDS_Z, UNDECIDED, Z95
 from mansard.analytics.models.scaling.network_bounds import Growths
 from mansard.analytics.models.scaling.network_fit import NetworkFit
 from mansard.analytics.models.scaling.network_predict import estimate_modes
-from mansard.analytics.models.scaling.network_terms import Array, setting_values, varying
+from mansard.analytics.models.scaling.network_terms import (
+    Array,
+    is_outside,
+    setting_values,
+    varying,
+)
 
 PRIOR_SCATTER = 0.02  # of a time or a power, before measurements tell; a choice
 _LIKELY = 0.5  # a limit that more likely holds than not counts as kept
-_Z95 = 1.959964  # half a 95 % interval in standard deviations
 _LEAST = 1e-8  # variance of a logarithm: nothing is known better than 0.01 %
 _Z = np.linspace(-8.0, 8.0, 16_001)  # beyond, a share is 0 or 1 within 1e-15
 _SHARES = np.array([math.erfc(-z / math.sqrt(2)) / 2 for z in _Z])
@@ -107,9 +112,9 @@ def leverage(rows: Array, inverse: Array) -> Array:
 class Expected:
     """Networks × modes: natural logarithms of the objective, NaN where nothing predicts it.
 
-    ``floor``: less than that the network cannot do, by its measured modes. ``chance``: that a
-    limit on the time holds; None without a limit. ``best``: of each network the best that was
-    measured within the limit, infinite where none was.
+    ``floor``: less than that the network cannot do, by its measured modes. ``chance``: that the
+    less likely limit holds; None without a limit. ``best``: of each network the best that was
+    measured within the limits, infinite where none was.
     """
 
     mean: Array
@@ -128,25 +133,29 @@ class Outlook:
     networks: Expected | None = None
 
     def hope(self) -> Array:
-        """The chance of each mode to be the first within the limit; the mean of networks.
+        """Expected gain of each mode over an open answer, of networks without one; their mean.
 
-        0 of a network that has one already.
+        The chance that the mode is within the limits times the gain in the logarithm of the
+        objective over an open answer, as ``choice`` counts it. 0 of a network that has a mode
+        within the limits already.
         """
         seeking = self._seeking()
         if seeking is None or self.networks is None or self.networks.chance is None:
             return np.zeros(self.start.size)
-        known = np.nan_to_num(self.networks.chance[seeking]).sum(axis=0)
-        return np.asarray(known / len(self.networks.best), dtype=np.float64)
+        mean = self.networks.mean[seeking]
+        gain = UNDECIDED + np.fmax.reduce(mean, axis=1)[:, None] - mean
+        expected = np.nan_to_num(self.networks.chance[seeking] * gain).sum(axis=0)
+        return np.asarray(expected / len(self.networks.best), dtype=np.float64)
 
     def chance_at(self, at: int) -> float | None:
-        """The mean chance of one mode over the networks that have none within the limit."""
+        """The mean chance of one mode over the networks that have none within the limits."""
         seeking = self._seeking()
         if seeking is None or self.networks is None or self.networks.chance is None:
             return None
         return float(np.nan_to_num(self.networks.chance[seeking, at]).mean())
 
     def _seeking(self) -> NDArray[np.bool_] | None:
-        """The networks without a measured mode within the limit; None where there are none."""
+        """The networks without a measured mode within the limits; None where there are none."""
         if self.networks is None or self.networks.chance is None:
             return None
         seeking = np.isinf(self.networks.best)
@@ -251,7 +260,9 @@ def prior_outlook(
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """Networks × modes, of "time" (s) and "power" (W): natural logarithms, NaN where unknown.
+    """Networks × modes, natural logarithms, NaN where unknown.
+
+    Of "time" (s), "power" (W) and "energy" (J).
 
     ``mean`` and ``variance``: as it is predicted. ``seen``: what was measured.
     """
@@ -262,9 +273,8 @@ class Predicted:
 
     def is_known(self, minimise: Objective) -> NDArray[np.bool_]:
         """Of which networks the objective is predicted, with an interval, in any mode."""
-        known = _combined(self.mean, WEIGHTS[minimise]) + _combined(
-            self.variance, WEIGHTS[minimise]
-        )
+        parts = _OBJECTIVES[minimise]
+        known = _combined(self.mean, parts) + _combined(self.variance, parts)
         return np.asarray(np.isfinite(known).any(axis=1))
 
     def of(self, networks: NDArray[np.bool_]) -> Predicted:
@@ -281,32 +291,48 @@ def predicted_networks(fits: Sequence[NetworkFit], modes: pl.DataFrame) -> Predi
     """What the fits predict for ``modes`` (MODE_SCHEMA), and what was measured in them."""
     index = {mode: at for at, mode in enumerate(modes.get_column("mode").to_list())}
     shape, values, growths = (len(fits), modes.height), setting_values(modes), Growths()
-    mean, variance, seen = ({name: np.full(shape, math.nan) for name in _COLUMNS} for _ in range(3))
+    mean, variance, seen = ({name: np.full(shape, math.nan) for name in _NAMES} for _ in range(3))
     for row, fit in enumerate(fits):
         at = [index[mode] for mode in fit.measured.get_column("mode").to_list()]
-        estimates = zip(_COLUMNS.items(), estimate_modes(fit, values, growths), strict=False)
-        for (name, column), estimate in estimates:
+        outside = is_outside(setting_values(fit.measured), values)
+        estimates = estimate_modes(fit, values, growths)
+        for (name, quantity), estimate in zip(_NAMES.items(), estimates, strict=True):
             mean[name][row] = np.log(estimate.value)
-            variance[name][row] = (np.log(estimate.high / estimate.low) / (2 * _Z95)) ** 2
+            z = np.where(outside, BOUNDS_Z[quantity], Z95)
+            variance[name][row] = (np.log(estimate.high / estimate.low) / (2 * z)) ** 2
+        for name, column in (("time", "latency_s"), ("power", "power_w")):
             seen[name][row, at] = np.log(fit.measured.get_column(column).to_numpy())
+    seen["energy"] = seen["time"] + seen["power"]
     return Predicted(mean, variance, seen)
 
 
-_COLUMNS = {"time": "latency_s", "power": "power_w"}
+_NAMES = {"time": "latency", "power": "power", "energy": "energy"}  # as BOUNDS_Z calls them
+# How often each enters an objective. Energy is predicted as such: its error is not that of time and
+# of power together.
+_OBJECTIVES: Mapping[Objective, Mapping[str, float]] = {
+    "latency": {"time": 1.0},
+    "power": {"power": 1.0},
+    "energy": {"energy": 1.0},
+    "edp": {"time": 1.0, "energy": 1.0},
+}
 
 
 def fitted_outlook(
     predicted: Predicted,
     values: Mapping[str, Array],
-    minimise: Objective,
+    wanted: Wanted,
     taken: NDArray[np.bool_],
-    max_latency_s: float | None,
 ) -> Outlook:
     """What is expected of networks whose objective is ``predicted``.
 
-    ``taken``: the modes in which any of them was measured, as a mask.
+    ``wanted``: its objective, and its limits on time and power. ``taken``: the modes in which any
+    network was measured, as a mask.
     """
-    terms, powers = find_terms(values), WEIGHTS[minimise]
+    terms, powers, parts = (
+        find_terms(values),
+        WEIGHTS[wanted.minimise],
+        _OBJECTIVES[wanted.minimise],
+    )
     time = predicted.mean["time"]
     rows = terms.relative_rows(np.exp(_mean(time - _mean(time.T)[:, None])))
     blocks = []
@@ -314,19 +340,20 @@ def fitted_outlook(
         variance = np.maximum(_LEAST, weight**2 * _mean(predicted.variance[name]))
         known = variance / (1 + leverage(rows[name], information_inverse(rows[name][taken])))
         blocks.append(block_of(rows[name], taken, known))
-    limit = math.inf if max_latency_s is None else math.log(max_latency_s)
-    seen = _combined(predicted.seen, powers)
-    seen[~(predicted.seen["time"] <= limit)] = math.nan
-    chance = None
-    if max_latency_s is not None:
-        deviation = np.sqrt(np.maximum(_LEAST, predicted.variance["time"]))
-        chance = normal_share((limit - time) / deviation)
+    seen, chance = _combined(predicted.seen, parts), None
+    for name, limit in (("time", wanted.max_latency_s), ("power", wanted.max_power_w)):
+        if limit is None:
+            continue
+        seen[~(predicted.seen[name] <= math.log(limit))] = math.nan
+        deviation = np.sqrt(np.maximum(_LEAST, predicted.variance[name]))
+        holds = normal_share((math.log(limit) - predicted.mean[name]) / deviation)
+        chance = holds if chance is None else np.minimum(chance, holds)
     return Outlook(
         tuple(blocks),
         _total(blocks),
         Expected(
-            mean=_combined(predicted.mean, powers),
-            variance=_combined(predicted.variance, {k: w**2 for k, w in powers.items()}),
+            mean=_combined(predicted.mean, parts),
+            variance=_combined(predicted.variance, {k: w**2 for k, w in parts.items()}),
             floor=_floor(predicted.seen, terms, powers),
             chance=chance,
             best=np.fmin.reduce(seen, axis=1, initial=math.inf),

@@ -7,8 +7,9 @@
   with z = 1.95996, the 97.5 % quantile of the standard normal distribution. So P(X ≤ high) =
   0.975, P(X ≤ v) = 0.5, P(X ≤ low) = 0.025. Times and energies are positive and their errors are
   relative, hence the logarithm.
-- "bounds": the true value lies between the ends; where between them is unknown, so there is no
-  probability.
+- "bounds": the true value lies between the ends. Where a fit to the network's own measurements
+  gives v, it is modelled likewise, with the ends BOUNDS_Z standard deviations from v; elsewhere
+  nothing tells where between them it lies, so there is no probability.
 - "roof": time and energy are at least the lower end; how much more is unknown. A power is their
   ratio, which a roof does not bound.
 - none: the error of the value is unknown.
@@ -17,6 +18,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -39,6 +41,14 @@ _NORMAL = NormalDist()
 Z95 = _NORMAL.inv_cdf(0.975)
 
 
+# How many standard deviations the ends of bounds lie from the value of a fit: on recorded sweeps
+# the errors are no wider than that in each of time, power and energy
+# (benchmarks/recorded/regret.py).
+BOUNDS_Z: Mapping[str, float] = {"latency": 2.0, "power": 3.0, "energy": 4.0}
+
+# An open answer counts as the dearest candidate at twice its objective, in logarithms: a choice.
+UNDECIDED = math.log(2.0)
+
 KEPT, UNKNOWN, BROKEN = 1, 0, -1  # whether a value keeps a limit
 NO_INTERVAL = "the prediction has no interval"
 
@@ -48,7 +58,8 @@ class ValueBand:
     """Values of one quantity with their intervals, arrays of one length; NaN is unknown.
 
     ``interval``: for each value a key of INTERVALS, empty where it has no interval. ``is_power``:
-    the values are powers, which a roof does not bound.
+    the values are powers, which a roof does not bound. ``bounds_z``: how many standard deviations
+    the ends of each value lie from it if they are bounds; NaN where nothing tells.
     """
 
     value: Array
@@ -56,6 +67,18 @@ class ValueBand:
     high: Array
     interval: NDArray[np.str_]
     is_power: bool = False
+    bounds_z: Array | float = math.nan
+
+    @cached_property
+    def ends_z(self) -> Array:
+        """How many standard deviations the ends lie from each value; NaN: it has no probability."""
+        bounds_z = np.where(self.interval == "bounds", self.bounds_z, math.nan)
+        return np.asarray(np.where(self.interval == "spread", Z95, bounds_z))
+
+    @property
+    def has_chance(self) -> NDArray[np.bool_]:
+        """Which values keep a limit with a known probability."""
+        return np.isfinite(self.ends_z)
 
     def ends(self) -> tuple[Array, Array]:
         """Low and high; the value itself where there is no interval."""
@@ -68,29 +91,31 @@ class ValueBand:
         """The product; its ends are the products of the lower and of the upper ends."""
         interval = np.where((self.interval == "") | (other.interval == ""), "", self.interval)
         low, high = self.low * other.low, self.high * other.high
-        return ValueBand(self.value * other.value, low, high, interval)
+        bounds_z = np.minimum(self.bounds_z, other.bounds_z)
+        return ValueBand(self.value * other.value, low, high, interval, bounds_z=bounds_z)
 
     def over(self, divisor: Array) -> ValueBand:
         """The quotient by an exactly known divisor."""
         ends = (self.value / divisor, self.low / divisor, self.high / divisor)
-        return ValueBand(*ends, self.interval, self.is_power)
+        return ValueBand(*ends, self.interval, self.is_power, self.bounds_z)
 
     def deviation(self) -> Array:
         """The standard deviation of each value's logarithm, ln(high / low) / 2z; 0 without ends."""
         low, high = self.ends()
-        return np.asarray(np.log(high / low) / (2 * Z95))
+        z = np.where(self.has_chance, self.ends_z, Z95)
+        return np.asarray(np.log(high / low) / (2 * z))
 
     def cost(self) -> Array:
-        """The values with a penalty for uncertainty, value · exp(½σ), to compare them by.
+        """The values with a penalty for uncertainty, value · exp(¼σ), to compare them by.
 
         The least of many uncertain values tends to be an underestimate, the more so the larger its
         error (J. E. Smith, R. L. Winkler, The optimizer's curse, Management Science 52(3), 2006).
         The factor is a choice; on recorded boards it has the least regret
-        (benchmarks/recorded/regret).
+        (benchmarks/recorded/regret.py).
         Bounds: at most the upper end. Roof: the lower end, but for powers.
         """
         low, high = self.ends()
-        cost = self.value * np.exp(self.deviation() / 2)
+        cost = self.value * np.exp(self.deviation() / 4)
         cost = np.where(self.interval == "bounds", np.minimum(cost, high), cost)
         is_least = (self.interval == "roof") & (not self.is_power)
         return np.asarray(np.where(is_least, low, cost))
@@ -98,45 +123,51 @@ class ValueBand:
     def quantile(self, probability: float) -> Array:
         """The quantile of each value at ``probability``.
 
-        Bounds: the upper end, or the lower one if ``probability`` is below one half. Without an
-        interval, and for a roof: the value itself.
+        Bounds without one: the upper end, or the lower one if ``probability`` is below one half;
+        none is beyond its bounds. Without an interval, and for a roof: the value itself.
         """
         low, high = self.ends()
         z = _NORMAL.inv_cdf(probability)
         end = high if z >= 0 else low
-        by_spread = self.value * np.exp(np.abs(np.log(end / self.value)) * (z / Z95))
-        certain = np.where(self.interval == "bounds", end, self.value)
-        return np.where(self.interval == "spread", by_spread, certain)
+        is_bounds = self.interval == "bounds"
+        share = np.divide(z, self.ends_z, out=np.zeros(len(end)), where=self.has_chance)
+        share = np.where(is_bounds, np.clip(share, -1.0, 1.0), share)
+        likely = self.value * np.exp(np.abs(np.log(end / self.value)) * share)
+        certain = np.where(is_bounds, end, self.value)
+        return np.where(self.has_chance, likely, certain)
 
     def holds(self, bound: float, probability: float) -> NDArray[np.int8]:
         """KEPT, BROKEN or UNKNOWN: whether each value is at most ``bound``.
 
-        Spread: KEPT if P(X ≤ bound) ≥ ``probability``, BROKEN if P(X ≤ bound) is less than both
-        ``probability`` and 1 - ``probability``. Bounds: KEPT if the upper end is at most ``bound``,
-        BROKEN if the lower end is above it. Roof: BROKEN if the lower end is above it, but for
-        powers. No interval: BROKEN if the value is above it. Otherwise UNKNOWN.
+        With a probability: KEPT if P(X ≤ bound) ≥ ``probability``, BROKEN if P(X ≤ bound) is less
+        than both ``probability`` and 1 - ``probability``. Bounds: KEPT if the upper end is at most
+        ``bound``, BROKEN if the lower end is above it. Roof: BROKEN if the lower end is above it,
+        but for powers. No interval: BROKEN if the value is above it. Otherwise UNKNOWN.
         """
-        is_spread, is_bounds = self.interval == "spread", self.interval == "bounds"
         low, high = self.ends()
-        least = np.where(is_spread, self.quantile(min(probability, 1 - probability)), low)
+        least = np.where(self.has_chance, self.quantile(min(probability, 1 - probability)), low)
         has_least = (self.interval != "roof") | (not self.is_power)
-        keeps = (is_spread & (self.quantile(probability) <= bound)) | (is_bounds & (high <= bound))
+        keeps = self.has_chance & (self.quantile(probability) <= bound)
+        keeps |= (self.interval == "bounds") & (high <= bound)
         breaks = has_least & (least > bound)
         return np.where(keeps, KEPT, np.where(breaks, BROKEN, UNKNOWN)).astype(np.int8)
 
 
 def probability_at_most(
-    value: float, low: float | None, high: float | None, limit: float
+    value: float, low: float | None, high: float | None, limit: float, ends_z: float = Z95
 ) -> float | None:
-    """P(X ≤ limit) of a spread; None without an interval. All arguments are above 0."""
-    if low is None or high is None:
+    """P(X ≤ limit); None without an interval. All arguments are above 0.
+
+    ``ends_z``: how many standard deviations the ends lie from the value; NaN: nothing tells.
+    """
+    if low is None or high is None or math.isnan(ends_z):
         return None
     end = high if limit >= value else low
     spread = abs(math.log(end / value))
     distance = math.log(limit / value)
     if spread == 0:
         return 1.0 if distance >= 0 else 0.0
-    return _NORMAL.cdf(Z95 * distance / spread)
+    return _NORMAL.cdf(ends_z * distance / spread)
 
 
 _ORDER = ("mode", "batch", "precision", "phase", "network", "score_id")
@@ -290,12 +321,15 @@ def _band(rows: pl.DataFrame, name: str, unit: str) -> ValueBand:
     bound = pl.when(is_guess.fill_null(value=False)).then(pl.lit("bounds"))
     kinds = rows.select(bound.otherwise(pl.col("interval").fill_null(""))).to_series()
     kind = kinds.to_numpy().astype(np.str_)
+    is_fitted = (pl.col("interval") == "bounds") & pl.col("is_calibrated")
+    has_fit = rows.select(is_fitted.fill_null(value=False)).to_series().to_numpy()
     return ValueBand(
         value,
         _where(whole, np.fmin(low, value)),
         _where(whole, np.fmax(high, value)),
         np.where(whole | (kind == "roof"), kind, ""),
         is_power=name == "power",
+        bounds_z=np.where(has_fit, BOUNDS_Z[name], math.nan),
     )
 
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from mansard.analytics.data.names import device_labels, display_name, window_name
+from mansard.analytics.data.names import device_labels, display_name
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.data.store import is_url
 from mansard.analytics.decisions.modes import PlanningData, select_data
 from mansard.analytics.decisions.next_modes import Pick, Plan, plan_next
+from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.models.predict.prediction import NetworkSelection, Prediction, predict
 from mansard.analytics.models.sanity.checks import find_faults
-from mansard.analytics.models.scaling.observations import windows_by_name
 from mansard.analytics.pages.words.next_modes import modelled_notes, plan_in_words
 from mansard.api.deciding.anchors import anchor_notes, is_elsewhere
 from mansard.api.deciding.candidate_modes import (
@@ -27,108 +26,18 @@ from mansard.api.deciding.candidate_modes import (
     local_devices,
     require_local,
 )
-from mansard.api.deciding.predictions import PredictionRequest
+from mansard.api.deciding.next_measurement import is_cpu_beside_gpu, program_words
 from mansard.api.parallel import Work, do_work
 from mansard.core.errors import ClusterError, UsageError
-from mansard.core.formats.onnx import onnx_files
-from mansard.core.power_mode import parse_custom_name
 from mansard.core.text import printable
 from mansard.core.units import format_frequency
-from mansard.estimator import zoo
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.data.dataset import Dataset
     from mansard.analytics.decisions.modes import ModeFrame
-    from mansard.analytics.decisions.records import Candidate
     from mansard.analytics.models.sanity.finding import Finding
-    from mansard.core.records import MachineIdentity, ProgramRun
-
-
-def measure_command(
-    candidate: Candidate,
-    dataset: Dataset,
-    machine: MachineIdentity | None,
-    asked: PredictionRequest,
-) -> str | None:
-    """``mansard measure resnet50 --mode 30W --batch 1``; None where no command can measure it.
-
-    ``machine``: that of the candidate's device; None where it is known by the tables of others
-    alone. A network needs a file, or to be of the zoo.
-    """
-    if machine is None:
-        return None
-    places = [] if asked.board is None else ["--board", str(asked.board)]
-    folder = asked.runs[0] if len(asked.runs) == 1 else "runs"
-    if is_url(folder):
-        return None
-    places += [] if folder == "runs" else ["--runs", folder]
-    mode = ["--mode", _mode_text(candidate.mode)]
-    program = _program_of(candidate.network, dataset)
-    if program is not None:
-        words = program_words(program, is_again=candidate.is_measured)
-        return shlex.join(["mansard", "measure", *mode, *places, *words])
-    model = _model_of(candidate.network, asked)
-    if model is None or candidate.is_measured:
-        return None
-    words = ["mansard", "measure", model, *mode, "--batch", str(candidate.batch)]
-    words += ["--processor", "cpu"] if is_cpu_beside_gpu(candidate.device, dataset) else []
-    if asked.precisions:
-        words += ["--precision", candidate.precision]
-    for name, size in asked.dims.items():
-        words += ["--dim", f"{name}={size}"]
-    return shlex.join([*words, *places])
-
-
-def is_cpu_beside_gpu(device: str, dataset: Dataset) -> bool:
-    """Whether the device is a CPU where the GPU would be taken if nothing was said."""
-    labels = device_labels(dataset.all_manifests)
-    ours = [run for run in dataset.all_manifests if labels[run.run_id] == device]
-    return any(run.gpu is None and run.machine.kind != "cpu" for run in ours)
-
-
-def _mode_text(mode: str) -> str:
-    """As ``--mode`` takes it: a mode that was set clock by clock by its settings."""
-    settings = parse_custom_name(mode)
-    if settings is None:
-        return mode
-    clocks = {"gpu": settings.gpu, "emc": settings.emc, "cpu": settings.cpu}
-    parts = [f"{key}={format_frequency(at.hz)}" for key, at in clocks.items() if at is not None]
-    if not parts:
-        return mode  # a number of cores has a mode of its own
-    return ",".join([*parts, *([] if settings.n_cpus is None else [f"cores={settings.n_cpus}"])])
-
-
-def _program_of(network: str, dataset: Dataset) -> ProgramRun | None:
-    """The newest run of the program, or of that whose window ``network`` is; None of neither."""
-    runs = [run for run in dataset.programs if network in _names_of(run)]
-    return max(runs, key=lambda run: run.started_utc, default=None)
-
-
-def _names_of(program: ProgramRun) -> set[str]:
-    """What predictions call the program and its windows."""
-    windows = windows_by_name(program.repetitions)
-    return {
-        display_name(program.workload),
-        *(window_name(program.workload, name) for name in windows),
-    }
-
-
-def program_words(program: ProgramRun, *, is_again: bool = False) -> list[str]:
-    """What ``mansard measure`` is told to run the program as it was run before."""
-    words = ["--name", program.workload]
-    if program.metric_pattern is not None:
-        words += ["--metric", program.metric_pattern]
-    return [*words, *(["--again"] if is_again else []), "--", *program.command]
-
-
-def _model_of(network: str, asked: PredictionRequest) -> str | None:
-    """The file that was named, or the network's name where it is of the zoo."""
-    for wanted in asked.networks:
-        files = [path for path in onnx_files(wanted.name) or () if Path(path).stem == network]
-        if files:
-            return str(files[0])
-    return network if network in zoo.names() else None
+    from mansard.core.records import ProgramRun
 
 
 _HZ = {"gpu_hz": "gpu", "memory_hz": "emc", "cpu_hz": "cpu"}
@@ -142,6 +51,7 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
     n_next: int = 10
     minimise: Literal["energy", "latency", "edp", "power"] = "energy"
     max_latency_s: float | None = None  # longest time of a batch that will do
+    max_power_w: float | None = None  # most power while it runs that will do
     network: str | None = None  # the network that counts; None: all of the runs
     device: str | None = None  # of the runs, or a part of its name
     board: Path | None = None  # root folder of the board that knows the modes
@@ -175,27 +85,23 @@ class _Known:
     warnings: tuple[str, ...]
 
 
-def plan(request: PlanRequest) -> PlanAnswer:
-    """Choose the power modes that are worth measuring next; sets and measures nothing.
-
-    Before anything is measured: those that together tell most about all the others. Then: those
-    that may be better than the best so far, and those that make predictions surer. Raises
-    UsageError, InputError, StorageError, DeviceError.
-    """
-    return plan_each(request, (request.network,))[0]
-
-
-def plan_each(
+def plan(
     request: PlanRequest,
-    networks: Sequence[str | None],
+    networks: Sequence[str | None] | None = None,
     *,
     on: str | None = None,
     reporter: Reporter = SILENT,
 ) -> tuple[PlanAnswer, ...]:
-    """``plan`` for each of ``networks``, in their order. Runs are read once.
+    """Choose the power modes that are worth measuring next; sets and measures nothing.
 
-    ``on``: address of a scheduler of Dask, whose workers choose; raises ClusterError too.
+    A plan for each of ``networks``, None standing for all that the runs have; by default for
+    ``request.network``. Runs are read once. Before anything is measured: the modes that together
+    tell most about all the others. Then: those whose measurement is expected to lessen the regret
+    of the decision most, and those that make predictions surer. ``on``: address of a scheduler of
+    Dask, whose workers choose. Raises UsageError, InputError, StorageError, DeviceError, and
+    ClusterError.
     """
+    networks = (request.network,) if networks is None else networks
     if not networks:
         raise UsageError("no network is given", fix="give None for all that the runs have")
     for option, value in (("--network", networks[0]), ("--device", request.device)):
@@ -270,8 +176,11 @@ def _plan_next(
         candidates[asked.device],
         None if known is None else known.observations,
         n=request.n_next,
-        minimise=request.minimise,
-        max_latency_s=request.max_latency_s,
+        wanted=Wanted(
+            minimise=request.minimise,
+            max_latency_s=request.max_latency_s,
+            max_power_w=request.max_power_w,
+        ),
         measured=None if known is None else known.modes,
     )
     return plan_in_words(chosen)

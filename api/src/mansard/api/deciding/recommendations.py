@@ -25,7 +25,7 @@ from mansard.analytics.pages.words.comparisons import drop_notes, unknown_modes_
 from mansard.analytics.pages.words.mixes import mix_in_words
 from mansard.analytics.pages.words.recommendation import in_words
 from mansard.api.deciding.candidate_modes import elsewhere_note, local_devices
-from mansard.api.deciding.plans import measure_command
+from mansard.api.deciding.next_measurement import NextMeasurement, find_measurement
 from mansard.api.deciding.predictions import (
     NetworkRequest,
     PredictionRequest,
@@ -71,6 +71,30 @@ def recommend(
     Where no mode keeps the limits, the nearest are in the answer. Raises as ``predict`` does,
     UsageError for an unknown ``default``, and ClusterError.
     """
+    answers = answer_questions(request, wanted, default, reporter, on=on)
+    return tuple(answer.recommendation for answer in answers)
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """A recommendation, and what would measure its ``measure_next``; None where nothing can.
+
+    ``is_here``: that is a mode of the machine at hand.
+    """
+
+    recommendation: Recommendation
+    measurement: NextMeasurement | None
+    is_here: bool
+
+
+def answer_questions(
+    request: PredictionRequest,
+    wanted: Wanted,
+    default: str | None,
+    reporter: Reporter,
+    *,
+    on: str | None = None,
+) -> tuple[Answered, ...]:
+    """As ``recommend``, with what would measure the next mode of each."""
 
     def shared(models: Models) -> _DecisionInputs:
         return _DecisionInputs(
@@ -252,10 +276,10 @@ def _with_commands(
     modes: Frame,
     request: PredictionRequest,
     elsewhere: Callable[[str], tuple[str, ...]],
-) -> Recommendation:
-    choice, dataset = answer.choice, models.dataset
+) -> Answered:
+    choice = answer.choice
     if choice is None:
-        return answer
+        return Answered(recommendation=answer, measurement=None, is_here=False)
     machine = models.machines.get(answer.device)
     root = None if machine is None else root_of(machine, request.board)
     clocks = _clocks_of(modes, choice)
@@ -264,16 +288,20 @@ def _with_commands(
     if commands is None:
         unknown["commands"] = why_not
     decisive, notes = answer.measure_next, answer.notes
+    measurement, is_here = None, False
     if decisive is not None:
-        if not local_devices((answer.device,), request.board, models.machines):
-            request = replace(request, board=None)
-        command = measure_command(decisive.candidate, dataset, machine, request)
-        if command is not None:
+        is_here = bool(local_devices((answer.device,), request.board, models.machines))
+        request = request if is_here else replace(request, board=None)
+        measurement = find_measurement(decisive.candidate, models.dataset, machine, request)
+        if measurement is not None:
+            command = measurement.command
             decisive = msgspec.structs.replace(decisive, command=command, unknown={})
-            notes = (*elsewhere(answer.device), *notes)
-    return msgspec.structs.replace(
+            away = elsewhere(answer.device)
+            is_here, notes = is_here and not away, (*away, *notes)
+    answer = msgspec.structs.replace(
         answer, commands=commands, measure_next=decisive, notes=notes, unknown=unknown
     )
+    return Answered(recommendation=answer, measurement=measurement, is_here=is_here)
 
 
 def _clocks_of(modes: Frame, choice: Candidate) -> dict[str, float | None]:

@@ -38,6 +38,9 @@ def plan(
     max_latency: Annotated[
         str | None, typer.Option(help="Longest time of a batch that will do: 20ms.")
     ] = None,
+    max_power: Annotated[
+        str | None, typer.Option(help="Most power while it runs that will do: 30W.")
+    ] = None,
     network: Annotated[
         list[str] | None,
         typer.Option(help="The network that counts; all of RUNS by default. Repeatable: a plan "
@@ -54,16 +57,17 @@ def plan(
     """Choose the power modes that are worth measuring next.
 
     Before anything is measured: those that together tell most about all the others. Then:
-    those that may be better than the best so far, and those that make predictions surer.
-    Nothing is set and nothing measured.
+    those that tell most about the decision, by what is to be small and the limits, and those
+    that make predictions surer. Nothing is set and nothing measured.
     """
-    answers = api.plan_each(
+    answers = api.plan(
         api.PlanRequest(
             runs=runs or (_RUNS if _RUNS.is_dir() else None),
             modes=mode,
             n_next=n_next,
             minimise=minimise,
             max_latency_s=parse_optional("--max-latency", max_latency, "time"),
+            max_power_w=parse_optional("--max-power", max_power, "power"),
             device=device,
             board=board,
             mix=mix,

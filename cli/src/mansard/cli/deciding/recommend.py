@@ -98,6 +98,17 @@ def recommend(
                      "all of them.", readable=False),
     ] = None,
     calibrate: CalibrateOption = False,
+    measure: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=100,
+            help="Measure what would settle an open answer, at most so many modes, on the board "
+            "at hand.",
+        ),
+    ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="With --measure: in this process, not in a container.")
+    ] = False,
     board: BoardOption = None,
     mix: MixOption = False,
     check: Annotated[
@@ -108,19 +119,20 @@ def recommend(
     on: OnOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Recommend a power mode for MODELS from what was measured; measures and sets nothing.
+    """Recommend a power mode for MODELS from what was measured.
 
-    Says what the mode saves, which others were near and why they lost, how likely the limits
-    hold, and the commands that set the mode and undo it. Where no mode keeps the limits, the
-    nearest are shown; the exit code is 0 then as well, and 3 with --check.
+    Sets nothing, and measures nothing without --measure. Says what the mode saves, which others
+    were near and why they lost, how likely the limits hold, and the commands that set the mode and
+    undo it. Where no mode keeps the limits, the nearest are shown; the exit code is 0 then as well,
+    and 3 with --check.
     """
     batches, precisions = parse_batches(batch), parse_precisions(precision)
-    if workload is not None and models:
-        raise UsageError("networks and --workload exclude each other", fix="name them in the file")
-    if workload is not None and default is not None:
-        raise UsageError("--workload compares with no --default", fix="leave one of them out")
-    if workload is not None and on is not None:
-        raise UsageError("a workload is decided as a whole, here", fix="leave --on out")
+    if workload is not None:
+        _check_workload(models, default, on, measure)
+    if on is not None and measure is not None:
+        raise UsageError("what is measured here is decided here", fix="leave --on out")
+    if local and measure is None:
+        raise UsageError("--local is how --measure measures", fix="add --measure 3")
     if max_drop is not None and not max_drop.strip().endswith("%"):
         raise UsageError(f"--max-drop {max_drop!r} is no percentage", fix="write --max-drop 1%")
     wanted = api.Wanted(
@@ -148,8 +160,15 @@ def recommend(
     )
     reporter = TerminalReporter()
     if workload is None:
-        answers = api.recommend(request, wanted, default, reporter, on=on)
+        failure = None
+        if measure is None:
+            answers = api.recommend(request, wanted, default, reporter, on=on)
+        else:
+            settled = api.settle(request, wanted, default, reporter, n_most=measure, is_local=local)
+            answers, failure = settled.recommendations, settled.failure
         _print(answers, as_json=as_json)
+        if failure is not None:
+            raise failure
         has_answer = all(answer.verdict == "feasible" for answer in answers)
     else:
         mixes = api.recommend_workload(request, wanted, workload, reporter)
@@ -157,6 +176,20 @@ def recommend(
         has_answer = all(answer.one_mode or answer.schedule for answer in mixes)
     if check and not has_answer:
         raise typer.Exit(_NO_ANSWER)
+
+
+def _check_workload(
+    models: _Texts, default: str | None, on: str | None, measure: int | None
+) -> None:
+    """Raise UsageError for what a workload excludes."""
+    if models:
+        raise UsageError("networks and --workload exclude each other", fix="name them in the file")
+    if default is not None:
+        raise UsageError("--workload compares with no --default", fix="leave one of them out")
+    if on is not None:
+        raise UsageError("a workload is decided as a whole, here", fix="leave --on out")
+    if measure is not None:
+        raise UsageError("a workload is not measured", fix="measure its networks one by one")
 
 
 def _print(answers: Sequence[results.Recommendation], *, as_json: bool) -> None:

@@ -9,7 +9,14 @@ import polars as pl
 from mansard.analytics.data.model_frames import SETTING_WORDS
 from mansard.analytics.data.names import first_names
 from mansard.analytics.decisions.modes import PlanningData, SettingGap
-from mansard.analytics.decisions.next_modes import DESIGN_SIZE, ChosenMode, NextModes, Pick, Plan
+from mansard.analytics.decisions.next_modes import (
+    DESIGN_SIZE,
+    OF_THE_MODEL,
+    ChosenMode,
+    NextModes,
+    Pick,
+    Plan,
+)
 from mansard.analytics.decisions.records import Objective
 from mansard.core.hardware import SETTINGS
 from mansard.core.text import printable
@@ -20,7 +27,7 @@ _NOUNS: dict[Objective, str] = {
     "edp": "energy times time",
     "power": "power",
 }
-_NO_BEST = "no mode is measured yet whose objective is known and within the limit"
+_NO_BEST = "no mode is measured yet whose objective is known and within the limits"
 
 
 def plan_in_words(chosen: NextModes) -> Plan:
@@ -79,9 +86,9 @@ def _place(modes: pl.DataFrame, at: int) -> str:
 def _reason(step: ChosenMode, place: str, minimise: Objective) -> str:
     """The largest expected benefit of measuring a mode, and where the mode lies."""
     noun = _NOUNS[minimise]
-    error_drop = step.error_before - step.error_after
+    error_drop = OF_THE_MODEL * (step.error_before - step.error_after)
     if step.chance is not None and step.chance > max(error_drop, step.improvement or 0.0):
-        return f"within the limit with a chance of {_percent(step.chance)}: {place}"
+        return f"within the limits with a chance of {_percent(step.chance)}: {place}"
     if step.improvement is not None and step.improvement > error_drop:
         return f"may lower the {noun} by {_percent(step.improvement)}: {place}"
     before, after = _percent(step.error_before), _percent(step.error_after)
@@ -116,7 +123,7 @@ def _notes(chosen: NextModes) -> Iterator[str]:
             f"ask for {DESIGN_SIZE - chosen.n_measured}"
         )
     if chosen.is_limit_unused:
-        yield "the limit on time is not used yet: no time can be predicted"
+        yield "the limits are not used yet: nothing can be predicted"
 
 
 def _gap_note(gap: SettingGap) -> str:

@@ -105,7 +105,7 @@ def likeliest_sentence(
     limits, mode = limit_words(wanted), mode_words(choice)
     network = network_words(choice)
     facts = compared_facts(f" ({figures(choice)}; {choice.source})", choice, savings)
-    if choice.certainty == "spread":
+    if all(check.probability is not None for check in checks):
         chance = _chance_words(checks)
         does = "is likeliest to" if is_likeliest else f"may keep {_them(wanted)}"
         claim = f"{mode} {does}{chance and f', {chance}'}"
@@ -285,7 +285,9 @@ def decisive_words(
     if candidate.is_measured:
         return f"measuring {where} again would tell whether it keeps the limit of {word} ({amount})"
     if is_open:
-        tells = f"whether it keeps the limit of {word} (modelled as {amount})"
+        chance = next(check.probability for check in checks if check.holds != "kept")
+        odds = "" if chance is None else f"; it does with {likely(chance)}"
+        tells = f"whether it keeps the limit of {word} (modelled as {amount}{odds})"
     elif candidate == choice:
         tells = f"its {word} (modelled as {amount})"
     else:

@@ -1,0 +1,162 @@
+"""Recommendations that measure what would settle them, one mode after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.analytics.data.names import display_name
+from mansard.api.deciding.recommendations import Answered, answer_questions
+from mansard.api.measurements import measure_networks, measure_program
+from mansard.core.errors import MansardError, UsageError
+from mansard.core.text import printable
+from mansard.sweeps.networks import MeasureRequest
+from mansard.sweeps.preparation import NetworkSettings
+from mansard.sweeps.programs import ProgramRequest
+from mansard.sweeps.reporter import SILENT, Reporter
+
+if TYPE_CHECKING:
+    from mansard.analytics.decisions.records import Recommendation, Wanted
+    from mansard.api.deciding.next_measurement import NextMeasurement
+    from mansard.api.deciding.predictions import PredictionRequest
+
+_STDERR = 2  # a program's output is no part of the answer
+_DEFINITE = ("feasible", "infeasible")
+
+
+class SettledMode(msgspec.Struct, frozen=True):
+    """A mode that was measured to settle an answer."""
+
+    device: str
+    network: str
+    mode: str
+
+
+class SettledAnswer(msgspec.Struct, frozen=True):
+    """The answers after the measurements, and which these were; ``failure`` ended them."""
+
+    recommendations: tuple[Recommendation, ...]
+    measured: tuple[SettledMode, ...]
+    failure: MansardError | None
+
+
+def settle(
+    request: PredictionRequest,
+    wanted: Wanted,
+    default: str | None = None,
+    reporter: Reporter = SILENT,
+    *,
+    n_most: int = 5,
+    profile: str = "quick",
+    is_local: bool = False,
+) -> SettledAnswer:
+    """Recommend, and measure what would settle an open answer until every answer is definite.
+
+    Open answers are "uncertain" or "unknown". Each step measures the mode that ``measure_next``
+    names, keeps it in the runs, and answers again; after ``n_most`` measurements the answers stay
+    as they are. Nothing is measured on another machine: a note says so. An interrupt leaves what
+    was measured. ``profile``, ``is_local``: as for ``measure_networks``. Raises as ``recommend``.
+    """
+    if n_most < 1:
+        raise UsageError(f"cannot measure {n_most} modes", fix="give 1 or more")
+    answers = answer_questions(request, wanted, default, reporter)
+    measured: list[SettledMode] = []
+    failure: MansardError | None = None
+    while len(measured) < n_most and failure is None:
+        step = _next_step(answers, measured, reporter)
+        if step is None:
+            break
+        answer, measurement = step
+        mode = SettledMode(answer.device, answer.network, measurement.mode)
+        reporter.note(
+            f"measuring {display_name(mode.network)} in {printable(mode.mode)}, "
+            f"{len(measured) + 1} of at most {n_most} modes"
+        )
+        try:
+            for remark in _measure(measurement, profile, reporter, is_local=is_local):
+                reporter.note(f"note: {mode.network} in {mode.mode} does not count: {remark}")
+        except MansardError as error:
+            failure = error
+        measured.append(mode)
+        answers = answer_questions(request, wanted, default, reporter)
+    recommendations = tuple(answer.recommendation for answer in answers)
+    return SettledAnswer(recommendations, tuple(measured), failure)
+
+
+def _next_step(
+    answers: tuple[Answered, ...], measured: list[SettledMode], reporter: Reporter
+) -> tuple[Recommendation, NextMeasurement] | None:
+    """The first open answer that a measurement here can settle; else notes say why none can."""
+    notes = []
+    for answered in answers:
+        answer, measurement = answered.recommendation, answered.measurement
+        if answer.verdict in _DEFINITE:
+            continue
+        why = _why_not(answered, measured)
+        if not why and measurement is not None:
+            return answer, measurement
+        name, device = display_name(answer.network), printable(answer.device)
+        notes.append(f"note: {name} on {device} stays open: {why}")
+    for line in notes:
+        reporter.note(line)
+    return None
+
+
+def _why_not(answered: Answered, measured: list[SettledMode]) -> str:
+    """Why nothing is measured for an open answer; empty where something can be."""
+    answer, measurement = answered.recommendation, answered.measurement
+    if answer.measure_next is None:
+        return answer.unknown.get("measure_next", "no single measurement settles it")
+    if measurement is None:
+        return answer.measure_next.how
+    if not answered.is_here:
+        return f"the board is not at hand; there '{measurement.command}' measures it"
+    if SettledMode(answer.device, answer.network, measurement.mode) in measured:
+        return f"{printable(measurement.mode)} was measured, and does not settle it"
+    return ""
+
+
+def _measure(
+    step: NextMeasurement, profile: str, reporter: Reporter, *, is_local: bool
+) -> tuple[str, ...]:
+    """Measure one mode as its command does; why it does not count. Raises MansardError."""
+    runs = Path(step.runs)
+    if step.program is not None:
+        ran = measure_program(
+            ProgramRequest(
+                command=step.program.command,
+                name=step.program.workload,
+                metric=step.program.metric_pattern,
+                is_again=step.is_again,
+                mode=step.mode,
+                runs=runs,
+                board=step.board,
+                profile=profile,
+                stdout=_STDERR,
+            ),
+            reporter,
+        )
+        ran.check()
+        return tuple(row.times[0].remark for row in ran.measured if row.times[0].remark)
+    settings = NetworkSettings(
+        batches=(step.batch,),
+        precisions=() if step.precision is None else (step.precision,),
+        dims=dict(step.dims),
+    )
+    result = measure_networks(
+        MeasureRequest(
+            models=(step.model,),
+            settings=settings,
+            mode=step.mode,
+            runs=runs,
+            board=step.board,
+            processor="cpu" if step.is_cpu else None,
+            is_local=is_local,
+            profile=profile,
+        ),
+        reporter,
+    )
+    result.check()
+    return tuple(row.remark for row in result.times if row.remark)
