@@ -185,7 +185,7 @@ def test_a_plan_names_the_network_that_tells_most_of_others(tmp_path: Path) -> N
     table.write_text(ANCHORS_CSV + "MAXN,mine_224,1,fp16,1.7,TensorRT\n", encoding="utf-8")
     origin = api.TableOrigin(citation="a table", module="orin-nx", device="Orin NX 16GB")
     api.import_tables([table], origin, runs=tmp_path / "runs")
-    found = api.plan(api.PlanRequest(runs=tmp_path / "runs", device="AGX", modes="15W,MAXN"))
+    (found,) = api.plan(api.PlanRequest(runs=tmp_path / "runs", device="AGX", modes="15W,MAXN"))
     # Of the networks of both tables that were not measured here, the Orin NX has two.
     assert (
         "yolox_s_640, mine_224 are recorded on Orin NX 16GB (published) by tensorrt, and 1 network "
@@ -195,7 +195,7 @@ def test_a_plan_names_the_network_that_tells_most_of_others(tmp_path: Path) -> N
     # Of networks that are asked for and that no run here knows.
     asked_for = ("yolov8n_640", "yolov8s_640", "yolov8m_640")
     request = api.PlanRequest(runs=tmp_path / "runs", device="AGX", modes="15W,MAXN")
-    for answer in api.plan_each(request, asked_for):
+    for answer in api.plan(request, asked_for):
         (line,) = [note for note in answer.notes if "recorded on" in note]
         assert line.startswith("yolov8n_640, yolov8s_640, yolov8m_640 are recorded on Jetson AGX")
         assert "measure yolov8s_640 next" in line
