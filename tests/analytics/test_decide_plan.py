@@ -195,17 +195,18 @@ def test_no_slower_clock_promises_a_shorter_time() -> None:
     assert all(pick.reason.startswith("expected error of time") for pick in plan.picks)
 
 
-def test_modes_too_slow_for_the_limit_promise_nothing() -> None:
+def test_modes_too_slow_for_the_limit_promise_little() -> None:
     # 8 ms / 0.6 GHz + 1 ms = 14.3 ms: with 12 ms no clock up to 0.6 GHz will do. They lie beyond
-    # what was measured: another network could be as fast there, which leaves 2 % of hope.
+    # what was measured: another network could be as fast there, which leaves a few % of hope.
     known = [name(0.9), name(1.0), name(1.1), name(1.3)]
     found = observe(some(LINE, known), time_s, power_w)
     free = plan_in_words(plan_next(LINE, found, n=1))
     bound = plan_in_words(plan_next(LINE, found, n=3, wanted=Wanted(max_latency_s=0.012)))
     assert free.picks[0].settings["gpu_hz"] <= 0.6e9
-    gains = {pick.mode: pick.improvement for pick in bound.picks}
-    assert all((gain or 0) < 0.02 for mode, gain in gains.items() if mode < name(0.6))
-    assert gains[name(0.8)] > 1e-4  # type: ignore[operator]
+    gains = {pick.mode: pick.improvement or 0.0 for pick in bound.picks}
+    # The fit puts 12 ms between 0.6 and 0.7 GHz: there the decision can change.
+    assert bound.picks[0].mode == name(0.7)
+    assert all(gain < gains[name(0.7)] / 3 for mode, gain in gains.items() if mode < name(0.7))
 
 
 def test_where_all_are_too_slow_the_first_within_the_limit_is_sought() -> None:
