@@ -101,12 +101,13 @@ class TimedNetworks:
     """What engines took layer by layer.
 
     ``rows``: TIMED_SCHEMA with phase and engine, of the halves of groups. ``roofs``: ROOF_SCHEMA
-    of the observed networks in the modes that were measured. ``other_share``: of the time in no
-    group, by device, phase and engine.
+    of the observed networks in the modes that were measured. ``placed``: LAYER_GROUP_SCHEMA, the
+    groups of each layer. ``other_share``: of the time in no group, by device, phase and engine.
     """
 
     rows: pl.DataFrame
     roofs: pl.DataFrame
+    placed: pl.DataFrame
     other_share: Mapping[tuple[str, str, str], float]
 
 
@@ -170,6 +171,7 @@ def at_roofs(
             *TIMED_SCHEMA, "phase", "engine"
         ),
         roofs=sums.select(list(ROOF_SCHEMA)),
+        placed=timed,
         other_share=other_share,
     )
 
