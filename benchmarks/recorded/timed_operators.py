@@ -97,7 +97,7 @@ def _neusight_row(row: dict[str, str], kind: str, device: str) -> TimedOperator:
         m=m,
         n=n,
         k=k,
-        batch=batch,
+        n_products=batch,
         work_flop=2.0 * batch * m * n * k,
         traffic_bytes=float(batch * (m * n + n * k + m * k) * _BYTES),
         **shared,

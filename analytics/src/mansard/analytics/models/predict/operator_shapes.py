@@ -7,8 +7,8 @@ apart (``operator_times``). With the elements of inputs, weights and outputs, an
     with weights: M = multiply-adds / weights, N = outputs / M
     a convolution reads each input element window = M · K · groups / inputs times, where groups is N
     of a depthwise one and else taken as 1
-    without weights (two inputs of batch products): inputs / K = batch · (M + N) and outputs =
-    batch · M · N, so M · N / (M + N) is known, and M and N are taken as equal
+    without weights, of n products: inputs / K = n (M + N) and outputs = n M N, so M N / (M + N) is
+    known, and M and N are taken as equal
 
 A bias is among the weights; it is a K-th of a filter, and is left in.
 """
@@ -27,7 +27,7 @@ SHAPE_SCHEMA: FrameSchema = {
     "m": pl.Float64,
     "n": pl.Float64,
     "k": pl.Float64,
-    "batch": pl.Float64,  # of products without weights
+    "n_products": pl.Float64,  # of the same shape, without weights
     "window": pl.Float64,
 }
 
@@ -56,7 +56,7 @@ def group_shapes(layers: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
     return shaped.select(
         "score_id",
         "group",
-        *(pl.when(is_product).then(name).otherwise(1.0) for name in ("m", "n", "k", "batch")),
+        *(pl.when(is_product).then(name).otherwise(1.0) for name in ("m", "n", "k", "n_products")),
         window=pl.when(is_product & is_convolution).then(window).otherwise(1.0),
     ).cast(dict(SHAPE_SCHEMA))
 
@@ -85,5 +85,5 @@ def _sizes() -> dict[str, pl.Expr]:
         "k": k,
         "m": pl.when(has_weights).then(m).otherwise(side),
         "n": pl.when(has_weights).then(outputs / m).otherwise(side),
-        "batch": pl.when(has_weights).then(1.0).otherwise(outputs / side**2),
+        "n_products": pl.when(has_weights).then(1.0).otherwise(outputs / side**2),
     }

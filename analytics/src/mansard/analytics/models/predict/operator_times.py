@@ -47,7 +47,7 @@ _KIND_PRIOR = Prior(length=2.0)
 class TimedOperator(Record, frozen=True, kw_only=True):
     """One operator as an engine ran it, or one that is to be predicted (``measured_s`` None).
 
-    An M × K and a K × N matrix, ``batch`` times: of a convolution M is the positions of all
+    An M × K and a K × N matrix, ``n_products`` times: of a convolution M is the positions of all
     outputs, N the filters, K what is summed up for each output. ``window``: how often it reads an
     input element. All five are 1 for operators that are no products.
     """
@@ -56,7 +56,7 @@ class TimedOperator(Record, frozen=True, kw_only=True):
     m: float = 1.0
     n: float = 1.0
     k: float = 1.0
-    batch: float = 1.0
+    n_products: float = 1.0
     window: float = 1.0
     precision: str
     work_flop: float
@@ -169,9 +169,9 @@ _PRODUCTS = ("conv", "depthwise", "matmul")
 def family_of(operator: TimedOperator) -> str:
     """The process that an operator belongs to: products by their kind, all else together.
 
-    A product of two inputs, without weights, is "batched": its batch multiplies the outputs.
+    Several products of one shape, of inputs without weights, are "batched".
     """
-    if operator.kind == "matmul" and operator.batch != 1:
+    if operator.kind == "matmul" and operator.n_products != 1:
         return "batched"
     return operator.kind if operator.kind in _PRODUCTS else _OTHER
 
@@ -225,7 +225,7 @@ def _features(
     """Natural logarithms; beside those of work and traffic a column for each of ``kinds``."""
     if family == "batched":
         # The harmonic mean of M and N says how often inputs are read; LayerScore tells no more.
-        rows = [(o.batch * o.m * o.n, o.k, o.m * o.n / (o.m + o.n)) for o in operators]
+        rows = [(o.n_products * o.m * o.n, o.k, o.m * o.n / (o.m + o.n)) for o in operators]
         return np.log(np.array(rows, dtype=np.float64))
     if family in _PRODUCTS:
         return np.log(np.array([(o.m, o.n, o.k, o.window) for o in operators], dtype=np.float64))
