@@ -1,7 +1,7 @@
 """The shapes of a network's operators, from what is counted of each layer.
 
 A LayerScore holds no dimensions, but four counts of a product are enough for what tells its kernels
-apart (``operator_times``). With the elements of inputs, weights and outputs, and the multiply-adds:
+apart (``operator_times``). With the elements of inputs (without weights), weights and outputs, and the multiply-adds:
 
     K = multiply-adds / outputs
     with weights: M = multiply-adds / weights, N = outputs / M
@@ -65,12 +65,11 @@ def _elements() -> dict[str, pl.Expr]:
     width = pl.col("layer_precision").replace_strict(
         ELEMENT_BYTES, default=None, return_dtype=pl.Float64
     )
-    weights = pl.col("parameters").fill_null(0)
     return {
         "products": pl.col("macs") / pl.col("runs"),
-        "inputs": pl.col("input_bytes") / width / pl.col("runs") - weights,
+        "inputs": pl.col("input_bytes") / width / pl.col("runs"),
         "outputs": pl.col("output_bytes") / width / pl.col("runs"),
-        "weights": weights,
+        "weights": pl.col("parameters").fill_null(0),
     }
 
 
