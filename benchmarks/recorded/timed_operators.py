@@ -20,6 +20,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from mansard.analytics.models.predict.groups import OpClass
 from mansard.analytics.models.predict.operator_times import TimedOperator, at_roofs
 
 _BYTES = 4  # of fp32
@@ -183,3 +184,46 @@ def relus(folder: Path) -> list[TimedOperator]:
         for shape, time_s in zip(shapes, times, strict=True)
     ]
     return at_roofs(made, *_A100)
+
+
+_ORIN = "power_modes/branes-ai+graphs__jetson_orin_per_subgraph_latency_by_power_mode.csv"
+# AGX Orin at MAXN; a factor of all work or all traffic changes nothing but the baselines' start.
+_ORIN_ROOFS = {"fp32": (5.3e12, 204.8e9), "fp16": (42e12, 204.8e9), "bf16": (42e12, 204.8e9)}
+_WORDS: dict[str, OpClass] = {"conv": "conv", "linear": "matmul", "matmul": "matmul"}
+
+
+def orin_networks(folder: Path) -> Iterator[dict[tuple[str, str], list[TimedOperator]]]:
+    """Layers by network and batch, of one mode and precision after the other; shapes are unknown.
+
+    The class is by the first module of a fused subgraph: a convolution, a linear layer, a pooling,
+    or elementwise. Traffic is counted in 4 bytes in every precision.
+    """
+    networks: dict[tuple[str, str], dict[tuple[str, str], list[TimedOperator]]] = {}
+    with (folder / _ORIN).open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            place = networks.setdefault((row["power_mode"], row["precision"]), {})
+            place.setdefault((row["model"], row["batch"]), []).append(_orin_row(row))
+    yield from networks.values()
+
+
+def _orin_row(row: dict[str, str]) -> TimedOperator:
+    words = row["fusion_pattern"].lower()
+    kind = next((kind for word, kind in _WORDS.items() if words.startswith(word)), "elementwise")
+    if kind == "elementwise" and "conv" in words:
+        kind = "conv"
+    width = _BYTES if row["precision"] == "fp32" else 2
+    flop, moved = float(row["flops"]), float(row["total_bytes"]) * width / _BYTES
+    flop_per_s, bytes_per_s = _ORIN_ROOFS[row["precision"]]
+    return TimedOperator(
+        kind="pooling" if "pool" in words and kind == "elementwise" else kind,
+        precision=row["precision"],
+        work_flop=flop,
+        traffic_bytes=moved,
+        work_s=flop / flop_per_s,
+        traffic_s=moved / bytes_per_s,
+        measured_s=float(row["latency_mean_ms"]) / 1e3,
+        device="AGX Orin",
+        mode=row["power_mode"],
+        engine="torch",
+        source="published",
+    )

@@ -368,7 +368,8 @@ def write_networks(
 ) -> tuple[Path, ...]:
     """Write networks of the zoo as ONNX files, all by default; raises UsageError, StorageError.
 
-    ``convolutions`` and ``operators`` stand for all of theirs. ``replaces``: also files with other content.
+    ``convolutions`` and ``operators`` stand for all of theirs. ``replaces``: also files with other
+    content.
     """
     wanted = [network for name in names or zoo.names() for network in zoo.family(name) or (name,)]
     entries = [zoo.entry(name) for name in wanted]  # known before one is written

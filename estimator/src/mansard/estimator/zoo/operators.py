@@ -124,12 +124,12 @@ def _spread(make: Callable[[Sequence[float]], Branch]) -> Iterator[Branch]:
     at = 0
     while True:
         at += 1
-        branch = make([_radical_inverse(at, base) for base in _BASES])
+        branch = make([radical_inverse(at, base) for base in _BASES])
         if branch.fits:
             yield branch
 
 
-def _radical_inverse(number: int, base: int) -> float:
+def radical_inverse(number: int, base: int) -> float:
     """The digits of ``number`` behind the point, in reverse: evenly spread in [0, 1)."""
     value, scale = 0.0, 1.0
     while number:

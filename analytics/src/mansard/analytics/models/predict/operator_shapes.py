@@ -1,7 +1,8 @@
 """The shapes of a network's operators, from what is counted of each layer.
 
 A LayerScore holds no dimensions, but four counts of a product are enough for what tells its kernels
-apart (``operator_times``). With the elements of inputs (without weights), weights and outputs, and the multiply-adds:
+apart (``operator_times``). With the elements of inputs (without weights), of weights and of
+outputs, and the multiply-adds:
 
     K = multiply-adds / outputs
     with weights: M = multiply-adds / weights, N = outputs / M

@@ -6,9 +6,6 @@ shape and class of the one with most work. A group of a network that is predicte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
@@ -16,9 +13,7 @@ from mansard.analytics.models.predict.group_rows import predict_groups
 from mansard.analytics.models.predict.groups import WORK, halves
 from mansard.analytics.models.predict.operator_shapes import SHAPE_SCHEMA, group_shapes
 from mansard.analytics.models.predict.operator_times import (
-    OperatorTimes,
     TimedOperator,
-    fit_operator_times,
 )
 
 _SHAPE = tuple(name for name in SHAPE_SCHEMA if name not in {"score_id", "group"})
@@ -49,9 +44,7 @@ def operator_frame(
         kind=pl.col("op_class").str.split(" ").list.first(),
     )
     works, moves = by_half.filter("is_work"), by_half.filter(~pl.col("is_work"))
-    joined = moves.select(
-        *_PLACE, "kind", "traffic_bytes", "n_launches", traffic_s="time_s"
-    ).join(
+    joined = moves.select(*_PLACE, "kind", "traffic_bytes", "n_launches", traffic_s="time_s").join(
         works.select(*_PLACE, "work_flop", work_s="time_s", n_starts="n_launches"),
         on=list(_PLACE),
         how="left",
