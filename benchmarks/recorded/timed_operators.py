@@ -208,14 +208,17 @@ def orin_networks(folder: Path) -> Iterator[dict[tuple[str, str], list[TimedOper
 
 def _orin_row(row: dict[str, str]) -> TimedOperator:
     words = row["fusion_pattern"].lower()
-    kind = next((kind for word, kind in _WORDS.items() if words.startswith(word)), "elementwise")
-    if kind == "elementwise" and "conv" in words:
-        kind = "conv"
+    kind: OpClass = "elementwise"
+    for word, named in _WORDS.items():
+        if words.startswith(word):
+            kind = named
+    if kind == "elementwise" and ("conv" in words or "pool" in words):
+        kind = "conv" if "conv" in words else "pooling"
     width = _BYTES if row["precision"] == "fp32" else 2
     flop, moved = float(row["flops"]), float(row["total_bytes"]) * width / _BYTES
     flop_per_s, bytes_per_s = _ORIN_ROOFS[row["precision"]]
     return TimedOperator(
-        kind="pooling" if "pool" in words and kind == "elementwise" else kind,
+        kind=kind,
         precision=row["precision"],
         work_flop=flop,
         traffic_bytes=moved,

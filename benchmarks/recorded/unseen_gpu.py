@@ -61,4 +61,5 @@ def _features(gpu: Gpu, rows: Sequence[TimedOperator]) -> Array:
         (row.m * row.n * row.n_products / gpu.n_sms, row.k, row.m * row.n / (row.m + row.n))
         for row in rows
     ]
-    return np.log(np.array(sizes))
+    features: Array = np.log(np.array(sizes))
+    return features

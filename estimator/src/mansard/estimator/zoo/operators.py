@@ -13,6 +13,7 @@ work, weights or activations are beyond those of layers of networks for boards i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -80,7 +81,7 @@ def draw(name: str) -> bytes:
     inputs, outputs = [], []
     for at, branch in enumerate(branches(number)):
         begin, read, end = f"input{at}", f"read{at}", f"operator{at}"
-        shape = ["batch", *branch.shape]
+        shape: list[str | int | None] = ["batch", *branch.shape]
         inputs.append(helper.make_tensor_value_info(begin, TensorProto.FLOAT, shape))
         op_type, beside = _ELEMENTWISE[at % len(_ELEMENTWISE)]
         nodes.append(helper.make_node(op_type, [begin, *beside], [read], name=read))
@@ -95,7 +96,7 @@ def draw(name: str) -> bytes:
                 helper.make_node("ConstantOfShape", [f"{weight}_shape"], [weight], value=fill)
             )
         nodes += branch.nodes(end, read, weights)
-        left = ["batch", *branch.end]
+        left: list[str | int | None] = ["batch", *branch.end]
         outputs.append(helper.make_tensor_value_info(end, TensorProto.FLOAT, left))
     graph = helper.make_graph(nodes, name, inputs, outputs, stored)
     model = helper.make_model(
@@ -141,7 +142,8 @@ def radical_inverse(number: int, base: int) -> float:
 
 def _size(share: float, least: int, most: int) -> int:
     """A size between both, evenly spread over its logarithm."""
-    return round(least * (most / least) ** share)
+    size = least * math.exp(share * math.log(most / least))
+    return round(size)
 
 
 def _channels(share: float, least: int, most: int) -> int:

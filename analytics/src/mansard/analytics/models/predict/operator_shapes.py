@@ -59,7 +59,7 @@ def group_shapes(layers: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
         "group",
         *(pl.when(is_product).then(name).otherwise(1.0) for name in ("m", "n", "k", "n_products")),
         window=pl.when(is_product & is_convolution).then(window).otherwise(1.0),
-    ).cast(dict(SHAPE_SCHEMA))
+    ).select(pl.col(name).cast(kind) for name, kind in SHAPE_SCHEMA.items())
 
 
 def _elements() -> dict[str, pl.Expr]:

@@ -118,6 +118,22 @@ class OperatorTimes:
     n_operators: int
     stretch_of_sums: float  # of the deviation of a sum
 
+    @property
+    def launch_s(self) -> float:
+        """What an operator takes beside its work and traffic, in the line of all of them."""
+        return float(np.exp(self.others.line[2]))
+
+    def factors(self, operators: Sequence[TimedOperator]) -> tuple[Array, Array]:
+        """What the work and the traffic of each take, in times of their times at the roofs."""
+        works, moves = np.empty(len(operators)), np.empty(len(operators))
+        for name, rows in _by_family(operators).items():
+            family = self.families.get(name, self.others)
+            some = [operators[at] for at in rows]
+            features = _features(some, name if name in self.families else _OTHER, family.kinds)
+            off = np.exp(family.process.mean(features))
+            works[rows], moves[rows] = (np.exp(family.line[at]) * off for at in (0, 1))
+        return works, moves
+
     def predict(self, operators: Sequence[TimedOperator]) -> OperatorSeconds:
         """What ``operators`` take, each and together; their times at the roofs are of this mode."""
         log_s, variance = np.empty(len(operators)), np.empty(len(operators))
@@ -168,14 +184,21 @@ def family_of(operator: TimedOperator) -> str:
     return "batched" if kind == "matmul" and operator.n_products != 1 else kind
 
 
-def fit_operator_times(operators: Sequence[TimedOperator]) -> OperatorTimes | None:
-    """The processes of timed ``operators``; None where fewer than LEAST_OPERATORS were timed."""
+def fit_operator_times(
+    operators: Sequence[TimedOperator], like: OperatorTimes | None = None
+) -> OperatorTimes | None:
+    """The processes of timed ``operators``; None where fewer than LEAST_OPERATORS were timed.
+
+    ``like``: processes of most of them, whose parameters are taken as they are: a tenth of the
+    time.
+    """
     timed = [row for row in operators if row.measured_s and (row.work_s or row.traffic_s)]
     if len(timed) < LEAST_OPERATORS:
         return None
-    everything = _fit_family(timed, _OTHER, None)
+    known = {} if like is None else like.families
+    everything = _fit_family(timed, _OTHER, None, None if like is None else like.others)
     families = {
-        name: _fit_family([timed[at] for at in rows], name, everything.line)
+        name: _fit_family([timed[at] for at in rows], name, everything.line, known.get(name))
         for name, rows in _by_family(timed).items()
         if len(rows) >= LEAST_OPERATORS
     }
@@ -218,16 +241,22 @@ def _by_family(operators: Sequence[TimedOperator]) -> dict[str, NDArray[np.intp]
     return {str(name): np.flatnonzero(names == name) for name in np.unique(names)}
 
 
-def _fit_family(timed: Sequence[TimedOperator], name: str, common: Array | None) -> _Family:
-    """``common``: the line of all families, which theirs is expected to be near."""
-    kinds = tuple(sorted({row.kind for row in timed}))
+def _fit_family(
+    timed: Sequence[TimedOperator], name: str, common: Array | None, like: _Family | None
+) -> _Family:
+    """``common``: the line of all families, which theirs is expected to be near.
+
+    ``like``: one whose parameters are taken.
+    """
+    kinds = tuple(sorted({row.kind for row in timed})) if like is None else like.kinds
     line = _fit_line(timed, common)
     measured_s = np.array([row.measured_s for row in timed], dtype=np.float64)
-    process = fit_process(
-        _features(timed, name, kinds),
-        np.log(measured_s / _on_line(line, timed)),
-        _KIND_PRIOR if name == _OTHER else Prior(),
-    )
+    features = _features(timed, name, kinds)
+    values = np.log(measured_s / _on_line(line, timed))
+    if like is None:
+        process = fit_process(features, values, _KIND_PRIOR if name == _OTHER else Prior())
+    else:
+        process = GaussianProcess(features, values, like.process.parameters)
     off, expected = process.left_out
     # The share of 95 % is made to hold on the rows left out, whatever their distribution.
     widest = float(np.quantile(np.abs(off) / expected, 0.95, method="higher"))
@@ -273,7 +302,8 @@ def _fit_line(timed: Sequence[TimedOperator], common: Array | None) -> Array:
     parts = _parts(timed)
     if common is None:
         common = np.log([*_EXPECTED, np.exp(log_s.min()) / 2])
-    line, precision = common.copy(), 1 / np.square(_DEVIATIONS)
+    line: Array = common.copy()
+    precision = 1 / np.square(_DEVIATIONS)
     for _ in range(_N_ROUNDS):
         terms = parts * np.exp(line)
         seconds = terms.sum(1)
@@ -283,7 +313,7 @@ def _fit_line(timed: Sequence[TimedOperator], common: Array | None) -> Array:
         curvature = (slope * weight[:, None]).T @ slope + np.diag(precision)
         wanted = (slope * weight[:, None]).T @ off - precision * (line - common)
         step = np.clip(np.linalg.solve(curvature, wanted), -1.0, 1.0)
-        line = line + step
+        line += step
         if np.abs(step).max() < _SETTLED:
             break
     return line

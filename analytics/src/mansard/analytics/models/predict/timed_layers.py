@@ -13,7 +13,8 @@ group's class and λ the cost of a launch. The line of ``totals_fit`` goes throu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -107,8 +108,8 @@ class TimedNetworks:
 
     rows: pl.DataFrame
     roofs: pl.DataFrame
-    placed: pl.DataFrame
     other_share: Mapping[tuple[str, str, str], float]
+    placed: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=LAYER_GROUP_SCHEMA))
 
 
 def timed_networks(
@@ -171,8 +172,8 @@ def at_roofs(
             *TIMED_SCHEMA, "phase", "engine"
         ),
         roofs=sums.select(list(ROOF_SCHEMA)),
-        placed=timed,
         other_share=other_share,
+        placed=timed,
     )
 
 

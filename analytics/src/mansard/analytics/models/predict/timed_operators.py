@@ -11,7 +11,7 @@ import polars as pl
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.models.predict.group_rows import predict_groups
 from mansard.analytics.models.predict.groups import WORK, halves
-from mansard.analytics.models.predict.operator_shapes import SHAPE_SCHEMA, group_shapes
+from mansard.analytics.models.predict.operator_shapes import SHAPE_SCHEMA
 from mansard.analytics.models.predict.operator_times import (
     TimedOperator,
 )
@@ -31,11 +31,11 @@ _LAYER = ("device", "mode", "engine", "phase", "network", "batch", "precision", 
 
 
 def operator_frame(
-    layers: pl.DataFrame, groups: pl.DataFrame, coefficients: pl.DataFrame, modes: pl.DataFrame
+    shapes: pl.DataFrame, groups: pl.DataFrame, coefficients: pl.DataFrame, modes: pl.DataFrame
 ) -> pl.DataFrame:
     """OPERATOR_SCHEMA of ``groups`` in ``modes``; those without a time at the roof are left out.
 
-    LAYER_SCHEMA, GROUP_SCHEMA, COEFFICIENT_SCHEMA and MODE_SCHEMA; the cost of launches is left
+    SHAPE_SCHEMA, GROUP_SCHEMA, COEFFICIENT_SCHEMA and MODE_SCHEMA; the cost of launches is left
     out of the times.
     """
     of_roofs = coefficients.filter(pl.col("quantity") != "launch")
@@ -50,7 +50,6 @@ def operator_frame(
         how="left",
         maintain_order="left",
     )
-    shapes = group_shapes(layers, groups)
     return (
         joined.join(shapes, on=["score_id", "group"], how="left", maintain_order="left")
         .with_columns(
