@@ -6,7 +6,7 @@ has for its shape; a line of ``totals_fit`` goes through the sums, as through th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -55,6 +55,10 @@ class TimedShapes:
             f"{counted(len(self.networks) - n_designed, 'layer')} of networks; a launch takes "
             f"{self.times.launch_s * 1e6:.2g} µs"
         )
+
+    def has_all(self, networks: Iterable[str]) -> bool:
+        """Whether all of ``networks`` are the zoo's operators."""
+        return set(networks) <= set(zoo.family(_FAMILY))
 
     def without(self, network: str) -> OperatorTimes | None:
         """The times of the operators of all other networks."""

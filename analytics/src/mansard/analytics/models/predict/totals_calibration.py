@@ -226,7 +226,10 @@ def _by_shapes(
     pairs: pl.DataFrame,
     shapes: Mapping[tuple[str, str, str], TimedShapes],
 ) -> DeviceCalibration:
-    """``fitted``, or by shapes where these are nearer to networks left out."""
+    """``fitted``, or by shapes where these are nearer to networks left out.
+
+    Where no network but the zoo's operators was measured, none can judge, and shapes are taken.
+    """
     device, phase = pairs.select("device", "phase").row(0)
     own = shapes.get((device, phase, fitted.engine or ""))
     if own is None:
@@ -234,28 +237,34 @@ def _by_shapes(
     _, rows = _of_one_engine(pairs)
     cpu_hz, launch_s = fitted.lines.cpu_hz, own.times.launch_s
     lines = TotalsLines(own.rescaled(rows, own.times), cpu_hz, launch_s)
-
-    def left() -> Iterator[tuple[TotalsLines, pl.DataFrame]]:
-        for name in rows["network"].unique(maintain_order=True):
-            times, is_left_out = own.without(name), pl.col("network") == name
-            if times is not None and not rows.filter(~is_left_out).is_empty():
-                scaled = own.rescaled(rows, times)
-                rest = TotalsLines(scaled.filter(~is_left_out), cpu_hz, launch_s, lines)
-                yield rest, scaled.filter(is_left_out)
-
-    by_shapes = _networks_left_out(left())
-    if fitted.networks.logs and fitted.networks.mean_error <= by_shapes.mean_error:
-        return fitted
+    by_shapes = _networks_left_out(_without_each_shape(lines, rows, own))
+    why = "no network was measured beside the zoo's operators: shapes are not tested"
+    if not own.has_all(rows["network"]):
+        why = "the error on networks left out is the smallest by the shapes of timed operators"
+        if fitted.networks.logs and fitted.networks.mean_error <= by_shapes.mean_error:
+            return fitted
     return replace(
         fitted,
         lines=lines,
         classes=None,
         shapes=own,
-        why="the error on networks left out is the smallest by the shapes of timed operators",
+        why=why,
         networks=by_shapes,
         after=_misfit(lines.off["off"].to_numpy()),
         other_networks=fitted.networks if fitted.networks.logs else None,
     )
+
+
+def _without_each_shape(
+    lines: TotalsLines, pairs: pl.DataFrame, shapes: TimedShapes
+) -> Iterator[tuple[TotalsLines, pl.DataFrame]]:
+    """For each network: the line and the times of operators fitted without it, and its own rows."""
+    for name in pairs["network"].unique(maintain_order=True):
+        times, is_left_out = shapes.without(name), pl.col("network") == name
+        if times is not None and not pairs.filter(~is_left_out).is_empty():
+            rows = shapes.rescaled(pairs, times)
+            rest = TotalsLines(rows.filter(~is_left_out), lines.cpu_hz, lines.launch_s, lines)
+            yield rest, rows.filter(is_left_out)
 
 
 def _why_totals(totals: LeftOut, classes: LeftOut) -> str | None:
