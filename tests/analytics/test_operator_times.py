@@ -90,6 +90,19 @@ def test_nothing_is_faster_than_the_roof_unless_something_timed_was() -> None:
     assert process.predict([large]).seconds[0] >= large.work_s
 
 
+def test_factors_give_what_is_predicted_without_the_launch() -> None:
+    process = fit_operator_times(products(60, 0))
+    assert process is not None
+    others = products(20, 1)
+    works, moves = process.factors(others)
+    parts = np.array([(row.work_s, row.traffic_s) for row in others])
+    said = works * parts[:, 0] + moves * parts[:, 1]
+    seconds = process.predict(others).seconds
+    assert (said <= seconds * (1 + 1e-9)).all()
+    assert np.median(said / seconds) > 0.9
+    assert (said >= parts.max(axis=1) * (1 - 1e-9)).all()
+
+
 def test_a_kind_that_was_not_timed_has_work_and_traffic_of_all() -> None:
     process = fit_operator_times(products(60, 0))
     assert process is not None

@@ -131,7 +131,11 @@ class OperatorTimes:
             some = [operators[at] for at in rows]
             features = _features(some, name if name in self.families else _OTHER, family.kinds)
             off = np.exp(family.process.mean(features))
-            works[rows], moves[rows] = (np.exp(family.line[at]) * off for at in (0, 1))
+            parts = _parts(some)[:, :2]
+            factors = np.exp(family.line[:2]) * off[:, None]
+            least_s = family.least * parts.max(axis=1)
+            said_s = np.maximum((parts * factors).sum(axis=1), 1e-300)
+            works[rows], moves[rows] = (factors * np.maximum(least_s / said_s, 1.0)[:, None]).T
         return works, moves
 
     def predict(self, operators: Sequence[TimedOperator]) -> OperatorSeconds:
