@@ -4,8 +4,9 @@ T = (a · W / P + b · Q / B + c) / u,  u = exp(-g(shape))
 
 W / P and Q / B: seconds at the roofs of work and traffic; a, b and c: what all operators of a kind
 have in common, with c for its launch; g: a Gaussian process on the logarithm of the shape, which
-says how well kernels of that shape use the device. Operators of one fit ran on one device in one
-mode, on one engine, in one precision. docs/understand/calibration.md has how far off it is.
+says how well kernels of that shape use the device. Operators of one fit ran on one device and one
+engine; modes and precisions differ by their roofs. docs/understand/calibration.md has how far off
+it is.
 
 Matrix products and convolutions are products of an M × K and a K × N matrix. What tells their
 kernels apart beside these is how often a convolution reads an input (positions of its window over
@@ -111,7 +112,7 @@ class _Family:
 
 @dataclass(frozen=True, eq=False)
 class OperatorTimes:
-    """Processes of one device, mode, engine and precision; ``families``: by ``family_of``."""
+    """Processes of one device and engine; ``families``: by ``family_of``."""
 
     families: Mapping[str, _Family]
     others: _Family  # of work and traffic alone, for families without one
