@@ -58,6 +58,16 @@ and one pixel of padding whatever the kernel, as in its artifact. `convolutions`
 use that a board reports with the modelled traffic ([layers](../use/layers.md#memory-use)). No bench
 has them. `conv64_224x112_k1` to `conv64_224x112_k5` are 64 filters of 1 × 1 to 5 × 5 over 224 ×
 112; the others are named alike, over 112 × 112, 112 × 56, 56 × 56 and 56 × 28.
+
+## Operators
+
+`operators` names eight networks, `operators1` to `operators8`, which are no networks that anyone
+uses: each has 27 operators of different sizes side by side, each behind an elementwise one.
+Together 72 convolutions, 24 depthwise ones, 48 products with weights, 16 attentions of two products
+and a softmax, 16 reductions, 16 poolings, 8 layer normalisations, and 16 transpositions and
+concatenations: 7.2 GMAC at batch 1, on inputs of at most 4 million elements. `mansard measure
+operators` times all of them layer by layer, and `--calibrate` predicts other networks from their
+[shapes](../understand/calibration.md#by-the-shapes-of-operators).
 """
 
 _OTHERS = """

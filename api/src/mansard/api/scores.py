@@ -354,8 +354,8 @@ class ZooNetwork(msgspec.Struct, frozen=True):
 
 
 def list_networks() -> tuple[Entry, ...]:
-    """The networks of the zoo with their inputs and what is published; convolutions last."""
-    return (*zoo.CATALOG, *zoo.CONVOLUTIONS)
+    """The networks of the zoo with their inputs and what is published; families last."""
+    return (*zoo.CATALOG, *zoo.CONVOLUTIONS, *zoo.OPERATORS)
 
 
 def show_network(name: str) -> ZooNetwork:
@@ -368,7 +368,8 @@ def write_networks(
 ) -> tuple[Path, ...]:
     """Write networks of the zoo as ONNX files, all by default; raises UsageError, StorageError.
 
-    ``convolutions`` stands for all single ones. ``replaces``: also files with other content.
+    ``convolutions`` and ``operators`` stand for all of theirs. ``replaces``: also files with other
+    content.
     """
     wanted = [network for name in names or zoo.names() for network in zoo.family(name) or (name,)]
     entries = [zoo.entry(name) for name in wanted]  # known before one is written

@@ -123,13 +123,17 @@ zoo_app = typer.Typer(
     no_args_is_help=True,
 )
 
-_SINGLE = "a single convolution with ReLU"  # the task of entries that are no networks
+# The tasks of entries that are no networks, and how all of them are called.
+_FAMILIES = {
+    "a single convolution with ReLU": "Single convolutions, together called convolutions",
+    "timing operators by their shapes": "Operators to time, together called operators",
+}
 _Name = Annotated[str, typer.Argument(help="A network that 'mansard zoo list' shows.")]
 
 
 @zoo_app.command("list")
 def list_networks(as_json: JsonOption = False) -> None:
-    """List the networks with their inputs and what is published; then single convolutions."""
+    """List the networks with their inputs and what is published; then what is no network."""
     entries = api.list_networks()
     if as_json:
         print_json("zoo-list", {"networks": [*map(_facts, entries)]})
@@ -142,14 +146,13 @@ def list_networks(as_json: JsonOption = False) -> None:
             f"{entry.published_parameters / 1e6:.3g}" if entry.published_parameters else "–",
         )
         for entry in entries
-        if entry.task != _SINGLE
+        if entry.task not in _FAMILIES
     ]
     columns = ("network", "what it is", "published GMAC", "published parameters (M)")
     print_table("Networks in the zoo", columns, rows)
-    single = [(entry.name, entry.title) for entry in entries if entry.task == _SINGLE]
-    print_table(
-        "Single convolutions, together called convolutions", ("network", "what it is"), single
-    )
+    for task, title in _FAMILIES.items():
+        members = [(entry.name, entry.title) for entry in entries if entry.task == task]
+        print_table(title, ("network", "what it is"), members)
 
 
 @zoo_app.command("show")

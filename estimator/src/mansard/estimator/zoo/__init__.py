@@ -2,7 +2,8 @@
 
 The files ship with the package (``models/``); ``python -m tools.zoo.generate`` in the
 repository draws them again. Listing, reading and writing them needs no onnx. Single convolutions
-(``CONVOLUTIONS``) are networks of the zoo too; they are drawn when they are read, by onnx.
+(``CONVOLUTIONS``) and operators of many shapes (``OPERATORS``) are networks of the zoo too; they
+are drawn when they are read, by onnx.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from pathlib import Path
 
 from mansard.core.errors import InputError, UsageError
 from mansard.core.storage import files
+from mansard.estimator.zoo import operators
 from mansard.estimator.zoo.catalogue import (
     CATALOG,
-    CONVOLUTION_FAMILY,
     CONVOLUTIONS,
+    FAMILIES,
+    OPERATORS,
     Entry,
     draw_convolution,
 )
@@ -24,6 +27,7 @@ from mansard.estimator.zoo.catalogue import (
 __all__ = [
     "CATALOG",
     "CONVOLUTIONS",
+    "OPERATORS",
     "Entry",
     "entry",
     "family",
@@ -41,8 +45,8 @@ def names() -> tuple[str, ...]:
 
 
 def family(name: str) -> tuple[str, ...]:
-    """The members of a family of the zoo, ``convolutions``; none for any other name."""
-    return tuple(network.name for network in CONVOLUTIONS) if name == CONVOLUTION_FAMILY else ()
+    """The members of a family, ``convolutions`` or ``operators``; none for any other name."""
+    return tuple(network.name for network in FAMILIES.get(name, ()))
 
 
 def entry(name: str) -> Entry:
@@ -54,7 +58,7 @@ def entry(name: str) -> Entry:
     if network is None:
         close = difflib.get_close_matches(name.lower(), _by_name(), n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}? " if close else ""
-        offered = ", ".join((*names(), CONVOLUTION_FAMILY))
+        offered = ", ".join((*names(), *FAMILIES))
         raise UsageError(f"the zoo has no network {name!r}", fix=f"{hint}it has {offered}")
     return network
 
@@ -68,6 +72,8 @@ def read(name: str) -> bytes:
     network = entry(name)
     if network in CONVOLUTIONS:
         return draw_convolution(name)
+    if network in OPERATORS:
+        return operators.draw(name)
     path = _MODELS / f"{network.name}.onnx"
     try:
         return path.read_bytes()
@@ -91,4 +97,4 @@ def write(name: str, folder: Path, within: Path | None = None) -> Path:
 
 @cache
 def _by_name() -> dict[str, Entry]:
-    return {network.name: network for network in (*CATALOG, *CONVOLUTIONS)}
+    return {network.name: network for network in (*CATALOG, *CONVOLUTIONS, *OPERATORS)}

@@ -11,6 +11,7 @@ They are drawn when they are read: no file ships.
 from __future__ import annotations
 
 from mansard.core.records import Record
+from mansard.estimator.zoo import operators
 
 
 class Entry(Record, frozen=True, kw_only=True):
@@ -310,6 +311,24 @@ CONVOLUTIONS: tuple[Entry, ...] = tuple(
     for name, (height, width, kernel) in _SHAPES.items()
 )
 """In the order of the artifact: the largest first, kernels within."""
+
+
+OPERATORS: tuple[Entry, ...] = tuple(
+    Entry(
+        name=name,
+        title=f"operators of many shapes, part {number} of {operators.N_NETWORKS}",
+        task="timing operators by their shapes",
+        input="one of each operator: float32[batch, …]",
+        dims=(("batch", 1),),
+        published_macs=None,
+        published_parameters=None,
+        source="Mansard's own",
+        unknown=dict.fromkeys(("published_macs", "published_parameters"), "nobody publishes it"),
+    )
+    for number, name in enumerate(operators.NAMES, 1)
+)
+
+FAMILIES = {CONVOLUTION_FAMILY: CONVOLUTIONS, operators.FAMILY: OPERATORS}
 
 
 def draw_convolution(name: str) -> bytes:

@@ -256,9 +256,9 @@ def _n_starts() -> pl.Expr:
 
 
 # Of layers with multiply-adds: how many of them an output has, and how much is read for it.
-_ELEMENT_BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
+ELEMENT_BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 _N_OUTPUTS = pl.col("output_bytes") / pl.col("layer_precision").replace_strict(
-    _ELEMENT_BYTES, default=None, return_dtype=pl.Float64
+    ELEMENT_BYTES, default=None, return_dtype=pl.Float64
 )
 _HAS_SUMS = (pl.col("macs") > 0) & (pl.col("output_bytes") > 0)
 _SUMS = {

@@ -28,8 +28,11 @@ from mansard.analytics.models.predict.calibration_gap import calibration_gap
 from mansard.analytics.models.predict.engine import predict_scores
 from mansard.analytics.models.predict.groups import group_frame, score_frame
 from mansard.analytics.models.predict.models import Models, find_models
+from mansard.analytics.models.predict.operator_shapes import group_shapes
 from mansard.analytics.models.predict.timed_layers import predict_by_classes, timed_networks
+from mansard.analytics.models.predict.timed_shapes import fit_timed_shapes, predict_by_shapes
 from mansard.analytics.models.predict.totals_calibration import (
+    NO_SHAPES,
     Calibration,
     apply_totals,
     calibrate_totals,
@@ -107,6 +110,7 @@ class Basis:
     ``known`` and ``measured``: the modes that were measured or published, and their coefficients;
     ``observations``: of all devices; ``selected``: those of networks that are asked for.
     ``is_filled``: what is not known in a mode is modelled from the other modes of its device.
+    ``groups`` have the columns of SHAPE_SCHEMA too where a device is calibrated by shapes.
     """
 
     known: pl.DataFrame
@@ -256,6 +260,9 @@ def basis_of(
         if gap is not None and transfers.times.is_empty():
             fix = "; ".join(filter(None, [gap.fix, *transfers.notes]))
             raise InputError(gap.what, where=gap.where, fix=fix)
+    if any(fitted.shapes is not None for fitted in calibration.values()):
+        sizes = group_shapes(layers, groups)
+        groups = groups.join(sizes, on=["score_id", "group"], how="left", maintain_order="left")
     return Basis(
         known=known,
         measured=models.of_devices(models.coefficients),
@@ -331,7 +338,10 @@ def _calibration(
     predictions = predict_roofed(groups, scores, _comparable(coefficients, modes), modes)
     timed = timed_networks(models, layers, groups, scores, coefficients, modes)
     observations = models.of_devices(models.observations)
-    return calibrate_totals(predictions, observations, models.modes, timed), predictions
+    shapes = NO_SHAPES
+    if timed is not None:
+        shapes = fit_timed_shapes(timed.placed, layers, groups, coefficients, modes)
+    return calibrate_totals(predictions, observations, models.modes, timed, shapes), predictions
 
 
 def _unscored(roofed: pl.DataFrame, transfers: pl.DataFrame) -> pl.DataFrame:
@@ -359,17 +369,27 @@ def scale_classes(
 ) -> pl.DataFrame:
     """``roofed``, which is ``predict_roofed`` of the rest, by the classes that its devices have.
 
-    Where no layers were timed it stays as it is. ``apply_totals`` comes after it.
+    Where layers were timed, classes of operators come first, or the shapes of operators where they
+    are nearer: then ``groups`` have the columns of SHAPE_SCHEMA too. ``apply_totals`` comes after.
     """
     classes = {key: fitted.classes for key, fitted in calibration.items() if fitted.classes}
     if classes:
-        key = ["device", "mode", "score_id"]
         by_classes = predict_by_classes(groups, scores, coefficients, modes, classes)
-        places = roofed.select(*key, "n_launches").with_row_index("place")
-        known = by_classes.join(places, on=key).select(*roofed.columns, "place")
-        rest = roofed.with_row_index("place").join(known, on="place", how="anti")
-        roofed = pl.concat([known, rest.select(known.columns)]).sort("place").drop("place")
+        roofed = _replaced(roofed, by_classes)
+    shapes = {key: fitted.shapes for key, fitted in calibration.items() if fitted.shapes}
+    if shapes:
+        by_shapes = predict_by_shapes(groups, scores, coefficients, modes, shapes)
+        roofed = _replaced(roofed, by_shapes)
     return roofed
+
+
+def _replaced(roofed: pl.DataFrame, scaled: pl.DataFrame) -> pl.DataFrame:
+    """``roofed`` with the rows of ``scaled`` in the place of its own."""
+    key = ["device", "mode", "score_id"]
+    places = roofed.select(*key, "n_launches").with_row_index("place")
+    known = scaled.join(places, on=key).select(*roofed.columns, "place")
+    rest = roofed.with_row_index("place").join(known, on="place", how="anti")
+    return pl.concat([known, rest.select(known.columns)]).sort("place").drop("place")
 
 
 def _comparable(coefficients: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:

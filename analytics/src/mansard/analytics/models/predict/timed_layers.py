@@ -13,7 +13,8 @@ group's class and λ the cost of a launch. The line of ``totals_fit`` goes throu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -102,13 +103,14 @@ class TimedNetworks:
     """What engines took layer by layer.
 
     ``rows``: TIMED_SCHEMA with phase and engine, of the halves of groups. ``roofs``: ROOF_SCHEMA
-    of the observed networks in the modes that were measured. ``other_share``: of the time in no
-    group, by device, phase and engine.
+    of the observed networks in the modes that were measured. ``placed``: LAYER_GROUP_SCHEMA, the
+    groups of each layer. ``other_share``: of the time in no group, by device, phase and engine.
     """
 
     rows: pl.DataFrame
     roofs: pl.DataFrame
     other_share: Mapping[tuple[str, str, str], float]
+    placed: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=LAYER_GROUP_SCHEMA))
 
 
 def timed_networks(
@@ -178,6 +180,7 @@ def at_roofs(
         ),
         roofs=sums.select(list(ROOF_SCHEMA)),
         other_share=other_share,
+        placed=timed,
     )
 
 

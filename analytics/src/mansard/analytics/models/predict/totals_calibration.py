@@ -16,7 +16,8 @@ that is its interval. Where few were measured, errors on recorded networks count
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
@@ -31,6 +32,7 @@ from mansard.analytics.models.predict.timed_layers import (
     TimedNetworks,
     fit_timed_classes,
 )
+from mansard.analytics.models.predict.timed_shapes import TimedShapes
 from mansard.analytics.models.predict.totals_fit import PAIR_SCHEMA, Array, TotalsLines
 from mansard.core.records import Record
 
@@ -38,6 +40,7 @@ from mansard.core.records import Record
 # many networks or modes that counts: the square of an error over what the line expects, and the
 # square of ln of a time in a mode where nothing was measured.
 _NETWORK_PRIOR, _MODE_PRIOR = (1.0, 3), (0.30**2, 3)
+NO_SHAPES: Mapping[tuple[str, str, str], TimedShapes] = MappingProxyType({})
 _KEY = ("mode", *PREDICTION_KEY)
 # What ``_times`` says of a row.
 _TIMES: FrameSchema = {
@@ -124,6 +127,7 @@ class DeviceCalibration:
     before: Misfit  # the roofs
     after: Misfit  # the lines, on the networks that they go through
     other_networks: LeftOut | None
+    shapes: TimedShapes | None = None  # that the networks were scaled by, instead of classes
 
     def notes(self, device: str) -> Iterator[str]:
         """What ``device`` is calibrated by, and how far off it is; one line each."""
@@ -139,6 +143,8 @@ class DeviceCalibration:
         yield line
         if self.classes is not None:
             yield self.classes.note(device)
+        if self.shapes is not None:
+            yield self.shapes.note(device)
         if unseen is None:
             yield (
                 f"{device}: one network was measured: its error on other networks is estimated "
@@ -159,17 +165,19 @@ def calibrate_totals(
     observations: pl.DataFrame,
     modes: pl.DataFrame | None = None,
     timed: TimedNetworks | None = None,
+    shapes: Mapping[tuple[str, str, str], TimedShapes] = NO_SHAPES,
 ) -> Calibration:
     """Lines of all devices and phases of which ``observations`` are among ``predictions``.
 
     PREDICTION_SCHEMA with SHARE_SCHEMA and ``n_launches``, and OBSERVATION_SCHEMA, matched by
     device, mode, network, batch, precision and phase; ``modes``: MODE_SCHEMA. Published
     observations count only of networks that were not measured here, and of several engines on a
-    device the one that ran the most networks. ``timed``: what was timed layer by layer.
+    device the one that ran the most networks. ``timed``: what was timed layer by layer;
+    ``shapes``: of timed operators, by device, phase and engine.
     """
     pairs = _pairs(predictions, observations)
     return {
-        (str(device), str(phase)): _calibrate_device(part, modes, timed)
+        (str(device), str(phase)): _by_shapes(_calibrate_device(part, modes, timed), part, shapes)
         for (device, phase), part in pairs.partition_by("device", "phase", as_dict=True).items()
     }
 
@@ -211,6 +219,52 @@ def _calibrate_device(
         after=_misfit(lines.off["off"].to_numpy()),
         other_networks=other if other is not None and other.logs else None,
     )
+
+
+def _by_shapes(
+    fitted: DeviceCalibration,
+    pairs: pl.DataFrame,
+    shapes: Mapping[tuple[str, str, str], TimedShapes],
+) -> DeviceCalibration:
+    """``fitted``, or by shapes where these are nearer to networks left out.
+
+    Where no network but the zoo's operators was measured, none can judge, and shapes are taken.
+    """
+    device, phase = pairs.select("device", "phase").row(0)
+    own = shapes.get((device, phase, fitted.engine or ""))
+    if own is None:
+        return fitted
+    _, rows = _of_one_engine(pairs)
+    cpu_hz, launch_s = fitted.lines.cpu_hz, own.times.launch_s
+    lines = TotalsLines(own.rescaled(rows, own.times), cpu_hz, launch_s)
+    by_shapes = _networks_left_out(_without_each_shape(lines, rows, own))
+    why = "no network was measured beside the zoo's operators: shapes are not tested"
+    if not own.has_all(rows["network"]):
+        why = "the error on networks left out is the smallest by the shapes of timed operators"
+        if fitted.networks.logs and fitted.networks.mean_error <= by_shapes.mean_error:
+            return fitted
+    return replace(
+        fitted,
+        lines=lines,
+        classes=None,
+        shapes=own,
+        why=why,
+        networks=by_shapes,
+        after=_misfit(lines.off["off"].to_numpy()),
+        other_networks=fitted.networks if fitted.networks.logs else None,
+    )
+
+
+def _without_each_shape(
+    lines: TotalsLines, pairs: pl.DataFrame, shapes: TimedShapes
+) -> Iterator[tuple[TotalsLines, pl.DataFrame]]:
+    """For each network: the line and the times of operators fitted without it, and its own rows."""
+    for name in pairs["network"].unique(maintain_order=True):
+        times, is_left_out = shapes.without(name), pl.col("network") == name
+        if times is not None and not pairs.filter(~is_left_out).is_empty():
+            rows = shapes.rescaled(pairs, times)
+            rest = TotalsLines(rows.filter(~is_left_out), lines.cpu_hz, lines.launch_s, lines)
+            yield rest, rows.filter(is_left_out)
 
 
 def _why_totals(totals: LeftOut, classes: LeftOut) -> str | None:

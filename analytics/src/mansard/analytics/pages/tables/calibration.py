@@ -23,7 +23,7 @@ from mansard.analytics.pages.figures.tables import Column, percent_fine, shorten
 from mansard.core.records import Record
 from mansard.core.table import Table
 
-Kind = Literal["classes of operators", "totals"]
+Kind = Literal["classes of operators", "shapes of operators", "totals"]
 
 
 class CalibrationSummary(Record, frozen=True, kw_only=True):
@@ -70,7 +70,8 @@ def _summary(
         "engine_share": None if classes is None else classes.other_share,
         "n_left_out": None if classes is None else classes.fit.n_left_out,
     }
-    no_layers = "totals are used: timed layers are not"
+    used: Kind = "totals" if fitted.shapes is None else "shapes of operators"
+    no_layers = f"{used} are used: classes of timed layers are not"
     reasons = {
         "engine": "published times name no engine",
         "networks": "one network was measured: none is left to predict",
@@ -83,7 +84,7 @@ def _summary(
     modes = {cost.mode for cost in costs}
     return CalibrationSummary(
         device=place_name(device, phase),
-        kind="totals" if classes is None else "classes of operators",
+        kind=used if classes is None else "classes of operators",
         why=fitted.why,
         n_networks=fitted.lines.pairs["network"].n_unique(),
         before=fitted.before,
