@@ -12,11 +12,15 @@ from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA
 from mansard.analytics.models.predict.groups import group_frame, score_frame
 from mansard.analytics.models.predict.operator_shapes import group_shapes
-from mansard.analytics.models.predict.prediction import apply_calibration, predict_roofed
+from mansard.analytics.models.predict.prediction import predict_roofed, scale_classes
 from mansard.analytics.models.predict.timed_layers import LAYER_GROUP_SCHEMA, at_roofs
 from mansard.analytics.models.predict.timed_operators import operator_frame, timed_frame
 from mansard.analytics.models.predict.timed_shapes import fit_timed_shapes
-from mansard.analytics.models.predict.totals_calibration import Calibration, calibrate_totals
+from mansard.analytics.models.predict.totals_calibration import (
+    Calibration,
+    apply_totals,
+    calibrate_totals,
+)
 from mansard.estimator import zoo
 from mansard.estimator.scoring import score
 from tests.analytics.predict_factory import LAUNCH, ROUND, coefficient_rows, mode_frame
@@ -87,7 +91,8 @@ def predicted_s(machine: Machine, calibration: Calibration) -> dict[str, float]:
     roofed = predict_roofed(machine.groups, machine.scores, COEFFICIENTS, MODES)
     sizes = group_shapes(machine.layers, machine.groups)
     groups = machine.groups.join(sizes, on=["score_id", "group"], maintain_order="left")
-    found = apply_calibration(roofed, calibration, groups, machine.scores, COEFFICIENTS, MODES)
+    scaled = scale_classes(roofed, calibration, groups, machine.scores, COEFFICIENTS, MODES)
+    found = apply_totals(scaled, calibration, COEFFICIENTS)
     return dict(found.select("network", "latency_s").iter_rows())
 
 
