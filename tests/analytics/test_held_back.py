@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from held_back import BASELINES, POWER_BASELINES, Errors, joined, judge
+from held_back import Errors, joined, judge
+from recorded.mode_baselines import BASELINES
 from recorded.mode_sweeps import Sweep, read_sweeps
 
 pytestmark = pytest.mark.shared_data
@@ -34,12 +35,12 @@ def test_modes_held_back_are_predicted_as_well_as_by_the_best_baseline(
     sweeps: dict[str, Sweep], name: str
 ) -> None:
     found = judge(sweeps[name], 4, n_networks=8)
-    for quantity, baselines in (("latency", BASELINES), ("power", POWER_BASELINES)):
+    for quantity in ("latency", "power"):
         for k in (2, 3, 4, 6, 10):
             if (quantity, k, "Mansard") not in found:
                 continue
             mine = median(found[quantity, k, "Mansard"])
-            best = min(median(found[quantity, k, baseline]) for baseline in baselines)
+            best = min(median(found[quantity, k, baseline]) for baseline in BASELINES[quantity])
             # a tenth, and 0.3 % for the draws of few modes
             assert mine <= 1.1 * best + 0.003, (quantity, k, mine, best)
 
