@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import median, median_high
 
 import msgspec
 
@@ -233,9 +233,10 @@ def seconds_of(call: Callable[[], None], clock: Clock = SYSTEM_CLOCK) -> float:
 def undisturbed(raw: Sequence[RawSample], cpu_share_min: float) -> list[bool]:
     """Which calls count; never the first, whose caches are cold.
 
-    Where all others were disturbed, the call that waited for a CPU for the smallest share of its
-    time counts, so that the layers have a time.
+    At least the half of the others count that waited for a CPU for the smallest shares of their
+    time. A disturbance lengthens a few layers of a call, and other layers in the next one: of
+    several calls each layer has a time, of a single one some have none.
     """
     shares = [(sample.waited_s or 0.0) / sample.duration_s for sample in raw]
-    most = max(min(shares[1:]), 1 - cpu_share_min)
+    most = max(median_high(shares[1:]), 1 - cpu_share_min)
     return [False, *(share <= most for share in shares[1:])]
