@@ -11,7 +11,7 @@ import pytest
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.model_frames import GROUP_SCHEMA, OBSERVATION_SCHEMA
 from mansard.analytics.models.predict.class_fit import TIMED_SCHEMA
-from mansard.analytics.models.predict.groups import group_frame, halves, score_frame
+from mansard.analytics.models.predict.groups import group_frame, halves, score_frame, terms
 from mansard.analytics.models.predict.models import find_models
 from mansard.analytics.models.predict.timed_layers import (
     LAYER_GROUP_SCHEMA,
@@ -91,6 +91,7 @@ def test_halves_add_where_the_longer_counts_in_whole_groups() -> None:
         "tensor_flop": 0.0,
         "cuda_precision": "fp32",
         "cuda_flop": 10.0,
+        "function_flop": 0.0,
         "traffic_bytes": 4.0,
         "n_launches": 1,
     }
@@ -102,6 +103,33 @@ def test_halves_add_where_the_longer_counts_in_whole_groups() -> None:
         (3, "conv traffic", 0.0, 4.0, 0),
         (4, "movement work", 0.0, 0.0, 0),
         (4, "movement traffic", 0.0, 4.0, 1),
+    ]
+
+
+def test_functions_are_a_class_for_all_groups() -> None:
+    # A convolution with a sigmoid: of 10 FLOP 3 are exponentials. The sigmoid alone has no others.
+    row = {
+        "score_id": "net",
+        "group": 3,
+        "name": "conv",
+        "op_class": "conv",
+        "tensor_flop": 0.0,
+        "cuda_precision": "fp32",
+        "cuda_flop": 10.0,
+        "function_flop": 3.0,
+        "traffic_bytes": 4.0,
+        "n_launches": 1,
+    }
+    alone = row | {"group": 4, "op_class": "elementwise", "cuda_flop": 3.0}
+    found = terms(pl.DataFrame([row, alone], schema=GROUP_SCHEMA))
+    shown = found.select("group", "op_class", "cuda_flop", "traffic_bytes", "n_launches").rows()
+    assert shown == [
+        (3, "conv work", 7.0, 0.0, 1),
+        (3, "conv traffic", 0.0, 4.0, 0),
+        (3, "function work", 3.0, 0.0, 0),
+        (4, "elementwise work", 0.0, 0.0, 0),
+        (4, "elementwise traffic", 0.0, 4.0, 1),
+        (4, "function work", 3.0, 0.0, 0),
     ]
 
 

@@ -65,7 +65,7 @@ _MEMBERS: dict[OpClass, str] = {
     ),
     "recurrent": "LSTM GRU RNN GRUUnit DynamicQuantizeLSTM AttnLSTM",
     "normalization": (
-        "BatchNormalization LayerNormalization InstanceNormalization GroupNormalization"
+        "LayerNormalization InstanceNormalization GroupNormalization"
         " RMSNormalization MeanVarianceNormalization LpNormalization LRN Softmax LogSoftmax"
         " Hardmax SkipLayerNormalization SkipSimplifiedLayerNormalization"
         " SimplifiedLayerNormalization QOrderedLayerNormalization GroupNorm SkipGroupNorm"
@@ -80,7 +80,8 @@ _MEMBERS: dict[OpClass, str] = {
         " IsAllFinite"
     ),
     "elementwise": (
-        "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr"
+        "BatchNormalization"
+        " Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr"
         " BitwiseXor Ceil Celu Clip Cos Cosh Div Elu Equal Erf Exp Floor Gelu Greater"
         " GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log Max"
         " Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid"
@@ -197,6 +198,7 @@ def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
             tensor=pl.when("is_tensor").then("multiply_add_flop").otherwise(0),
             cuda=_cuda_flop(),
         )
+        .with_columns(functions=pl.min_horizontal(pl.col("function_flop").fill_null(0), "cuda"))
         .with_columns(n_starts=_n_starts())
         .with_columns(**_SUMS)
         .join(_classes(layers), on=_NODE, how="left", nulls_equal=True)
@@ -208,6 +210,7 @@ def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
             _sum_of_known("tensor").alias("tensor_flop"),
             _main_precision("precision_of_cuda", "cuda").alias("cuda_precision"),
             _sum_of_known("cuda").alias("cuda_flop"),
+            pl.col("functions").sum().alias("function_flop"),
             _sum_of_known("moved").alias("traffic_bytes"),
             pl.col("n_starts").max().alias("n_launches"),
             _reason().alias("reason"),
@@ -293,6 +296,24 @@ def halves(groups: pl.DataFrame) -> pl.DataFrame:
         n_launches=pl.when(has_work).then(0).otherwise("n_launches"),
     )
     return pl.concat([work, traffic]).sort("score_id", "group", maintain_order=True)
+
+
+def terms(groups: pl.DataFrame) -> pl.DataFrame:
+    """As ``halves``, with exponentials and other functions as rows of a class for all groups.
+
+    A library computes them in another loop than sums and products, often in a pass of its own, at a
+    rate that depends on nothing else of the group.
+    """
+    functions = pl.col("function_flop").fill_null(0.0)
+    rest = groups.with_columns(cuda_flop=pl.col("cuda_flop") - functions)
+    apart = groups.filter(functions > 0).with_columns(
+        op_class=pl.lit(f"function {WORK}"),
+        tensor_flop=pl.lit(0.0),
+        cuda_flop="function_flop",
+        traffic_bytes=pl.lit(0.0),
+        n_launches=pl.lit(0, GROUP_SCHEMA["n_launches"]),
+    )
+    return pl.concat([halves(rest), apart]).sort("score_id", "group", maintain_order=True)
 
 
 WORK, TRAFFIC = "work", "traffic"

@@ -30,7 +30,7 @@ from mansard.analytics.models.predict.class_fit import (
 )
 from mansard.analytics.models.predict.engine import SHARE_SCHEMA, predict_scores
 from mansard.analytics.models.predict.group_rows import predict_groups
-from mansard.analytics.models.predict.groups import WORK, halves, is_fused
+from mansard.analytics.models.predict.groups import WORK, is_fused, terms
 from mansard.analytics.models.predict.models import Models
 from mansard.analytics.models.scaling.observations import counted_measurements
 from mansard.core.records import LayerTime
@@ -160,7 +160,7 @@ def at_roofs(
     """``timed`` (LAYER_GROUP_SCHEMA) with what work and traffic of each group take at the roofs."""
     where = modes.join(timed, on=["device", "mode"], how="semi")
     of_roofs = coefficients.filter(pl.col("quantity") != "launch")
-    by_group = predict_groups(halves(groups), of_roofs, where).rename({"time_s": "roof_s"})
+    by_group = predict_groups(terms(groups), of_roofs, where).rename({"time_s": "roof_s"})
     place = ["device", "mode", "score_id"]
     own = by_group.select(*place, "group", *_OF_GROUP)
     # In the order of the groups: a sum over classes in another order is another number.
@@ -309,7 +309,7 @@ def predict_by_classes(
     What a launch takes is left to the line.
     """
     of_roofs = coefficients.filter(pl.col("quantity") != "launch")
-    halved = halves(groups)
+    parts_of = terms(groups)
     parts = [pl.DataFrame(schema={**PREDICTION_SCHEMA, **SHARE_SCHEMA})]
     for (device, phase), each in classes.items():
         own_modes = modes.filter(device=device)
@@ -317,9 +317,9 @@ def predict_by_classes(
         for (precision,), some in of_phase.partition_by("precision", as_dict=True).items():
             factors = {
                 name: each.fit.all_networks.factor(name, str(precision))
-                for name in halved["op_class"].unique().to_list()
+                for name in parts_of["op_class"].unique().to_list()
             }
-            own = halved.join(some, on="score_id", how="semi", maintain_order="left")
+            own = parts_of.join(some, on="score_id", how="semi", maintain_order="left")
             found = predict_scores(
                 own, some, of_roofs, own_modes, efficiency=factors, with_shares=True
             )
