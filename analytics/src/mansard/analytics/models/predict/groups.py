@@ -347,6 +347,13 @@ def _first_without(name: str) -> pl.Expr:
     return pl.col("op_type").filter(pl.col(name).is_null()).first()
 
 
+_STEPPED = _MEMBERS["recurrent"].split()
+# Such times were off by 20 to 60 % in every model: docs/understand/calibration.md.
+LATENCY_BOUND = (
+    "bound by latency: most of its work is in steps that wait for each other, so it takes longer "
+    "than work and traffic say"
+)
+
 SCORE_SCHEMA: FrameSchema = {
     "score_id": pl.String,
     "network": pl.String,  # as it is shown
@@ -379,6 +386,10 @@ def score_frame(layers: pl.DataFrame, names: Mapping[str, str] | None = None) ->
         pl.lit("sizes that depend on data count with their upper bounds: it needs at most this")
     )
     lost = pl.col("work_flop").is_null() | pl.col("moved").is_null()
+    in_steps = pl.col("op_type").is_in(_STEPPED) | (pl.col("runs") > 1)
+    work = pl.col("work_flop")
+    is_stepped = work.filter(in_steps).sum() > 0.5 * work.sum()
+    stepped = pl.when(is_stepped).then(pl.lit(LATENCY_BOUND))
     scores = (
         layers.lazy()
         .with_columns(is_fused=is_fused())
@@ -390,7 +401,9 @@ def score_frame(layers: pl.DataFrame, names: Mapping[str, str] | None = None) ->
             lost.sum().alias("n_layers_unknown"),
             _sum_of_known("work_flop").alias("work_flop"),
             _sum_of_known("moved").alias("traffic_bytes"),
-            pl.coalesce(pl.format("{}; {}", bound, unfused), bound, unfused).alias("note"),
+            pl.concat_str([bound, unfused, stepped], separator="; ", ignore_nulls=True)
+            .replace("", None)
+            .alias("note"),
         )
         .sort("model", "batch", "precision", "phase", "score_id", nulls_last=True)
         .collect()

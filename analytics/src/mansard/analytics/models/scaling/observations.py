@@ -68,7 +68,7 @@ def measured_observations(dataset: Dataset) -> Observations:
     networks, programs = counted_measurements(dataset), counted_programs(dataset)
     unused = [
         *(
-            (why_unused(row), names[_key(row)])
+            (_why_unobserved(row), names[_key(row)])
             for row in _with_uncounted(networks, network_measurements(dataset), modes)
         ),
         *(
