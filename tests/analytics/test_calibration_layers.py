@@ -82,6 +82,14 @@ def test_of_the_calls_the_lower_quartile_counts() -> None:
     assert found.parts == ((2.0, (0,)),)
 
 
+def test_layers_are_scaled_to_a_call_without_a_profile() -> None:
+    # 3 + 1 + 2 s in a profile are 3 s without it: each half as long.
+    layers = [layer(0, (0,), 3.0), layer(1, (1,), 1.0), layer(2, None, 2.0)]
+    found = join_layers(layers, {0: 0, 1: 1}, 3.0)
+    assert found.parts == ((1.5, (0,)), (0.5, (1,)))
+    assert found.other_s == 1.0
+
+
 def test_halves_add_where_the_longer_counts_in_whole_groups() -> None:
     row = {
         "score_id": "net",

@@ -32,7 +32,7 @@ from mansard.analytics.models.predict.engine import SHARE_SCHEMA, predict_scores
 from mansard.analytics.models.predict.group_rows import predict_groups
 from mansard.analytics.models.predict.groups import WORK, is_fused, terms
 from mansard.analytics.models.predict.models import Models
-from mansard.analytics.models.scaling.observations import counted_measurements
+from mansard.analytics.models.scaling.observations import counted_measurements, single_thread_s
 from mansard.core.records import LayerTime
 
 _SETTING = ("network", "batch", "precision", "phase")
@@ -65,8 +65,14 @@ class JoinedLayers:
     other_s: float
 
 
-def join_layers(layers: Sequence[LayerTime], group_of: Mapping[int, int]) -> JoinedLayers:
-    """``layers`` of a call beside groups. ``group_of``: the group of each node that works."""
+def join_layers(
+    layers: Sequence[LayerTime], group_of: Mapping[int, int], call_s: float | None = None
+) -> JoinedLayers:
+    """``layers`` of a call beside groups. ``group_of``: the group of each node that works.
+
+    ``call_s``: seconds of a call without a profile, to which all layers together are scaled: what
+    profiling and other load add to each is not the network's.
+    """
     parent: dict[int, int] = {}
 
     def root(group: int) -> int:
@@ -91,8 +97,11 @@ def join_layers(layers: Sequence[LayerTime], group_of: Mapping[int, int]) -> Joi
     sums = dict.fromkeys(members, 0.0)
     for seconds, group in timed:
         sums[root(group)] += seconds
+    total_s = sum(sums.values()) + other_s
+    scale = call_s / total_s if call_s is not None and total_s > 0 else 1.0
     return JoinedLayers(
-        tuple((sums[head], tuple(groups)) for head, groups in members.items()), other_s
+        tuple((scale * sums[head], tuple(groups)) for head, groups in members.items()),
+        scale * other_s,
     )
 
 
@@ -131,9 +140,9 @@ def timed_networks(
     observed = scores.filter(pl.col("network").is_in(list(models.observed_networks())))
     groups = groups.join(observed, on="score_id", how="semi", maintain_order="left")
     busy = groups.filter(pl.col("n_launches") > 0)
-    group_of = _groups_of(layers, busy, {score_id for _, score_id, _ in found})
-    for same, score_id, profile in found:
-        joined = join_layers(profile, group_of.get(score_id, {}))
+    group_of = _groups_of(layers, busy, {score_id for _, score_id, *_ in found})
+    for same, score_id, profile, call_s in found:
+        joined = join_layers(profile, group_of.get(score_id, {}), call_s)
         total_s = sum(seconds for seconds, _ in joined.parts) + joined.other_s
         place = (str(same["device"]), str(same["phase"]), str(same["engine"]))
         other_s, all_s = times_s.get(place, (0.0, 0.0))
@@ -176,8 +185,8 @@ def at_roofs(
 
 def _profiled(
     models: Models, known: Mapping[tuple[object, ...], str]
-) -> Iterator[tuple[dict[str, object], str, Sequence[LayerTime]]]:
-    """What each measurement is of, its score, and its layers."""
+) -> Iterator[tuple[dict[str, object], str, Sequence[LayerTime], float | None]]:
+    """What each measurement is of, its score, its layers, and the CPU time of a call."""
     dataset = models.dataset
     runs = {run.run_id: run for run in dataset.workload_manifests}
     devices, names = device_labels(dataset.all_manifests), network_names(dataset)
@@ -190,7 +199,8 @@ def _profiled(
         mode = runs[row.run_id].mode_read_back.name
         same: dict[str, object] = {"device": device, "mode": mode, "engine": engine_name(row)}
         setting = (name, row.batch, row.precision, row.phase)
-        yield same | dict(zip(_SETTING, setting, strict=True)), score_id, row.layers
+        same |= dict(zip(_SETTING, setting, strict=True))
+        yield same, score_id, row.layers, single_thread_s(row)
 
 
 def _known(scores: pl.DataFrame) -> dict[tuple[object, ...], str]:
