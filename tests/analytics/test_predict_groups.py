@@ -59,6 +59,11 @@ def test_a_fused_group_is_one_row_under_its_head() -> None:
         "function_flop": 0.0,
         "traffic_bytes": 900.0,
         "n_launches": 1,
+        # Of 500 multiply-adds, 20 outputs and 10 weights: K = 25, N = 0.4 and M = 50, in 2 bytes.
+        "kernel": "conv",
+        "operand_bytes": 2500.0,
+        "result_bytes": 40.0,
+        "weight_bytes": 20.0,
         "reason": None,
     }
 

@@ -86,6 +86,11 @@ GROUP_SCHEMA: FrameSchema = {
     "function_flop": pl.Float64,  # of these, exponentials and other functions
     "traffic_bytes": pl.Float64,
     "n_launches": pl.Int64,  # 0 where it only renames a tensor
+    # Of the layer with most multiply-adds (predict.kernels); null where there is none.
+    "kernel": pl.String,  # the kind of its kernel
+    "operand_bytes": pl.Float64,  # what its sums read, each input as often as it is in one
+    "result_bytes": pl.Float64,
+    "weight_bytes": pl.Float64,
     "reason": pl.String,  # why work or traffic is null
 }
 

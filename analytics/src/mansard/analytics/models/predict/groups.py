@@ -23,6 +23,7 @@ import polars as pl
 from mansard.analytics.data.frames import BOUND, FrameSchema
 from mansard.analytics.data.model_frames import GROUP_SCHEMA
 from mansard.analytics.data.names import network_key
+from mansard.analytics.models.predict.kernels import ELEMENT_BYTES, KERNEL_COLUMNS, kernel_columns
 
 OpClass = Literal[
     "conv",  # convolutions that are matrix products inside
@@ -202,6 +203,7 @@ def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
         .with_columns(n_starts=_n_starts())
         .with_columns(**_SUMS)
         .join(_classes(layers), on=_NODE, how="left", nulls_equal=True)
+        .with_columns(**kernel_columns())
         .group_by("score_id", "group")
         .agg(
             _of_head("layer").alias("name"),
@@ -213,6 +215,7 @@ def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
             pl.col("functions").sum().alias("function_flop"),
             _sum_of_known("moved").alias("traffic_bytes"),
             pl.col("n_starts").max().alias("n_launches"),
+            *(_of_most_macs(name) for name in KERNEL_COLUMNS),
             _reason().alias("reason"),
         )
         .sort("score_id", "group")
@@ -259,9 +262,8 @@ def _n_starts() -> pl.Expr:
 
 
 # Of layers with multiply-adds: how many of them an output has, and how much is read for it.
-_ELEMENT_BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 _N_OUTPUTS = pl.col("output_bytes") / pl.col("layer_precision").replace_strict(
-    _ELEMENT_BYTES, default=None, return_dtype=pl.Float64
+    ELEMENT_BYTES, default=None, return_dtype=pl.Float64
 )
 _HAS_SUMS = (pl.col("macs") > 0) & (pl.col("output_bytes") > 0)
 _SUMS = {
@@ -299,10 +301,12 @@ def halves(groups: pl.DataFrame) -> pl.DataFrame:
 
 
 def terms(groups: pl.DataFrame) -> pl.DataFrame:
-    """As ``halves``, with exponentials and other functions as rows of a class for all groups.
+    """As ``halves``, by kinds of kernels, and with more rows for each.
 
-    A library computes them in another loop than sums and products, often in a pass of its own, at a
-    rate that depends on nothing else of the group.
+    The traffic of a product with weights is three rows: operands, results and weights. Exponentials
+    and other functions are rows of a class for all groups: a library computes them in another loop
+    than sums and products, often in a pass of its own, at a rate that depends on nothing else of
+    the group.
     """
     functions = pl.col("function_flop").fill_null(0.0)
     rest = groups.with_columns(cuda_flop=pl.col("cuda_flop") - functions)
@@ -313,7 +317,20 @@ def terms(groups: pl.DataFrame) -> pl.DataFrame:
         traffic_bytes=pl.lit(0.0),
         n_launches=pl.lit(0, GROUP_SCHEMA["n_launches"]),
     )
-    return pl.concat([halves(rest), apart]).sort("score_id", "group", maintain_order=True)
+    both = halves(rest.with_columns(op_class=pl.coalesce("kernel", "op_class")))
+    is_whole = pl.col("operand_bytes").is_null() | pl.col("op_class").str.ends_with(f" {WORK}")
+    moved = both.filter(~is_whole)
+    parts = [
+        moved.with_columns(
+            op_class=pl.format("{} {}", "kernel", pl.lit(what)),
+            traffic_bytes=f"{name}_bytes",
+            n_launches="n_launches" if name == "operand" else pl.lit(0, pl.Int64),
+        )
+        for name, what in (("operand", "operands"), ("result", "results"), ("weight", "weights"))
+    ]
+    return pl.concat([both.filter(is_whole), *parts, apart]).sort(
+        "score_id", "group", maintain_order=True
+    )
 
 
 WORK, TRAFFIC = "work", "traffic"
@@ -325,6 +342,10 @@ def _half_class(half: str) -> pl.Expr:
 
 def _of_head(name: str) -> pl.Expr:
     return pl.col(name).filter(pl.col("index") == pl.col("group")).first()
+
+
+def _of_most_macs(name: str) -> pl.Expr:
+    return pl.col(name).filter(pl.col("macs") == pl.col("macs").max()).first()
 
 
 def _main_precision(precision: str, flop: str) -> pl.Expr:
