@@ -135,7 +135,7 @@ def leave_out_each(models: Models, names: Sequence[str]) -> list[LeftOut]:
             )
             modelled = (classes["latency_s"], line["latency_s"], naive[at], row["latency_s_roof"])
             intervals_s = {
-                way: tuple(found[f"latency_{end}_s"] or math.nan for end in ("low", "high"))
+                way: (found["latency_low_s"] or math.nan, found["latency_high_s"] or math.nan)
                 for way, found in (("classes", classes), ("totals", line))
             }
             modelled_s = dict(zip(WAYS, modelled, strict=True))

@@ -106,8 +106,8 @@ def test_a_line_of_a_constant_and_the_modelled_time_is_found() -> None:
 def test_cpu_time_is_the_truth_of_the_line_and_wall_time_what_is_reported() -> None:
     # CPU times are twice the roof's. Wall times beside other load are longer, and of c unknown.
     predicted = predictions(**fast(a=1.0, b=2.0, c=4.0, d=8.0, new=16.0))
-    measured = observations(**fast(a=9.0, b=5.0, c=None, d=40.0)).with_columns(
-        cpu_s=pl.Series([2.0, 4.0, 8.0, 16.0])
+    measured = observations(**fast(a=9.0, b=5.0, c=0.0, d=40.0)).with_columns(
+        latency_s=pl.Series([9.0, 5.0, None, 40.0]), cpu_s=pl.Series([2.0, 4.0, 8.0, 16.0])
     )
     # Four networks leave the line a little freedom; wall times would say 64 s and more.
     assert calibrated(predicted, measured, "new")["latency_s"] == pytest.approx(32.0, rel=0.06)

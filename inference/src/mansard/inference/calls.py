@@ -130,8 +130,9 @@ class CallSource:
                 call()
             end_s, cpu_end_s = time.monotonic(), times.cpu_s()
             waited_s = times.waited_s() - waited_s
-            is_known = cpu_start_s is not None and cpu_end_s is not None
-            cpu_s = cpu_end_s - cpu_start_s if is_known else None
+            cpu_s = None
+            if cpu_start_s is not None and cpu_end_s is not None:
+                cpu_s = cpu_end_s - cpu_start_s
             raw.append(RawSample(end_s - start_s, start_s, waited_s=waited_s, cpu_s=cpu_s))
         return raw
 
