@@ -46,13 +46,13 @@ def product(op_type: str, m: int, n: int, k: int, inputs: int, *, bias: bool = F
     ],
 )
 def test_kernels_are_told_apart_by_counts(row: LayerScore, kernel: str) -> None:
-    (kind,) = group_frame(layer_frame([score("net", [row])]))["kernel"]
+    (kind,) = group_frame(layer_frame([score("net", [row])]), with_kernels=True)["kernel"]
     assert kind == kernel
 
 
 def test_a_product_without_weights_has_its_traffic_as_a_whole() -> None:
     bare = msgspec.structs.replace(product("MatMul", 8, 8, 8, 128), parameters=0)
-    groups = group_frame(layer_frame([score("net", [bare])]))
+    groups = group_frame(layer_frame([score("net", [bare])]), with_kernels=True)
     assert groups["kernel"].to_list() == ["matmul of two inputs"]
     assert terms(groups)["op_class"].to_list() == [
         "matmul of two inputs work",
@@ -62,7 +62,9 @@ def test_a_product_without_weights_has_its_traffic_as_a_whole() -> None:
 
 def test_the_traffic_of_a_product_is_three_rows() -> None:
     # A window of 3 x 3 reads 784 x 576 operands, 9 times its inputs, in 4 bytes each.
-    groups = group_frame(layer_frame([score("net", [product("Conv", 784, 64, 576, 50176)])]))
+    groups = group_frame(
+        layer_frame([score("net", [product("Conv", 784, 64, 576, 50176)])]), with_kernels=True
+    )
     shown = terms(groups).select("op_class", "cuda_flop", "traffic_bytes", "n_launches").rows()
     assert shown == [
         ("conv work", 57_802_752.0, 0.0, 1),  # 2 x 784 x 64 x 576
@@ -75,11 +77,13 @@ def test_the_traffic_of_a_product_is_three_rows() -> None:
 def test_the_kernels_of_a_real_network() -> None:
     """ResNet-18: one product, a shortcut of 1 x 1 in three stages of four, windows elsewhere."""
     network = score_model(zoo.read("resnet18"), batch=1)
-    kernels = group_frame(layer_frame([network]))["kernel"].drop_nulls().value_counts()
+    kernels = (
+        group_frame(layer_frame([network]), with_kernels=True)["kernel"].drop_nulls().value_counts()
+    )
     assert dict(kernels.rows()) == {"conv": 17, "conv pointwise": 3, "matmul of a vector": 1}
 
 
 def test_layers_without_products_have_no_kernel() -> None:
     bare = msgspec.structs.replace(layer(0, 10, 80, op_type="Relu"), macs=0)
-    groups = group_frame(layer_frame([score("net", [bare])]))
+    groups = group_frame(layer_frame([score("net", [bare])]), with_kernels=True)
     assert groups.select(pl.col("kernel", "operand_bytes")).row(0) == (None, None)

@@ -37,7 +37,7 @@ def plain(index: int, work: int, precision: str = "fp16", **more: object) -> Lay
 
 
 def only(*layers: LayerScore) -> dict[str, object]:
-    found = group_frame(layer_frame([score("net", layers)]))
+    found = group_frame(layer_frame([score("net", layers)]), with_kernels=True)
     assert len(found) == 1
     return found.row(0, named=True)
 

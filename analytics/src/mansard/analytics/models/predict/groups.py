@@ -179,14 +179,16 @@ _NODE = ("op_type", "layer_precision", "unit", "sum_length", "input_share")
 _IS_INTEGER = pl.col("layer_precision").str.contains("^(u?int|bool)")
 
 
-def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
+def group_frame(layers: pl.DataFrame, *, with_kernels: bool = False) -> pl.DataFrame:
     """The groups of every score of ``layers`` (data.frames.LAYER_SCHEMA), as GROUP_SCHEMA.
 
     Multiply-adds of a layer whose unit is the tensor core are ``tensor_flop``, all other work is
     ``cuda_flop`` (on a CPU too), each in the precision of the layer that has most of it. Integer
     work without multiply-adds (positions, masks, a requantised result) is in neither: no integer
-    peak is measured, and its traffic says how long it takes. FLOP, bytes.
+    peak is measured, and its traffic says how long it takes. FLOP, bytes. ``with_kernels``: with
+    the columns of ``predict.kernels``, which calibrations need; else these are null.
     """
+    kernels = kernel_columns() if with_kernels else dict.fromkeys(KERNEL_COLUMNS, pl.lit(None))
     with_classes = layers.lazy().with_columns(
         is_fused=is_fused(),
         is_tensor=pl.col("unit") == TENSOR,
@@ -203,7 +205,7 @@ def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
         .with_columns(n_starts=_n_starts())
         .with_columns(**_SUMS)
         .join(_classes(layers), on=_NODE, how="left", nulls_equal=True)
-        .with_columns(**kernel_columns())
+        .with_columns(**kernels)
         .group_by("score_id", "group")
         .agg(
             _of_head("layer").alias("name"),

@@ -229,7 +229,7 @@ def basis_of(
         measured=models.of_devices(models.coefficients),
         observations=models.observations,
         modes=modes,
-        groups=group_frame(layers),
+        groups=group_frame(layers, with_kernels=calibrate),
         scores=score_frame(layers, shown),
         selected=_observations(models, networks),
         calibration=calibration,
@@ -268,7 +268,8 @@ def _calibration(
     models: Models, layers: pl.DataFrame, scores: pl.DataFrame
 ) -> tuple[Calibration, pl.DataFrame]:
     """By the measured networks of ``scores``, and what the roofs say of all of these."""
-    groups, modes = group_frame(layers), models.of_devices(models.modes)
+    groups = group_frame(layers, with_kernels=True)
+    modes = models.of_devices(models.modes)
     coefficients = scale(modes, models.of_devices(models.coefficients), modes)
     predictions = predict_roofed(groups, scores, _comparable(coefficients, modes), modes)
     timed = timed_networks(models, layers, groups, scores, coefficients, modes)
