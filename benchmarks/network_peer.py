@@ -24,7 +24,7 @@ from typing import Any
 
 import onnxruntime
 
-from mansard.inference.calls import CallSource, CpuWaits, undisturbed, warm_up
+from mansard.inference.calls import CallSource, ThreadTimes, undisturbed, warm_up
 from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs
 from mansard.inference.plan import SEED, NetworkTrial
@@ -111,7 +111,7 @@ def take_turns(
         call_s = max(warm_up(call, PROTOCOL) for call in calls.values())
         n_calls = max(1, round(PROTOCOL.sample_s / call_s))
         n_samples = max(1, round(BLOCK_S / (n_calls * call_s)))
-        waits = stack.enter_context(CpuWaits())
+        waits = stack.enter_context(ThreadTimes())
         for number in range(n_rounds):
             for side in (0, 1) if number % 2 else (1, 0):
                 raw = CallSource(calls[side], waits).take(n_samples + 1, n_calls, lambda: False)
@@ -138,7 +138,7 @@ def layer_times(
 ) -> tuple[float, float]:
     """The sum of the layers' times, and the time of a call with the profile on."""
     network = find_engine(trial.engine).load(trial, folder, inputs, trial.n_threads or 1)
-    with closing(network), CpuWaits() as waits:
+    with closing(network), ThreadTimes() as waits:
         network.start_profiling()
         raw = CallSource(network.call, waits).take(N_PROFILED, 1, lambda: False)
         kept = undisturbed(raw, PROTOCOL.cpu_share_min)

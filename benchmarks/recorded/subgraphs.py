@@ -180,6 +180,11 @@ def _groups(rows: pl.DataFrame) -> pl.DataFrame:
             tensor_flop=pl.when(is_tensor).then("flops").otherwise(0),
             cuda_precision=pl.when(~is_tensor & (pl.col("flops") > 0)).then(precision),
             cuda_flop=pl.when(is_tensor).then(0).otherwise("flops"),
+            function_flop=pl.lit(0.0),
+            kernel=pl.lit(None, pl.String),
+            **dict.fromkeys(
+                ("operand_bytes", "result_bytes", "weight_bytes"), pl.lit(None, pl.Float64)
+            ),
             n_launches=1,
             reason=None,
         )

@@ -131,6 +131,7 @@ def network_groups(
             "tensor_precision": precision if precision == "fp16" else None,
             "tensor_flop": gflop * 1e9 * batch if precision == "fp16" else 0.0,
             "cuda_precision": precision,
+            "function_flop": 0.0,
             "cuda_flop": gflop * 1e7 * batch if precision == "fp16" else gflop * 1e9 * batch,
             "traffic_bytes": (weights + moved * batch) * 1e6 / (2 if precision == "fp16" else 1),
             "n_launches": 1,
@@ -174,6 +175,7 @@ def network_observations(factor: float = 1.1, modes: pl.DataFrame | None = None)
         citation=pl.lit(None, pl.String),
         latency_deviation=pl.lit(None, pl.Float64),
         power_deviation=pl.lit(None, pl.Float64),
+        cpu_s=pl.lit(None, pl.Float64),
     )
     return found.select(list(OBSERVATION_SCHEMA))
 

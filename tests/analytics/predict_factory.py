@@ -88,6 +88,7 @@ def group(
         "tensor_flop": tensor,
         "cuda_precision": precision if cuda else None,
         "cuda_flop": cuda,
+        "function_flop": 0.0,
         "traffic_bytes": traffic,
         "n_launches": n_launches,
         "reason": reason,

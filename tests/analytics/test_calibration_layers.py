@@ -11,7 +11,7 @@ import pytest
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.model_frames import GROUP_SCHEMA, OBSERVATION_SCHEMA
 from mansard.analytics.models.predict.class_fit import TIMED_SCHEMA
-from mansard.analytics.models.predict.groups import group_frame, halves, score_frame
+from mansard.analytics.models.predict.groups import group_frame, halves, score_frame, terms
 from mansard.analytics.models.predict.models import find_models
 from mansard.analytics.models.predict.timed_layers import (
     LAYER_GROUP_SCHEMA,
@@ -82,6 +82,14 @@ def test_of_the_calls_the_lower_quartile_counts() -> None:
     assert found.parts == ((2.0, (0,)),)
 
 
+def test_layers_are_scaled_to_a_call_without_a_profile() -> None:
+    # 3 + 1 + 2 s in a profile are 3 s without it: each half as long.
+    layers = [layer(0, (0,), 3.0), layer(1, (1,), 1.0), layer(2, None, 2.0)]
+    found = join_layers(layers, {0: 0, 1: 1}, 3.0)
+    assert found.parts == ((1.5, (0,)), (0.5, (1,)))
+    assert found.other_s == 1.0
+
+
 def test_halves_add_where_the_longer_counts_in_whole_groups() -> None:
     row = {
         "score_id": "net",
@@ -91,6 +99,7 @@ def test_halves_add_where_the_longer_counts_in_whole_groups() -> None:
         "tensor_flop": 0.0,
         "cuda_precision": "fp32",
         "cuda_flop": 10.0,
+        "function_flop": 0.0,
         "traffic_bytes": 4.0,
         "n_launches": 1,
     }
@@ -102,6 +111,33 @@ def test_halves_add_where_the_longer_counts_in_whole_groups() -> None:
         (3, "conv traffic", 0.0, 4.0, 0),
         (4, "movement work", 0.0, 0.0, 0),
         (4, "movement traffic", 0.0, 4.0, 1),
+    ]
+
+
+def test_functions_are_a_class_for_all_groups() -> None:
+    # A convolution with a sigmoid: of 10 FLOP 3 are exponentials. The sigmoid alone has no others.
+    row = {
+        "score_id": "net",
+        "group": 3,
+        "name": "conv",
+        "op_class": "conv",
+        "tensor_flop": 0.0,
+        "cuda_precision": "fp32",
+        "cuda_flop": 10.0,
+        "function_flop": 3.0,
+        "traffic_bytes": 4.0,
+        "n_launches": 1,
+    }
+    alone = row | {"group": 4, "op_class": "elementwise", "cuda_flop": 3.0}
+    found = terms(pl.DataFrame([row, alone], schema=GROUP_SCHEMA))
+    shown = found.select("group", "op_class", "cuda_flop", "traffic_bytes", "n_launches").rows()
+    assert shown == [
+        (3, "conv work", 7.0, 0.0, 1),
+        (3, "conv traffic", 0.0, 4.0, 0),
+        (3, "function work", 3.0, 0.0, 0),
+        (4, "elementwise work", 0.0, 0.0, 0),
+        (4, "elementwise traffic", 0.0, 4.0, 1),
+        (4, "function work", 3.0, 0.0, 0),
     ]
 
 

@@ -103,6 +103,21 @@ def test_a_line_of_a_constant_and_the_modelled_time_is_found() -> None:
     assert row["latency_low_s"] * row["latency_high_s"] == pytest.approx(row["latency_s"] ** 2)
 
 
+def test_cpu_time_is_the_truth_of_the_line_and_wall_time_what_is_reported() -> None:
+    # CPU times are twice the roof's. Wall times beside other load are longer, and of c unknown.
+    predicted = predictions(**fast(a=1.0, b=2.0, c=4.0, d=8.0, new=16.0))
+    measured = observations(**fast(a=9.0, b=5.0, c=0.0, d=40.0)).with_columns(
+        latency_s=pl.Series([9.0, 5.0, None, 40.0]), cpu_s=pl.Series([2.0, 4.0, 8.0, 16.0])
+    )
+    # Four networks leave the line a little freedom; wall times would say 64 s and more.
+    assert calibrated(predicted, measured, "new")["latency_s"] == pytest.approx(32.0, rel=0.06)
+    row = calibrated(predicted, measured, "a")
+    assert (row["latency_s"], row["source"]) == (9.0, "measured")
+    row = calibrated(predicted, measured, "c")
+    assert row["latency_s"] == pytest.approx(8.0)
+    assert row["source"] == "modelled"
+
+
 def test_arithmetic_and_memory_have_coefficients_of_their_own() -> None:
     # Five times the time of arithmetic and twice that of memory: 5 · 3 + 2 · 1 = 17.
     shares = {"a": (1, 4), "b": (4, 1), "c": (2, 2), "d": (1, 8), "e": (8, 1), "new": (3, 1)}

@@ -112,6 +112,14 @@ def test_the_bound_is_what_most_of_the_time_goes_into(row: dict[str, object], bo
     assert predicted(row)["time_bound"] == bound
 
 
+def test_what_launches_take_most_of_is_bound_by_latency() -> None:
+    # A GFLOP is 1 ms, a launch too: 2 launches take more than 1 ms of work, and as much as 2 ms.
+    assert predicted(group(cuda=1e9, n_launches=2))["notes"] == (
+        "bound by latency: launches of kernels take most of the time"
+    )
+    assert predicted(group(cuda=2e9, n_launches=2))["notes"] is None
+
+
 def test_errors_of_time_and_of_costs_are_apart_in_energy_and_power() -> None:
     found = predicted(
         group(0, cuda=20e9),

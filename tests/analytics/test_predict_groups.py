@@ -8,7 +8,12 @@ from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.model_frames import GROUP_SCHEMA
 from mansard.analytics.data.names import network_key
 from mansard.analytics.data.scores import score_id
-from mansard.analytics.models.predict.groups import SCORE_SCHEMA, group_frame, score_frame
+from mansard.analytics.models.predict.groups import (
+    LATENCY_BOUND,
+    SCORE_SCHEMA,
+    group_frame,
+    score_frame,
+)
 from mansard.core.records import LayerScore, ModelScore
 from mansard.estimator import zoo
 from mansard.estimator.scoring import score as score_model
@@ -32,7 +37,7 @@ def plain(index: int, work: int, precision: str = "fp16", **more: object) -> Lay
 
 
 def only(*layers: LayerScore) -> dict[str, object]:
-    found = group_frame(layer_frame([score("net", layers)]))
+    found = group_frame(layer_frame([score("net", layers)]), with_kernels=True)
     assert len(found) == 1
     return found.row(0, named=True)
 
@@ -51,8 +56,14 @@ def test_a_fused_group_is_one_row_under_its_head() -> None:
         "tensor_flop": 1000.0,  # 2 × 500
         "cuda_precision": "fp16",
         "cuda_flop": 77.0,  # 7 + 30 + 40
+        "function_flop": 0.0,
         "traffic_bytes": 900.0,
         "n_launches": 1,
+        # Of 500 multiply-adds, 20 outputs and 10 weights: K = 25, N = 0.4 and M = 50, in 2 bytes.
+        "kernel": "conv",
+        "operand_bytes": 2500.0,
+        "result_bytes": 40.0,
+        "weight_bytes": 20.0,
         "reason": None,
     }
 
@@ -96,6 +107,32 @@ def unfused(*layers: LayerScore) -> ModelScore:
     why = dict.fromkeys(none, "fusion is modelled for inference only")
     bare = [changed(each, **none, unknown=why) for each in layers]
     return msgspec.structs.replace(score("net", bare), phase="training")
+
+
+def test_functions_are_summed_over_the_group() -> None:
+    sigmoid = plain(1, 40, fused_group=0, fused_traffic_bytes=0)
+    found = only(
+        product(0, fused_group=0, fused_traffic_bytes=900), changed(sigmoid, function_flop=25)
+    )
+    assert (found["cuda_flop"], found["function_flop"]) == (70.0, 25.0)  # 30 + 40
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "op_type", "note"),
+    [
+        (1, "GRU", LATENCY_BOUND),
+        (20, "MatMul", LATENCY_BOUND),  # in the body of a loop
+        (1, "MatMul", None),
+    ],
+)
+def test_what_works_in_steps_is_bound_by_latency(
+    n_steps: int, op_type: str, note: str | None
+) -> None:
+    """Of 1000 FLOP 600 are in steps; of 1200 they are half, and it is not said."""
+    steps = changed(plain(0, 600), op_type=op_type, runs=n_steps)
+    for rest, said in ((400, note), (600, None)):
+        layers = layer_frame([score("net", [steps, plain(1, rest)])])
+        assert score_frame(layers)["note"].to_list() == [said]
 
 
 def test_without_fused_traffic_each_layer_is_alone_and_the_score_says_so() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import SchemaError, StorageError
-from mansard.core.records import PowerSample
+from mansard.core.records import PowerSample, Record, Schema
 from mansard.core.storage.jsonl import RowWriter, read_rows
 
 
@@ -81,6 +82,39 @@ def test_an_unknown_version_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="version 99"):
         RowWriter(path, PowerSample)
     assert path.read_text() == '{"schema":"power-sample","version":99}\n'
+
+
+class Grown(Record, frozen=True, kw_only=True):
+    """A record whose version 3 has a field more than version 2, with a default."""
+
+    schema: ClassVar[Schema] = Schema("grown", 3, oldest=2)
+
+    name: str
+    length_s: float = 0.5
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_older_versions_are_read_where_new_fields_have_defaults(
+    tmp_path: Path, version: int
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f'{{"schema":"grown","version":{version}}}\n{{"name":"a"}}\n')
+    assert read_rows(path, Grown).rows == (Grown(name="a", length_s=0.5),)
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_versions_before_and_after_are_refused(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f'{{"schema":"grown","version":{version}}}\n{{"name":"a"}}\n')
+    with pytest.raises(SchemaError, match=f"version {version}, this Mansard reads version 3"):
+        read_rows(path, Grown)
+
+
+def test_nothing_is_added_to_a_file_of_an_older_version(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"schema":"grown","version":2}\n')
+    with pytest.raises(SchemaError, match="version 2"):
+        RowWriter(path, Grown)
 
 
 def test_rows_of_another_kind_are_refused(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ CALLS = {
         "read_setting(folder, '/sys/f')",
     ),
     "the waits of threads": (
-        "from mansard.inference.calls import CpuWaits",
-        "CpuWaits().__enter__().find_threads()",
+        "from mansard.inference.calls import ThreadTimes",
+        "ThreadTimes().__enter__().find_threads()",
     ),
     "a folder of a board": (
         "from mansard.api.checks.board import _is_listable",

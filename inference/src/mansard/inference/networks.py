@@ -11,12 +11,12 @@ from pathlib import Path
 from statistics import median
 
 from mansard.core.errors import InputError, MeasurementError, SchemaError
-from mansard.core.records import Launching, LayerTime, Measurement
+from mansard.core.records import CpuTime, Launching, LayerTime, Measurement
 from mansard.core.text import cpu_list
 from mansard.inference.builds import built_options
 from mansard.inference.calls import (
     CallSource,
-    CpuWaits,
+    ThreadTimes,
     n_single_calls,
     paced_protocol,
     samples_of_run,
@@ -134,8 +134,8 @@ def _time(
         first_call_s = seconds_of(network.call)
         instruments.announce(spec.title, _N_SLOW_CALLS * first_call_s)
         call_s = warm_up(network.call, protocol)
-        waits = stack.enter_context(CpuWaits())
-        source = CallSource(network.call, waits)
+        times = stack.enter_context(ThreadTimes())
+        source = CallSource(network.call, times)
         n_calls = max(1, round(protocol.sample_s / call_s))
         paced = paced_protocol(protocol, n_calls * call_s)
         samples = collect(source, paced, protocol.stream_interval, repetitions=n_calls)
@@ -288,6 +288,7 @@ def _row(
         started_utc=seen.started_utc,
         duration_s=seen.duration_s,
         part=spec.part,
+        cpu_time=_cpu_time(spec, samples, failure),
         unknown=_reasons(spec, timed, failure),
     )
 
@@ -308,6 +309,16 @@ def _reasons(spec: NetworkTrial, timed: _Timed | None, failure: str) -> dict[str
     elif timed.memory_bytes is None:
         unknown["memory_bytes"] = "the kernel does not say, or the process once had more"
     return {**unknown, **timed.unknown}
+
+
+def _cpu_time(spec: NetworkTrial, samples: Samples | None, failure: str) -> CpuTime:
+    """Of each sample, where the network ran on the CPU."""
+    if samples is not None and spec.provider == "cpu" and samples.cpu_s is not None:
+        return CpuTime(seconds_s=samples.cpu_s)
+    why = "it was not known in every sample" if samples else f"it could not be run: {failure}"
+    if spec.provider != "cpu":
+        why = "it ran on a GPU"
+    return CpuTime(seconds_s=None, unknown={"seconds_s": why})
 
 
 @contextmanager

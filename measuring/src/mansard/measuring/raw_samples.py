@@ -20,6 +20,7 @@ class RawSample:
     n_switches: int | None = None  # involuntary context switches of all threads
     clock_hz: float | None = None  # of an SM, counted by the kernel itself
     waited_s: float | None = None  # that threads were ready and had no CPU, over all of them
+    cpu_s: float | None = None  # that they ran on one, over all of them
 
 
 class SampleSource(Seam):

@@ -58,6 +58,7 @@ class Samples:
     clock_hz: tuple[float, ...] | None = None  # of an SM during each accepted sample
     disturbances: tuple[str, ...] = ()  # why the trial is kept but never averaged in
     energy: Metered = UNMETERED
+    cpu_s: tuple[float, ...] | None = None  # of each sample, accepted or not; None: not of all
 
 
 @dataclass
@@ -127,6 +128,7 @@ def collect(
             clock.sleep(_PAUSE_S)
     accepted, rejected = collected.accepted(), collected.rejected()
     clocks_hz = tuple(one.clock_hz for one, _ in accepted if one.clock_hz is not None)
+    cpu_s = tuple(one.cpu_s / repetitions for one in collected.raw if one.cpu_s is not None)
     return Samples(
         repetitions_per_sample=repetitions,
         seconds_s=tuple(one.duration_s / repetitions for one, _ in accepted),
@@ -139,6 +141,7 @@ def collect(
         interrupted=problem is not None and should_stop(),
         # All or none: a clock for each sample that counts.
         clock_hz=clocks_hz if clocks_hz and len(clocks_hz) == len(accepted) else None,
+        cpu_s=cpu_s if cpu_s and len(cpu_s) == len(collected.raw) else None,
     )
 
 

@@ -83,8 +83,14 @@ GROUP_SCHEMA: FrameSchema = {
     "tensor_flop": pl.Float64,
     "cuda_precision": pl.String,  # null where nothing of it runs on CUDA cores
     "cuda_flop": pl.Float64,
+    "function_flop": pl.Float64,  # of these, exponentials and other functions
     "traffic_bytes": pl.Float64,
     "n_launches": pl.Int64,  # 0 where it only renames a tensor
+    # Of the layer with most multiply-adds (predict.kernels); null where there is none.
+    "kernel": pl.String,  # the kind of its kernel
+    "operand_bytes": pl.Float64,  # what its sums read, each input as often as it is in one
+    "result_bytes": pl.Float64,
+    "weight_bytes": pl.Float64,
     "reason": pl.String,  # why work or traffic is null
 }
 
@@ -138,6 +144,7 @@ OBSERVATION_SCHEMA: FrameSchema = {
     "latency_deviation": pl.Float64,  # of its natural logarithm, from repetitions in one run;
     "power_w": pl.Float64,
     "power_deviation": pl.Float64,  # null where nothing tells; how runs differ is in neither
+    "cpu_s": pl.Float64,  # CPU time of a call that one thread ran; null of all others
     "source": pl.String,
     "citation": pl.String,  # of published ones: where from; else null
     "reason": pl.String,  # why latency or power is null

@@ -316,7 +316,10 @@ def _as_observations(predictions: pl.DataFrame) -> pl.DataFrame:
     return predictions.with_columns(
         pl.lit("modelled").alias("source"),
         *(pl.lit(None, pl.String).alias(name) for name in ("engine", "citation")),
-        *(pl.lit(None, pl.Float64).alias(f"{name}_deviation") for name in ("latency", "power")),
+        *(
+            pl.lit(None, pl.Float64).alias(name)
+            for name in ("latency_deviation", "power_deviation", "cpu_s")
+        ),
         pl.when(pl.col("power_w").is_null()).then(reason).alias("reason"),
     ).select(*OBSERVATION_SCHEMA)
 

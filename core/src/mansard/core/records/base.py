@@ -16,11 +16,13 @@ class Schema(msgspec.Struct, frozen=True):
     """What the records of a file are called, and which version of them it holds.
 
     The version is raised whenever a field is added, removed or changes its meaning. Files of
-    another version are refused.
+    another version are refused, but for those from ``oldest`` on, whose records lack fields that
+    have defaults.
     """
 
     name: str
     version: int
+    oldest: int | None = None
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

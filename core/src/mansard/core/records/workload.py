@@ -72,6 +72,22 @@ class NetworkPart(Record, frozen=True, kw_only=True):
 WHOLE = NetworkPart()
 
 
+class CpuTime(Record, frozen=True, kw_only=True):
+    """How long the threads of a process ran on a CPU in a call, summed over the threads.
+
+    One value for each sample of the loop, rejected ones too: what other work takes of the CPU
+    lengthens the wall time alone. With one thread it is the wall time of a call on an idle CPU.
+    With several it is not: a thread that spins while it waits for the others runs all the time.
+    """
+
+    seconds_s: tuple[float, ...] | None  # of one call
+
+
+_EARLIER = CpuTime(
+    seconds_s=None, unknown={"seconds_s": "it was not recorded before version 7 of the row"}
+)
+
+
 class Measurement(Record, frozen=True, kw_only=True):
     """One network on one engine, run and timed under one power mode. Raw times, no medians.
 
@@ -80,7 +96,7 @@ class Measurement(Record, frozen=True, kw_only=True):
     ``profiled_s`` are of the calls that the layers were timed in, which profiling slows down.
     """
 
-    schema: ClassVar[Schema] = Schema("measurement", 6)
+    schema: ClassVar[Schema] = Schema("measurement", 7, oldest=6)
 
     run_id: str
     trial_id: str
@@ -124,6 +140,7 @@ class Measurement(Record, frozen=True, kw_only=True):
     started_utc: str
     duration_s: float
     part: NetworkPart = WHOLE
+    cpu_time: CpuTime = _EARLIER
 
     @property
     def is_part(self) -> bool:

@@ -148,7 +148,7 @@ class RowWriter(Generic[Row]):
             os.ftruncate(self._handle, n_complete)
         if n_complete:
             head = os.pread(self._handle, _HEADER_BYTES, 0)
-            check_header(head.split(b"\n", 1)[0], self.path, row_type)
+            check_header(head.split(b"\n", 1)[0], self.path, row_type, is_written=True)
         else:
             schema = row_type.schema
             self._write(self._encoder.encode(Header(schema.name, schema.version)) + b"\n")
@@ -178,8 +178,11 @@ def _split_torn(data: bytes) -> tuple[bytes, bytes | None]:
     return data[:end], data[end:] or None
 
 
-def check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
-    """Raises SchemaError where the first line of ``path`` names other rows or versions."""
+def check_header(line: bytes, path: Path, row_type: type[Row], *, is_written: bool = False) -> None:
+    """Raises SchemaError where the first line of ``path`` names other rows or versions.
+
+    ``is_written``: rows are to be added, which takes the newest version.
+    """
     expected = row_type.schema
     header = decode_row(msgspec.json.Decoder(Header), line, f"{path}, line 1")
     if header.schema != expected.name:
@@ -188,7 +191,8 @@ def check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
             where=str(path),
             fix="give the right file",
         )
-    if header.version != expected.version:
+    oldest = expected.version if is_written else expected.oldest or expected.version
+    if not oldest <= header.version <= expected.version:
         raise SchemaError(
             f"schema {header.schema!r} has version {header.version}, "
             f"this Mansard reads version {expected.version}",

@@ -118,6 +118,7 @@ _VALUES = frozenset({"latency_s", "energy_j", "power_w"})
 _ENDS = frozenset(name for name in PREDICTION_SCHEMA if "_low_" in name or "_high_" in name)
 NO_LAUNCH = "launch costs are left out: they are not known of every mode and device here"
 _NO_LIMIT = "the power limit of the mode is not in it: that takes the energy"
+_LAUNCH_BOUND = "bound by latency: launches of kernels take most of the time"
 _NO_POWER_LEFT = "the power limit leaves nothing beside the constant power"
 _NO_ENERGY = "no energy is known in this mode: it takes a power meter and a fitted energy model"
 
@@ -306,14 +307,25 @@ class ScorePrediction:
             return self._text(self.note)
         lacks_launches = bool(self.work.n_launches.any()) and LAUNCH not in self.keys
         said = [each for each in (self.note, NO_LAUNCH if lacks_launches else None) if each]
-        plain = self._text("; ".join(said) or None)
+        plain = self._launch_bound("; ".join(said))
         is_unlimited = np.isfinite(self.part.limit_w) & np.isnan(self.middle.energy_j)
         if not is_unlimited.any():
             return plain
-        limited = self._text("; ".join([*said, _NO_LIMIT]))
+        limited = self._launch_bound("; ".join([*said, _NO_LIMIT]))
         return pl.select(
             pl.when(pl.Series(is_unlimited)).then(limited).otherwise(plain)
         ).to_series()
+
+    def _launch_bound(self, text: str) -> pl.Series:
+        """``text`` in every mode, with a note in those in which launches take most of the time."""
+        compute_s, memory_s, launch_s = self.middle.shares_s
+        plain = self._text(text or None)
+        with np.errstate(invalid="ignore"):
+            is_bound = pl.Series(launch_s > compute_s + memory_s)
+        if not is_bound.any():
+            return plain
+        noted = self._text(f"{text}; {_LAUNCH_BOUND}" if text else _LAUNCH_BOUND)
+        return pl.select(pl.when(is_bound).then(noted).otherwise(plain)).to_series()
 
     def _text(self, text: str | None) -> pl.Series:
         return repeated(pl.Series([text], dtype=pl.String), self.n_modes)

@@ -23,6 +23,7 @@ import polars as pl
 from mansard.analytics.data.frames import BOUND, FrameSchema
 from mansard.analytics.data.model_frames import GROUP_SCHEMA
 from mansard.analytics.data.names import network_key
+from mansard.analytics.models.predict.kernels import ELEMENT_BYTES, KERNEL_COLUMNS, kernel_columns
 
 OpClass = Literal[
     "conv",  # convolutions that are matrix products inside
@@ -65,7 +66,7 @@ _MEMBERS: dict[OpClass, str] = {
     ),
     "recurrent": "LSTM GRU RNN GRUUnit DynamicQuantizeLSTM AttnLSTM",
     "normalization": (
-        "BatchNormalization LayerNormalization InstanceNormalization GroupNormalization"
+        "LayerNormalization InstanceNormalization GroupNormalization"
         " RMSNormalization MeanVarianceNormalization LpNormalization LRN Softmax LogSoftmax"
         " Hardmax SkipLayerNormalization SkipSimplifiedLayerNormalization"
         " SimplifiedLayerNormalization QOrderedLayerNormalization GroupNorm SkipGroupNorm"
@@ -80,7 +81,8 @@ _MEMBERS: dict[OpClass, str] = {
         " IsAllFinite"
     ),
     "elementwise": (
-        "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr"
+        "BatchNormalization"
+        " Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr"
         " BitwiseXor Ceil Celu Clip Cos Cosh Div Elu Equal Erf Exp Floor Gelu Greater"
         " GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log Max"
         " Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid"
@@ -177,14 +179,16 @@ _NODE = ("op_type", "layer_precision", "unit", "sum_length", "input_share")
 _IS_INTEGER = pl.col("layer_precision").str.contains("^(u?int|bool)")
 
 
-def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
+def group_frame(layers: pl.DataFrame, *, with_kernels: bool = False) -> pl.DataFrame:
     """The groups of every score of ``layers`` (data.frames.LAYER_SCHEMA), as GROUP_SCHEMA.
 
     Multiply-adds of a layer whose unit is the tensor core are ``tensor_flop``, all other work is
     ``cuda_flop`` (on a CPU too), each in the precision of the layer that has most of it. Integer
     work without multiply-adds (positions, masks, a requantised result) is in neither: no integer
-    peak is measured, and its traffic says how long it takes. FLOP, bytes.
+    peak is measured, and its traffic says how long it takes. FLOP, bytes. ``with_kernels``: with
+    the columns of ``predict.kernels``, which calibrations need; else these are null.
     """
+    kernels = kernel_columns() if with_kernels else dict.fromkeys(KERNEL_COLUMNS, pl.lit(None))
     with_classes = layers.lazy().with_columns(
         is_fused=is_fused(),
         is_tensor=pl.col("unit") == TENSOR,
@@ -197,9 +201,11 @@ def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
             tensor=pl.when("is_tensor").then("multiply_add_flop").otherwise(0),
             cuda=_cuda_flop(),
         )
+        .with_columns(functions=pl.min_horizontal(pl.col("function_flop").fill_null(0), "cuda"))
         .with_columns(n_starts=_n_starts())
         .with_columns(**_SUMS)
         .join(_classes(layers), on=_NODE, how="left", nulls_equal=True)
+        .with_columns(**kernels)
         .group_by("score_id", "group")
         .agg(
             _of_head("layer").alias("name"),
@@ -208,8 +214,10 @@ def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
             _sum_of_known("tensor").alias("tensor_flop"),
             _main_precision("precision_of_cuda", "cuda").alias("cuda_precision"),
             _sum_of_known("cuda").alias("cuda_flop"),
+            pl.col("functions").sum().alias("function_flop"),
             _sum_of_known("moved").alias("traffic_bytes"),
             pl.col("n_starts").max().alias("n_launches"),
+            *(_of_most_macs(name) for name in KERNEL_COLUMNS),
             _reason().alias("reason"),
         )
         .sort("score_id", "group")
@@ -256,7 +264,6 @@ def _n_starts() -> pl.Expr:
 
 
 # Of layers with multiply-adds: how many of them an output has, and how much is read for it.
-ELEMENT_BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 _N_OUTPUTS = pl.col("output_bytes") / pl.col("layer_precision").replace_strict(
     ELEMENT_BYTES, default=None, return_dtype=pl.Float64
 )
@@ -295,6 +302,39 @@ def halves(groups: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([work, traffic]).sort("score_id", "group", maintain_order=True)
 
 
+def terms(groups: pl.DataFrame) -> pl.DataFrame:
+    """As ``halves``, by kinds of kernels, and with more rows for each.
+
+    The traffic of a product with weights is three rows: operands, results and weights. Exponentials
+    and other functions are rows of a class for all groups: a library computes them in another loop
+    than sums and products, often in a pass of its own, at a rate that depends on nothing else of
+    the group.
+    """
+    functions = pl.col("function_flop").fill_null(0.0)
+    rest = groups.with_columns(cuda_flop=pl.col("cuda_flop") - functions)
+    apart = groups.filter(functions > 0).with_columns(
+        op_class=pl.lit(f"function {WORK}"),
+        tensor_flop=pl.lit(0.0),
+        cuda_flop="function_flop",
+        traffic_bytes=pl.lit(0.0),
+        n_launches=pl.lit(0, GROUP_SCHEMA["n_launches"]),
+    )
+    both = halves(rest.with_columns(op_class=pl.coalesce("kernel", "op_class")))
+    is_whole = pl.col("operand_bytes").is_null() | pl.col("op_class").str.ends_with(f" {WORK}")
+    moved = both.filter(~is_whole)
+    parts = [
+        moved.with_columns(
+            op_class=pl.format("{} {}", "kernel", pl.lit(what)),
+            traffic_bytes=f"{name}_bytes",
+            n_launches="n_launches" if name == "operand" else pl.lit(0, pl.Int64),
+        )
+        for name, what in (("operand", "operands"), ("result", "results"), ("weight", "weights"))
+    ]
+    return pl.concat([both.filter(is_whole), *parts, apart]).sort(
+        "score_id", "group", maintain_order=True
+    )
+
+
 WORK, TRAFFIC = "work", "traffic"
 
 
@@ -304,6 +344,10 @@ def _half_class(half: str) -> pl.Expr:
 
 def _of_head(name: str) -> pl.Expr:
     return pl.col(name).filter(pl.col("index") == pl.col("group")).first()
+
+
+def _of_most_macs(name: str) -> pl.Expr:
+    return pl.col(name).filter(pl.col("macs") == pl.col("macs").max()).first()
 
 
 def _main_precision(precision: str, flop: str) -> pl.Expr:
@@ -325,6 +369,13 @@ def _reason() -> pl.Expr:
 def _first_without(name: str) -> pl.Expr:
     return pl.col("op_type").filter(pl.col(name).is_null()).first()
 
+
+_STEPPED = _MEMBERS["recurrent"].split()
+# Such times were off by 20 to 60 % in every model: docs/understand/calibration.md.
+LATENCY_BOUND = (
+    "bound by latency: most of its work is in steps that wait for each other, so it takes longer "
+    "than work and traffic say"
+)
 
 SCORE_SCHEMA: FrameSchema = {
     "score_id": pl.String,
@@ -358,6 +409,10 @@ def score_frame(layers: pl.DataFrame, names: Mapping[str, str] | None = None) ->
         pl.lit("sizes that depend on data count with their upper bounds: it needs at most this")
     )
     lost = pl.col("work_flop").is_null() | pl.col("moved").is_null()
+    in_steps = pl.col("op_type").is_in(_STEPPED) | (pl.col("runs") > 1)
+    work = pl.col("work_flop")
+    is_stepped = work.filter(in_steps).sum() > 0.5 * work.sum()
+    stepped = pl.when(is_stepped).then(pl.lit(LATENCY_BOUND))
     scores = (
         layers.lazy()
         .with_columns(is_fused=is_fused())
@@ -369,7 +424,9 @@ def score_frame(layers: pl.DataFrame, names: Mapping[str, str] | None = None) ->
             lost.sum().alias("n_layers_unknown"),
             _sum_of_known("work_flop").alias("work_flop"),
             _sum_of_known("moved").alias("traffic_bytes"),
-            pl.coalesce(pl.format("{}; {}", bound, unfused), bound, unfused).alias("note"),
+            pl.concat_str([bound, unfused, stepped], separator="; ", ignore_nulls=True)
+            .replace("", None)
+            .alias("note"),
         )
         .sort("model", "batch", "precision", "phase", "score_id", nulls_last=True)
         .collect()

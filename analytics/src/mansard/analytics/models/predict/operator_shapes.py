@@ -19,7 +19,8 @@ from __future__ import annotations
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
-from mansard.analytics.models.predict.groups import ELEMENT_BYTES, is_fused
+from mansard.analytics.models.predict.groups import is_fused
+from mansard.analytics.models.predict.kernels import ELEMENT_BYTES
 
 # Of a group: the shape of its layer with most multiply-adds; all 1 where none has any.
 SHAPE_SCHEMA: FrameSchema = {

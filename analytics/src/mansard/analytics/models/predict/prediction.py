@@ -249,7 +249,7 @@ def basis_of(
     elif not isinstance(modes, pl.DataFrame):
         modes = pl.concat([known.clear(), *modes])
     modes = models.own_settings(modes)
-    groups, scores = group_frame(layers), score_frame(layers, shown)
+    groups, scores = group_frame(layers, with_kernels=calibrate), score_frame(layers, shown)
     calibration: Calibration = {}
     transfers = NO_TRANSFERS
     if calibrate:
@@ -333,7 +333,8 @@ def _calibration(
     models: Models, layers: pl.DataFrame, scores: pl.DataFrame
 ) -> tuple[Calibration, pl.DataFrame]:
     """By the measured networks of ``scores``, and what the roofs say of all of these."""
-    groups, modes = group_frame(layers), models.of_devices(models.modes)
+    groups = group_frame(layers, with_kernels=True)
+    modes = models.of_devices(models.modes)
     coefficients = scale(modes, models.of_devices(models.coefficients), modes)
     predictions = predict_roofed(groups, scores, _comparable(coefficients, modes), modes)
     timed = timed_networks(models, layers, groups, scores, coefficients, modes)

@@ -31,10 +31,10 @@ from mansard.analytics.models.predict.class_fit import (
 )
 from mansard.analytics.models.predict.engine import SHARE_SCHEMA, predict_scores
 from mansard.analytics.models.predict.group_rows import predict_groups
-from mansard.analytics.models.predict.groups import WORK, halves, is_fused
+from mansard.analytics.models.predict.groups import WORK, is_fused, terms
 from mansard.analytics.models.predict.models import Models
 from mansard.analytics.models.scaling.above_roofs import ModePeaksTable, judge_layers
-from mansard.analytics.models.scaling.observations import counted_measurements
+from mansard.analytics.models.scaling.observations import counted_measurements, single_thread_s
 from mansard.core.records import LayerTime
 
 _SETTING = ("network", "batch", "precision", "phase")
@@ -67,8 +67,14 @@ class JoinedLayers:
     other_s: float
 
 
-def join_layers(layers: Sequence[LayerTime], group_of: Mapping[int, int]) -> JoinedLayers:
-    """``layers`` of a call beside groups. ``group_of``: the group of each node that works."""
+def join_layers(
+    layers: Sequence[LayerTime], group_of: Mapping[int, int], call_s: float | None = None
+) -> JoinedLayers:
+    """``layers`` of a call beside groups. ``group_of``: the group of each node that works.
+
+    ``call_s``: seconds of a call without a profile, to which all layers together are scaled: what
+    profiling and other load add to each is not the network's.
+    """
     parent: dict[int, int] = {}
 
     def root(group: int) -> int:
@@ -93,8 +99,11 @@ def join_layers(layers: Sequence[LayerTime], group_of: Mapping[int, int]) -> Joi
     sums = dict.fromkeys(members, 0.0)
     for seconds, group in timed:
         sums[root(group)] += seconds
+    total_s = sum(sums.values()) + other_s
+    scale = call_s / total_s if call_s is not None and total_s > 0 else 1.0
     return JoinedLayers(
-        tuple((sums[head], tuple(groups)) for head, groups in members.items()), other_s
+        tuple((scale * sums[head], tuple(groups)) for head, groups in members.items()),
+        scale * other_s,
     )
 
 
@@ -134,9 +143,9 @@ def timed_networks(
     observed = scores.filter(pl.col("network").is_in(list(models.observed_networks())))
     groups = groups.join(observed, on="score_id", how="semi", maintain_order="left")
     busy = groups.filter(pl.col("n_launches") > 0)
-    group_of = _groups_of(layers, busy, {score_id for _, score_id, _ in found})
-    for same, score_id, profile in found:
-        joined = join_layers(profile, group_of.get(score_id, {}))
+    group_of = _groups_of(layers, busy, {score_id for _, score_id, *_ in found})
+    for same, score_id, profile, call_s in found:
+        joined = join_layers(profile, group_of.get(score_id, {}), call_s)
         total_s = sum(seconds for seconds, _ in joined.parts) + joined.other_s
         place = (str(same["device"]), str(same["phase"]), str(same["engine"]))
         other_s, all_s = times_s.get(place, (0.0, 0.0))
@@ -169,7 +178,7 @@ def at_roofs(
     """``timed`` (LAYER_GROUP_SCHEMA) with what work and traffic of each group take at the roofs."""
     where = modes.join(timed, on=["device", "mode"], how="semi")
     of_roofs = coefficients.filter(pl.col("quantity") != "launch")
-    by_group = predict_groups(halves(groups), of_roofs, where).rename({"time_s": "roof_s"})
+    by_group = predict_groups(terms(groups), of_roofs, where).rename({"time_s": "roof_s"})
     place = ["device", "mode", "score_id"]
     own = by_group.select(*place, "group", *_OF_GROUP)
     # In the order of the groups: a sum over classes in another order is another number.
@@ -186,8 +195,8 @@ def at_roofs(
 
 def _profiled(
     models: Models, known: Mapping[tuple[object, ...], str]
-) -> Iterator[tuple[dict[str, object], str, Sequence[LayerTime]]]:
-    """What each measurement is of, its score, and its layers."""
+) -> Iterator[tuple[dict[str, object], str, Sequence[LayerTime], float | None]]:
+    """What each measurement is of, its score, its layers, and the CPU time of a call."""
     dataset = models.dataset
     runs = {run.run_id: run for run in dataset.workload_manifests}
     devices, names = device_labels(dataset.all_manifests), network_names(dataset)
@@ -200,7 +209,8 @@ def _profiled(
         mode = runs[row.run_id].mode_read_back.name
         same: dict[str, object] = {"device": device, "mode": mode, "engine": engine_name(row)}
         setting = (name, row.batch, row.precision, row.phase)
-        yield same | dict(zip(_SETTING, setting, strict=True)), score_id, row.layers
+        same |= dict(zip(_SETTING, setting, strict=True))
+        yield same, score_id, row.layers, single_thread_s(row)
 
 
 def _known(scores: pl.DataFrame) -> dict[tuple[object, ...], str]:
@@ -319,7 +329,7 @@ def predict_by_classes(
     What a launch takes is left to the line.
     """
     of_roofs = coefficients.filter(pl.col("quantity") != "launch")
-    halved = halves(groups)
+    parts_of = terms(groups)
     parts = [pl.DataFrame(schema={**PREDICTION_SCHEMA, **SHARE_SCHEMA})]
     for (device, phase), each in classes.items():
         own_modes = modes.filter(device=device)
@@ -327,9 +337,9 @@ def predict_by_classes(
         for (precision,), some in of_phase.partition_by("precision", as_dict=True).items():
             factors = {
                 name: each.fit.all_networks.factor(name, str(precision))
-                for name in halved["op_class"].unique().to_list()
+                for name in parts_of["op_class"].unique().to_list()
             }
-            own = halved.join(some, on="score_id", how="semi", maintain_order="left")
+            own = parts_of.join(some, on="score_id", how="semi", maintain_order="left")
             found = predict_scores(
                 own, some, of_roofs, own_modes, efficiency=factors, with_shares=True
             )

@@ -51,9 +51,9 @@ _TIMES: FrameSchema = {
     "measured_w_half": pl.Float64,
     "measured_source": pl.String,
 }
-# Beside PAIR_SCHEMA: where the time is from, half the widths of its and the power's interval, of
-# which score it is, and what ran it.
-_OWN = ("measured_source", "measured_half", "measured_w_half")
+# Beside PAIR_SCHEMA: the wall time, where it is from, half the widths of its and the power's
+# interval, of which score it is, and what ran it.
+_OWN = ("reported_s", "measured_source", "measured_half", "measured_w_half")
 _FROM = ("score_id", "engine")
 _HAS_TIME = pl.col("latency_s").is_finite() & (pl.col("latency_s") > 0)
 
@@ -374,20 +374,29 @@ def _with_transfers(timed: pl.DataFrame, transfers: pl.DataFrame | None) -> pl.D
 
 
 def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFrame:
-    """PAIR_SCHEMA and _OWN: a row where both times are known and above 0."""
+    """PAIR_SCHEMA, _OWN and _FROM: a row where both times are known and above 0.
+
+    ``measured_s``, the truth of the fits, is CPU time where that of one thread is known: other load
+    on the machine is not in it.
+    """
     is_published = pl.col("source") == "published"
     timed = (
         observations.select(list(OBSERVATION_SCHEMA))
-        .filter(_HAS_TIME)
+        .with_columns(truth_s=pl.coalesce("cpu_s", "latency_s"))
+        .filter(pl.col("truth_s").is_finite() & (pl.col("truth_s") > 0))
         .filter(is_published == is_published.min().over(PREDICTION_KEY))
     )
+    by = [*_KEY, "source", "engine"]
+    truths = timed.group_by(by).agg(measured_s=pl.col("truth_s").median())
     measured = (
-        pool_repeats(timed, [*_KEY, "source", "engine"])
+        pool_repeats(timed, by)
+        .join(truths, on=by, how="left", nulls_equal=True, maintain_order="left")
         .unique(_KEY, keep="first", maintain_order=True)
         .select(
             *_KEY,
             "engine",
-            measured_s="latency_s",
+            "measured_s",
+            reported_s="latency_s",
             measured_w="power_w",
             measured_source="source",
             measured_half="latency_half",
@@ -426,7 +435,8 @@ def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
     half = np.hypot(by_network, by_mode)
     is_outside = rows["is_extrapolated"].fill_null(value=False).to_numpy()
     half[np.logical_and(is_new, is_outside)] = np.nan
-    own = lines.pairs.select(*_KEY, "measured_s", "measured_w", *_OWN)
+    own = lines.pairs.filter(pl.col("reported_s").is_not_null())
+    own = own.select(*_KEY, "measured_w", *_OWN)
     return (
         rows.select("row", *_KEY)
         .with_columns(
@@ -435,7 +445,7 @@ def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
         )
         .join(own, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
         .with_columns(
-            time_s=pl.coalesce("measured_s", "time_s"), half=pl.coalesce("measured_half", "half")
+            time_s=pl.coalesce("reported_s", "time_s"), half=pl.coalesce("measured_half", "half")
         )
         .select(list(_TIMES))
     )

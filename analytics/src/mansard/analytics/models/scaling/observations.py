@@ -69,7 +69,7 @@ def measured_observations(dataset: Dataset) -> Observations:
     networks, programs = counted_measurements(dataset), counted_programs(dataset)
     unused = [
         *(
-            (why_unused(row), names[_key(row)])
+            (_why_unobserved(row), names[_key(row)])
             for row in _with_uncounted(networks, network_measurements(dataset), modes)
         ),
         *(
@@ -99,9 +99,12 @@ def measured_observations(dataset: Dataset) -> Observations:
 
 
 def counted_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
-    """The newest good measurement of each network, engine and mode, in the dataset's order."""
+    """The newest good measurement of each network, engine and mode, in the dataset's order.
+
+    One whose wall times were all rejected is good where its CPU time is known.
+    """
     modes = _modes(dataset)
-    good = [row for row in network_measurements(dataset) if not why_unused(row)]
+    good = [row for row in network_measurements(dataset) if not _why_unobserved(row)]
     return _newest(good, lambda row: _identity(row, modes))
 
 
@@ -270,6 +273,17 @@ def why_unused(row: Measurement | ProgramRun) -> str:
     return "" if row.repetitions else "it was never run to its end"
 
 
+def _why_unobserved(row: Measurement) -> str:
+    why = row.failure or "; ".join(row.disturbances)
+    return why if why or single_thread_s(row) else why_unused(row)
+
+
+def single_thread_s(row: Measurement) -> float | None:
+    """The median CPU time of a call that one thread ran: its wall time on an idle CPU."""
+    times_s = row.cpu_time.seconds_s
+    return float(np.median(times_s)) if times_s and row.threads == 1 else None
+
+
 def _why_untimed(row: Measurement) -> str:
     reasons = Counter(row.rejected_reason).most_common(1)
     return f"every sample was rejected: {reasons[0][0]}" if reasons else "no call was timed"
@@ -295,6 +309,7 @@ def _network_row(measured: Measurement, name: str) -> dict[str, object]:
         "phase": measured.phase,
         "engine": engine_name(measured),
         **_values(measured.seconds_s, windows, measured.unknown.get("energy")),
+        "cpu_s": single_thread_s(measured),
         "source": measured.source,
     }
 
