@@ -353,10 +353,10 @@ def _all_power_terms(given: _Settings) -> tuple[Term, ...]:
     counted = ((count, 1.0),) if count in given.known else ()
     terms = [_single("constant", (), (0.11, 0.27)), _single("work", ((RATE, 1.0),), (0.36, 0.2))]
     if clock in given.known:
-        for exponent, prior in ((1.0, (0.22, 0.54)), (3.0, (0.085, 0.02))):
+        for exponent, prior in ((1.0, (0.22, 0.54)), (3.0, (0.085, 0.5))):
             powers = (*counted, (clock, exponent))
             terms.append(_single(f"switching, clock^{exponent:g}", powers, prior))
-        terms.append(_single("work, clock²", ((RATE, 1.0), (clock, 2.0)), (0.02, 0.18)))
+        terms.append(_single("work, clock²", ((RATE, 1.0), (clock, 2.0)), (0.02, 0.3)))
     elif counted:
         terms.append(_single("switching", counted, (0.15, 0.28)))
     if given.memory:
