@@ -28,7 +28,7 @@ RULES = ("measured", "line", "line, near", "mansard")
 
 @dataclass(frozen=True)
 class Reply:
-    """What a rule says; ``mode`` is that of a "feasible" one."""
+    """The answer of a rule; ``mode`` is None unless the answer is "feasible"."""
 
     verdict: Literal["feasible", "infeasible", "open"]
     mode: str | None = None

@@ -90,21 +90,24 @@ def test_layers_are_scaled_to_a_call_without_a_profile() -> None:
     assert found.other_s == 1.0
 
 
+# A group of GROUP_SCHEMA: a convolution of 10 FLOP and 4 bytes.
+CONV = {
+    "score_id": "net",
+    "group": 3,
+    "name": "conv",
+    "op_class": "conv",
+    "tensor_flop": 0.0,
+    "cuda_precision": "fp32",
+    "cuda_flop": 10.0,
+    "function_flop": 0.0,
+    "traffic_bytes": 4.0,
+    "n_launches": 1,
+}
+
+
 def test_halves_add_where_the_longer_counts_in_whole_groups() -> None:
-    row = {
-        "score_id": "net",
-        "group": 3,
-        "name": "conv",
-        "op_class": "conv",
-        "tensor_flop": 0.0,
-        "cuda_precision": "fp32",
-        "cuda_flop": 10.0,
-        "function_flop": 0.0,
-        "traffic_bytes": 4.0,
-        "n_launches": 1,
-    }
-    moved = row | {"group": 4, "op_class": "movement", "cuda_precision": None, "cuda_flop": 0.0}
-    found = halves(pl.DataFrame([row, moved], schema=GROUP_SCHEMA))
+    moved = CONV | {"group": 4, "op_class": "movement", "cuda_precision": None, "cuda_flop": 0.0}
+    found = halves(pl.DataFrame([CONV, moved], schema=GROUP_SCHEMA))
     shown = found.select("group", "op_class", "cuda_flop", "traffic_bytes", "n_launches").rows()
     assert shown == [
         (3, "conv work", 10.0, 0.0, 1),
@@ -116,18 +119,7 @@ def test_halves_add_where_the_longer_counts_in_whole_groups() -> None:
 
 def test_functions_are_a_class_for_all_groups() -> None:
     # A convolution with a sigmoid: of 10 FLOP 3 are exponentials. The sigmoid alone has no others.
-    row = {
-        "score_id": "net",
-        "group": 3,
-        "name": "conv",
-        "op_class": "conv",
-        "tensor_flop": 0.0,
-        "cuda_precision": "fp32",
-        "cuda_flop": 10.0,
-        "function_flop": 3.0,
-        "traffic_bytes": 4.0,
-        "n_launches": 1,
-    }
+    row = CONV | {"function_flop": 3.0}
     alone = row | {"group": 4, "op_class": "elementwise", "cuda_flop": 3.0}
     found = terms(pl.DataFrame([row, alone], schema=GROUP_SCHEMA))
     shown = found.select("group", "op_class", "cuda_flop", "traffic_bytes", "n_launches").rows()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mansard.api.deciding.next_measurement import NextMeasurement
     from mansard.api.deciding.predictions import PredictionRequest
 
-_STDERR = 2  # a program's output is no part of the answer
+_STDERR = 2  # the file descriptor that programs write to, so that stdout has the answer alone
 _DEFINITE = ("feasible", "infeasible")
 
 

@@ -281,7 +281,6 @@ CONVOLUTION_FAMILY = "convolutions"
 _CHANNELS = 64
 _SIZES = ((224, 112), (112, 112), (112, 56), (56, 56), (56, 28))  # height and width
 _KERNELS = range(1, 6)
-_IR_VERSION, _OPSET, _PRODUCER = 8, 17, "mansard"  # as the files that ship
 _SOURCE = (
     "the prototxts of HaX-CoNN's artifact (conv1 to conv5 by size, kernel1 to kernel5); it "
     "publishes the use of the memory controller of each, and no counts"
@@ -333,7 +332,7 @@ FAMILIES = {CONVOLUTION_FAMILY: CONVOLUTIONS, operators.FAMILY: OPERATORS}
 
 def draw_convolution(name: str) -> bytes:
     """The ONNX file of the convolution called ``name``; KeyError for any other name."""
-    from onnx import TensorProto, checker, helper, numpy_helper
+    from onnx import TensorProto, helper, numpy_helper
 
     height, width, kernel = _SHAPES[name]
     weight = (_CHANNELS, _CHANNELS, kernel, kernel)
@@ -366,12 +365,4 @@ def draw_convolution(name: str) -> bytes:
     declared = [
         helper.make_tensor_value_info(end, TensorProto.FLOAT, shape) for end, shape in ends.items()
     ]
-    graph = helper.make_graph(nodes, name, declared[:1], declared[1:], stored)
-    model = helper.make_model(
-        graph,
-        opset_imports=[helper.make_opsetid("", _OPSET)],
-        ir_version=_IR_VERSION,
-        producer_name=_PRODUCER,
-    )
-    checker.check_model(model, full_check=True)
-    return bytes(model.SerializeToString(deterministic=True))
+    return operators.model_file(helper.make_graph(nodes, name, declared[:1], declared[1:], stored))

@@ -19,7 +19,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from onnx import NodeProto
+    from onnx import GraphProto, NodeProto
 
 FAMILY = "operators"
 N_NETWORKS = 8
@@ -73,7 +73,7 @@ class Branch(NamedTuple):
 def draw(name: str) -> bytes:
     """The ONNX file of the network of operators called ``name``; KeyError for any other name."""
     import numpy as np
-    from onnx import TensorProto, checker, helper, numpy_helper
+    from onnx import TensorProto, helper, numpy_helper
 
     number = dict(zip(NAMES, range(N_NETWORKS), strict=True))[name]
     nodes: list[NodeProto] = []
@@ -98,7 +98,13 @@ def draw(name: str) -> bytes:
         nodes += branch.nodes(end, read, weights)
         left: list[str | int | None] = ["batch", *branch.end]
         outputs.append(helper.make_tensor_value_info(end, TensorProto.FLOAT, left))
-    graph = helper.make_graph(nodes, name, inputs, outputs, stored)
+    return model_file(helper.make_graph(nodes, name, inputs, outputs, stored))
+
+
+def model_file(graph: GraphProto) -> bytes:
+    """The ONNX file of ``graph``, checked; of the versions of the files that ship."""
+    from onnx import checker, helper
+
     model = helper.make_model(
         graph,
         opset_imports=[helper.make_opsetid("", _OPSET)],

@@ -9,8 +9,8 @@ multiply-add. All sizes follow from counts of a layer:
     K = multiply-adds / outputs, N = weights / K (with a bias weights / (K + 1)), M = outputs / N
 
 The rules for channels are those by which ONNX Runtime chooses its blocked layout
-(onnxruntime/core/optimizer/nchwc_transformer.cc): groups whose width is no multiple of the block,
-and depthwise channels that are no multiple of 4, run by other kernels.
+(onnxruntime/core/optimizer/nchwc_transformer.cc): other kernels run groups
+whose width is not a multiple of the block, and depthwise channels that are not a multiple of 4.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ def _groups_of(
     }
 
 
-_PLACE = ("mode", "score_id")
+PLACE = ("mode", "score_id")
 _SHOWN = 8  # factors in a note
 
 
@@ -278,8 +278,8 @@ class TimedClasses:
     def rescaled(self, pairs: pl.DataFrame, factors: ClassFactors) -> pl.DataFrame:
         """``pairs`` (PAIR_SCHEMA and score_id) with work and traffic as the classes have them."""
         terms = self.roofs.join(
-            pairs.select(*_PLACE, "precision").unique(maintain_order=True),
-            on=list(_PLACE),
+            pairs.select(*PLACE, "precision").unique(maintain_order=True),
+            on=list(PLACE),
             nulls_equal=True,
             maintain_order="left_right",
         )
@@ -293,17 +293,25 @@ class TimedClasses:
         is_work = pl.col("op_class").str.ends_with(f" {WORK}")
         sums = (
             terms.join(known, on=["op_class", "precision"], nulls_equal=True, maintain_order="left")
-            .group_by(_PLACE, maintain_order=True)
+            .group_by(PLACE, maintain_order=True)
             .agg(work_s=seconds.filter(is_work).sum(), traffic_s=seconds.filter(~is_work).sum())
         )
-        spent = pl.sum_horizontal(*SHARE_SCHEMA)
-        stretch = pl.when(spent > 0).then(pl.col("latency_s") / spent).otherwise(1.0)
-        return (
-            pairs.join(sums, on=list(_PLACE), how="left", maintain_order="left")
-            .with_columns(latency_s=(pl.col("work_s") + pl.col("traffic_s")) * stretch)
-            .with_columns(compute_s="work_s", memory_s="traffic_s", launch_s=pl.lit(0.0))
-            .select(pairs.columns)
-        )
+        return with_sums(pairs, sums)
+
+
+def with_sums(pairs: pl.DataFrame, sums: pl.DataFrame) -> pl.DataFrame:
+    """``pairs`` (PAIR_SCHEMA and score_id) with the ``work_s`` and ``traffic_s`` of ``sums``.
+
+    They are stretched as the latency of a pair is over its shares, by a power limit.
+    """
+    spent = pl.sum_horizontal(*SHARE_SCHEMA)
+    stretch = pl.when(spent > 0).then(pl.col("latency_s") / spent).otherwise(1.0)
+    return (
+        pairs.join(sums, on=list(PLACE), how="left", maintain_order="left")
+        .with_columns(latency_s=(pl.col("work_s") + pl.col("traffic_s")) * stretch)
+        .with_columns(compute_s="work_s", memory_s="traffic_s", launch_s=pl.lit(0.0))
+        .select(pairs.columns)
+    )
 
 
 def fit_timed_classes(

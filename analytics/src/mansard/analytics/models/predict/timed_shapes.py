@@ -22,6 +22,7 @@ from mansard.analytics.models.predict.operator_times import (
     TimedOperator,
     fit_operator_times,
 )
+from mansard.analytics.models.predict.timed_layers import PLACE, with_sums
 from mansard.analytics.models.predict.timed_operators import (
     operator_frame,
     operators_of,
@@ -31,7 +32,6 @@ from mansard.estimator import zoo
 
 _FAMILY = "operators"
 _MOST_LAYERS = 200  # of networks, beside the operators: the fit takes the cube of their number
-_PLACE = ("mode", "score_id")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,25 +67,18 @@ class TimedShapes:
 
     def rescaled(self, pairs: pl.DataFrame, times: OperatorTimes) -> pl.DataFrame:
         """``pairs`` (PAIR_SCHEMA and score_id) with work and traffic as the shapes have them."""
-        frame = self.operators.join(pairs, on=list(_PLACE), how="semi", maintain_order="left")
+        frame = self.operators.join(pairs, on=list(PLACE), how="semi", maintain_order="left")
         works, moves = times.factors(operators_of(frame, ""))
         sums = (
             frame.select(
-                *_PLACE,
+                *PLACE,
                 work_s=pl.col("work_s") * works,
                 traffic_s=pl.col("traffic_s") * moves,
             )
-            .group_by(_PLACE, maintain_order=True)
+            .group_by(PLACE, maintain_order=True)
             .agg(pl.col("work_s", "traffic_s").sum())
         )
-        spent = pl.sum_horizontal(*SHARE_SCHEMA)
-        stretch = pl.when(spent > 0).then(pl.col("latency_s") / spent).otherwise(1.0)
-        return (
-            pairs.join(sums, on=list(_PLACE), how="left", maintain_order="left")
-            .with_columns(latency_s=(pl.col("work_s") + pl.col("traffic_s")) * stretch)
-            .with_columns(compute_s="work_s", memory_s="traffic_s", launch_s=pl.lit(0.0))
-            .select(pairs.columns)
-        )
+        return with_sums(pairs, sums)
 
 
 def fit_timed_shapes(
