@@ -115,14 +115,15 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 def before_others() -> Iterator[None]:
     """What a file's tests measure runs before other programs, where the user may ask for that.
 
-    On a busy machine other tests could take the CPU in every sample of a short measurement. Of a
-    module, so that it is there before fixtures that measure once for all tests of their file.
+    On a busy machine other tests could take the CPU in every sample of a short measurement. A nice
+    value is no help: Linux compares it within one session, and what measures has its own
+    (man 7 sched, "The autogroup feature"). Of a module, so that it is there before fixtures that
+    measure once for all tests of their file.
     """
-    usual = os.getpriority(os.PRIO_PROCESS, 0)
     with suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, -15)
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     yield
-    os.setpriority(os.PRIO_PROCESS, 0, usual)
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @pytest.fixture
