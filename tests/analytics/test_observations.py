@@ -15,7 +15,10 @@ _REJECTED = "threads waited for CPUs, together 0.500 of the time"
 
 
 def beside_load(threads: int, *seconds_s: float) -> Measurement:
-    """Accepted ``seconds_s``, two samples of 20 ms rejected, and 8, 9 and 10 ms on a CPU."""
+    """Accepted ``seconds_s``, two samples of 20 ms rejected, and 8, 9 and 10 ms on a CPU.
+
+    A tenth of the way from the least to the most is 8.2 ms.
+    """
     return measurement(
         "nets",
         seconds_s,
@@ -29,8 +32,8 @@ def beside_load(threads: int, *seconds_s: float) -> Measurement:
 @pytest.mark.parametrize(
     ("row", "times_s"),
     [
-        (beside_load(1, 0.011), (0.011, 0.009)),
-        (beside_load(1), (None, 0.009)),
+        (beside_load(1, 0.011), (0.011, 0.0082)),
+        (beside_load(1), (None, 0.0082)),
         (beside_load(2, 0.011), (0.011, None)),  # one of two threads may have spun
         (measurement("nets", (0.011,), threads=1), (0.011, None)),
     ],
@@ -40,7 +43,7 @@ def test_the_cpu_time_of_one_thread_stands_beside_the_wall_time(
 ) -> None:
     write_networks(tmp_path, [row])
     seen = measured_observations(ingest(tmp_path))
-    assert seen.rows.select("latency_s", "cpu_s").rows() == [times_s]
+    assert seen.rows.select("latency_s", "cpu_s").row(0) == pytest.approx(times_s)
     assert seen.notes == ()
 
 

@@ -278,10 +278,15 @@ def _why_unobserved(row: Measurement) -> str:
     return why if why or single_thread_s(row) else why_unused(row)
 
 
+# Other work takes no CPU time, but it evicts caches and lowers clocks, which only lengthens samples.
+# Between runs of 31 networks an hour apart this quantile differed by 2.2 %, the median by 3.5 %.
+_QUANTILE = 0.1
+
+
 def single_thread_s(row: Measurement) -> float | None:
-    """The median CPU time of a call that one thread ran: its wall time on an idle CPU."""
+    """The CPU time of a call that one thread ran: its wall time on an idle CPU."""
     times_s = row.cpu_time.seconds_s
-    return float(np.median(times_s)) if times_s and row.threads == 1 else None
+    return float(np.quantile(times_s, _QUANTILE)) if times_s and row.threads == 1 else None
 
 
 def _why_untimed(row: Measurement) -> str:
