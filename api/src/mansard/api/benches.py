@@ -115,12 +115,17 @@ def dry_run(request: BenchRequest, reporter: Reporter = SILENT) -> Iterator[DryR
 
 
 def _models(request: BenchRequest) -> tuple[str, ...]:
-    """The networks to be run: those that are named, else of the zoo as many as the profile says."""
+    """The networks to be run: those that are named, else of the zoo as many as the profile says.
+
+    The zoo's operators come last: predictions of networks that are not run rest on them. A brief
+    bench leaves them out.
+    """
     if not request.has_networks:
         return ()
-    if request.models:
-        return tuple(map(str, request.models))
-    return {"brief": (), "full": zoo.names()}.get(request.profile, _QUICK)
+    chosen = {"brief": (), "full": zoo.names()}.get(request.profile, _QUICK)
+    models = tuple(map(str, request.models)) or chosen
+    operators = () if request.profile == "brief" else zoo.family("operators")
+    return (*models, *(name for name in operators if not {name, "operators"} & {*models}))
 
 
 def _plan(

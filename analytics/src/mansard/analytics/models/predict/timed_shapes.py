@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from mansard.analytics.data.dataset import OPERATOR_FAMILY
 from mansard.analytics.data.model_frames import GROUP_SCHEMA, PREDICTION_SCHEMA
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.models.predict.engine import SHARE_SCHEMA, predict_scores
@@ -30,7 +31,6 @@ from mansard.analytics.models.predict.timed_operators import (
 )
 from mansard.estimator import zoo
 
-_FAMILY = "operators"
 _MOST_LAYERS = 200  # of networks, beside the operators: the fit takes the cube of their number
 
 
@@ -49,7 +49,7 @@ class TimedShapes:
 
     def note(self, device: str) -> str:
         """What was timed."""
-        n_designed = sum(name in zoo.family(_FAMILY) for name in self.networks)
+        n_designed = sum(name in zoo.family(OPERATOR_FAMILY) for name in self.networks)
         return (
             f"{device}: by the shapes of {counted(n_designed, 'timed operator')} and of "
             f"{counted(len(self.networks) - n_designed, 'layer')} of networks; a launch takes "
@@ -58,7 +58,7 @@ class TimedShapes:
 
     def has_all(self, networks: Iterable[str]) -> bool:
         """Whether all of ``networks`` are the zoo's operators."""
-        return set(networks) <= set(zoo.family(_FAMILY))
+        return set(networks) <= set(zoo.family(OPERATOR_FAMILY))
 
     def without(self, network: str) -> OperatorTimes | None:
         """The times of the operators of all other networks."""
@@ -92,7 +92,7 @@ def fit_timed_shapes(
 
     ``placed``: LAYER_GROUP_SCHEMA; ``layers`` and ``groups`` of the measured networks.
     """
-    designed = placed.filter(pl.col("network").is_in(zoo.family(_FAMILY)))
+    designed = placed.filter(pl.col("network").is_in(zoo.family(OPERATOR_FAMILY)))
     if designed.is_empty():
         return {}
     placed = placed.join(
@@ -116,7 +116,7 @@ def fit_timed_shapes(
 
 def _chosen(rows: pl.DataFrame) -> pl.DataFrame:
     """The designed operators, and of the layers of networks as many as stay cheap, at random."""
-    is_designed = pl.col("network").is_in(zoo.family(_FAMILY))
+    is_designed = pl.col("network").is_in(zoo.family(OPERATOR_FAMILY))
     layers = rows.filter(~is_designed)
     kept = layers.sample(min(_MOST_LAYERS, layers.height), seed=0)
     return pl.concat([rows.filter(is_designed), kept])
