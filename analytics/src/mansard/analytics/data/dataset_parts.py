@@ -113,7 +113,8 @@ def read_filled_part(location: str) -> DatasetPart:
 
 
 def dataset_of(part: DatasetPart) -> Dataset:
-    """The frames of all that is in ``part``, the zoo's operators too; SchemaError, InputError or StorageError.
+    """The frames of all that is in ``part``; SchemaError, InputError or StorageError. The zoo's
+    operators are among the networks.
 
     A run's rows are read from the files that its entry names, as they were written; a dataset
     that was not made here is checked as ``check_part`` does.

@@ -47,12 +47,16 @@ class TimedShapes:
     networks: Sequence[str]
     operators: pl.DataFrame
 
+    @property
+    def n_designed(self) -> int:
+        """The zoo's operators among them."""
+        return sum(name in zoo.family(OPERATOR_FAMILY) for name in self.networks)
+
     def note(self, device: str) -> str:
         """What was timed."""
-        n_designed = sum(name in zoo.family(OPERATOR_FAMILY) for name in self.networks)
         return (
-            f"{device}: by the shapes of {counted(n_designed, 'timed operator')} and of "
-            f"{counted(len(self.networks) - n_designed, 'layer')} of networks; a launch takes "
+            f"{device}: by the shapes of {counted(self.n_designed, 'timed operator')} and of "
+            f"{counted(len(self.networks) - self.n_designed, 'layer')} of networks; a launch takes "
             f"{self.times.launch_s * 1e6:.2g} µs"
         )
 

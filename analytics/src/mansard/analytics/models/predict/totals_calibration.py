@@ -128,6 +128,7 @@ class DeviceCalibration:
     after: Misfit  # the lines, on the networks that they go through
     other_networks: LeftOut | None
     shapes: TimedShapes | None = None  # that the networks were scaled by, instead of classes
+    n_operators: int = 0  # of the zoo's, timed here
 
     def notes(self, device: str) -> Iterator[str]:
         """What ``device`` is calibrated by, and how far off it is; one line each."""
@@ -234,6 +235,7 @@ def _by_shapes(
     own = shapes.get((device, phase, fitted.engine or ""))
     if own is None:
         return fitted
+    fitted = replace(fitted, n_operators=own.n_designed)
     _, rows = _of_one_engine(pairs)
     cpu_hz, launch_s = fitted.lines.cpu_hz, own.times.launch_s
     lines = TotalsLines(own.rescaled(rows, own.times), cpu_hz, launch_s)
