@@ -85,6 +85,16 @@ class TimedShapes:
         return with_sums(pairs, sums)
 
 
+def networks_first(pairs: pl.DataFrame) -> pl.DataFrame:
+    """``pairs`` without the zoo's operators, where networks were measured on the same device.
+
+    Side by side in one file operators run otherwise than in a network, and are many: a line through
+    both is further from networks, and errors of operators say little of theirs.
+    """
+    networks = pairs.filter(~pl.col("network").is_in(zoo.family(OPERATOR_FAMILY)))
+    return pl.concat([networks, pairs.join(networks, on=["device", "phase"], how="anti")])
+
+
 def fit_timed_shapes(
     placed: pl.DataFrame,
     layers: pl.DataFrame,

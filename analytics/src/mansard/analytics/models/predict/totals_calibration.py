@@ -32,7 +32,7 @@ from mansard.analytics.models.predict.timed_layers import (
     TimedNetworks,
     fit_timed_classes,
 )
-from mansard.analytics.models.predict.timed_shapes import TimedShapes
+from mansard.analytics.models.predict.timed_shapes import TimedShapes, networks_first
 from mansard.analytics.models.predict.totals_fit import PAIR_SCHEMA, Array, TotalsLines
 from mansard.core.records import Record
 
@@ -176,7 +176,7 @@ def calibrate_totals(
     device the one that ran the most networks. ``timed``: what was timed layer by layer;
     ``shapes``: of timed operators, by device, phase and engine.
     """
-    pairs = _pairs(predictions, observations)
+    pairs = networks_first(_pairs(predictions, observations))
     return {
         (str(device), str(phase)): _by_shapes(_calibrate_device(part, modes, timed), part, shapes)
         for (device, phase), part in pairs.partition_by("device", "phase", as_dict=True).items()
@@ -229,7 +229,8 @@ def _by_shapes(
 ) -> DeviceCalibration:
     """``fitted``, or by shapes where these are nearer to networks left out.
 
-    Where no network but the zoo's operators was measured, none can judge, and shapes are taken.
+    Where fewer than two networks were measured beside the zoo's operators, none can judge, and
+    shapes are taken.
     """
     device, phase = pairs.select("device", "phase").row(0)
     own = shapes.get((device, phase, fitted.engine or ""))
@@ -240,8 +241,8 @@ def _by_shapes(
     cpu_hz, launch_s = fitted.lines.cpu_hz, own.times.launch_s
     lines = TotalsLines(own.rescaled(rows, own.times), cpu_hz, launch_s)
     by_shapes = _networks_left_out(_without_each_shape(lines, rows, own))
-    why = "no network was measured beside the zoo's operators: shapes are not tested"
-    if not own.has_all(rows["network"]):
+    why = "fewer than two networks were measured beside the zoo's operators: none tests the shapes"
+    if by_shapes.logs and not own.has_all(rows["network"]):
         why = "the error on networks left out is the smallest by the shapes of timed operators"
         if fitted.networks.logs and fitted.networks.mean_error <= by_shapes.mean_error:
             return fitted
