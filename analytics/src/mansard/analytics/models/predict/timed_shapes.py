@@ -64,6 +64,17 @@ class TimedShapes:
         """Whether all of ``networks`` are the zoo's operators."""
         return set(networks) <= set(zoo.family(OPERATOR_FAMILY))
 
+    def to_fit(self, pairs: pl.DataFrame) -> pl.DataFrame:
+        """``pairs`` that were rescaled, with the times that a line goes through.
+
+        The measured ones of networks. Where only operators were measured, the sums themselves: a
+        line through files of operators is further from networks (docs/understand/calibration.md).
+        """
+        if not self.has_all(pairs["network"]):
+            return pairs
+        launches_s = pl.col("n_launches") * self.times.launch_s
+        return pairs.with_columns(measured_s=pl.col("latency_s") + launches_s)
+
     def without(self, network: str) -> OperatorTimes | None:
         """The times of the operators of all other networks."""
         rest = [row for row, name in zip(self.timed, self.networks, strict=True) if name != network]

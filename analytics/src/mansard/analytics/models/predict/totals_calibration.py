@@ -239,7 +239,8 @@ def _by_shapes(
     fitted = replace(fitted, n_operators=own.n_designed)
     _, rows = _of_one_engine(pairs)
     cpu_hz, launch_s = fitted.lines.cpu_hz, own.times.launch_s
-    lines = TotalsLines(own.rescaled(rows, own.times), cpu_hz, launch_s)
+    scaled = own.rescaled(rows, own.times)
+    lines = TotalsLines(own.to_fit(scaled), cpu_hz, launch_s)
     by_shapes = _networks_left_out(_without_each_shape(lines, rows, own))
     why = "fewer than two networks were measured beside the zoo's operators: none tests the shapes"
     if by_shapes.logs and not own.has_all(rows["network"]):
@@ -253,7 +254,7 @@ def _by_shapes(
         shapes=own,
         why=why,
         networks=by_shapes,
-        after=_misfit(lines.off["off"].to_numpy()),
+        after=_misfit(np.log(scaled["measured_s"].to_numpy() / lines.on_line(scaled)[0])),
         other_networks=fitted.networks if fitted.networks.logs else None,
     )
 
@@ -266,8 +267,8 @@ def _without_each_shape(
         times, is_left_out = shapes.without(name), pl.col("network") == name
         if times is not None and not pairs.filter(~is_left_out).is_empty():
             rows = shapes.rescaled(pairs, times)
-            rest = TotalsLines(rows.filter(~is_left_out), lines.cpu_hz, lines.launch_s, lines)
-            yield rest, rows.filter(is_left_out)
+            others = shapes.to_fit(rows.filter(~is_left_out))
+            yield TotalsLines(others, lines.cpu_hz, lines.launch_s, lines), rows.filter(is_left_out)
 
 
 def _why_totals(totals: LeftOut, classes: LeftOut) -> str | None:
