@@ -65,7 +65,7 @@ def main() -> None:
     print(f"{len(ratios)} networks; the roofs: {errors(ratios)}")
     show("no network, operators", [unseen(models, truths_s, (), has_operators=True)])
     drawer, names = random.Random(0), sorted(truths_s)
-    choices = {"the four of quick": [QUICK]}
+    choices: dict[str, list[tuple[str, ...]]] = {"the four of quick": [QUICK]}
     for count in DRAWN:
         drawn = [tuple(drawer.sample(names, count)) for _ in range(options.draws)]
         choices[f"{count} at random"] = drawn
