@@ -30,6 +30,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from mansard.analytics.data.dataset import OperatorRows
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.models.predict.models import Models, find_models
 from mansard.analytics.models.predict.prediction import Prediction, predict
@@ -82,7 +83,8 @@ def main() -> None:
     names = [name for name in names if name not in TOO_LARGE]
     if not options.fit_only:
         measure(options.runs, names, tuple(options.batch or (1,)), options.profile)
-    models = find_models(ingest(options.runs))
+    dataset = replace(ingest(options.runs), operators=OperatorRows())  # networks alone
+    models = find_models(dataset)
     if options.truth == "wall":
         models = replace(
             models, observations=models.observations.with_columns(cpu_s=pl.lit(None, pl.Float64))

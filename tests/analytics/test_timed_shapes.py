@@ -105,7 +105,7 @@ def test_operators_alone_predict_networks_that_never_ran(machine: Machine) -> No
     assert re.search(
         r"\d+ timed operators and of 0 layers of networks; a launch takes 3(\.|\b)", note
     )
-    assert fitted.why.startswith("no network was measured beside the zoo's operators")
+    assert fitted.why.startswith("fewer than two networks were measured beside the zoo's operators")
     said, truth = predicted_s(machine, calibration), taken_s(machine)
     roofed = predict_roofed(machine.groups, machine.scores, COEFFICIENTS, MODES)
     roofs = dict(roofed.select("network", "latency_s").iter_rows())
@@ -115,11 +115,24 @@ def test_operators_alone_predict_networks_that_never_ran(machine: Machine) -> No
 
 
 def test_shapes_are_taken_beside_networks_where_they_are_nearer(machine: Machine) -> None:
-    fitted = calibrated(machine, (*DESIGNED, "resnet18"))["board", "inference"]
+    fitted = calibrated(machine, (*DESIGNED, *UNSEEN))["board", "inference"]
     assert fitted.shapes is not None
     assert fitted.why.startswith("the error on networks left out is the smallest")
     assert fitted.other_networks is not None
     assert fitted.networks.mean_error < fitted.other_networks.mean_error
+    # The line goes through the networks alone, and they alone judge.
+    assert set(fitted.lines.pairs["network"]) == set(UNSEEN)
+    assert len(fitted.networks.logs) == len(UNSEEN)
+
+
+def test_one_network_beside_operators_tests_nothing(machine: Machine) -> None:
+    calibration = calibrated(machine, (*DESIGNED, "resnet18"))
+    fitted = calibration["board", "inference"]
+    assert fitted.shapes is not None
+    assert fitted.networks.misfit is None
+    assert fitted.why.startswith("fewer than two networks")
+    said, truth = predicted_s(machine, calibration), taken_s(machine)
+    assert said["squeezenet1_1"] == pytest.approx(truth["squeezenet1_1"], rel=0.12)
 
 
 def test_without_the_zoo_s_operators_nothing_changes(machine: Machine) -> None:

@@ -1,12 +1,17 @@
-"""The networks of a bench are scored before anything is measured."""
+"""The networks of a bench: which it runs, and that they are scored before anything is measured."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from mansard import api
 from mansard.api.scores import score_networks
 from mansard.estimator import totals, zoo
-from mansard.sweeps.reporter import SilentReporter
+from mansard.sweeps.reporter import ProgressDisplay, SilentReporter
 from tests.estimator.test_stated_shapes import CONV_MACS, custom
 
 
@@ -39,3 +44,62 @@ def test_names_of_the_zoo_are_scored_like_files(tmp_path: Path) -> None:
     # 714,188,480 multiply-adds of one image, by torch's counter
     assert [totals(each).macs for each in named] == [714_188_480, 5_713_507_840]
     assert [totals(each) for each in named] == [totals(each) for each in read]
+
+
+QUICK = ["mobilenet_v2", "resnet50", "yolov8n", "bert_base"]
+OPERATORS = list(zoo.family("operators"))
+
+
+class Preparing(SilentReporter):
+    """Keeps the names of networks that are prepared, in their order."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    @contextmanager
+    def progress(self, title: str) -> Iterator[ProgressDisplay]:
+        del title
+        yield self
+
+    def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
+        del remaining_s
+        if n_done < n_total:
+            self.names.append(now)
+
+
+@pytest.mark.parametrize(
+    ("profile", "models", "has_networks", "run"),
+    [
+        ("brief", (), True, []),
+        ("quick", (), True, [*QUICK, *OPERATORS]),
+        ("quick", (), False, []),
+        # The user's first: an interrupted bench has them.
+        ("quick", ("alexnet",), True, ["alexnet", *OPERATORS]),
+        ("full", ("alexnet",), True, ["alexnet", *OPERATORS]),
+        ("brief", ("alexnet",), True, ["alexnet"]),
+    ],
+)
+def test_operators_are_timed_after_the_networks_but_not_briefly(
+    tmp_path: Path, profile: str, models: tuple[str, ...], run: list[str], *, has_networks: bool
+) -> None:
+    request = api.BenchRequest(
+        models=models,
+        has_networks=has_networks,
+        profile=profile,
+        runs=tmp_path,
+        is_local=True,
+        processor="cpu",
+    )
+    seen = Preparing()
+    (board,) = api.dry_run(request, seen)
+    assert seen.names == run
+    (mode,) = board.modes
+    kernels = api.dry_run(
+        api.BenchRequest(
+            has_networks=False, profile=profile, runs=tmp_path, is_local=True, processor="cpu"
+        )
+    )
+    (without,) = next(iter(kernels)).modes
+    # Two chains of tiny nodes beside the networks, and two beside the operators.
+    n_chains = 2 * bool(set(run) - {*OPERATORS}) + 2 * (OPERATORS[0] in run)
+    assert mode.trials == without.trials + len(run) + n_chains

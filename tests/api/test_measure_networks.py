@@ -135,6 +135,7 @@ def test_a_dry_run_counts_networks_and_writes_none(tmp_path: Path) -> None:
     seen = Titles()
     (board,) = api.dry_run(request, seen)
     (mode,) = board.modes
-    assert mode.missing == mode.trials > 6  # kernels, four networks and two chains
-    assert seen.titles == ["Preparing networks"]
+    # Kernels, four networks with two chains, eight networks of operators with two.
+    assert mode.missing == mode.trials > 16
+    assert seen.titles == ["Preparing networks"] * 2
     assert not (tmp_path / "runs").exists()

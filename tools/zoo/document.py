@@ -65,9 +65,11 @@ has them. `conv64_224x112_k1` to `conv64_224x112_k5` are 64 filters of 1 × 1 to
 uses: each has 27 operators of different sizes side by side, each behind an elementwise one.
 Together 72 convolutions, 24 depthwise ones, 48 products with weights, 16 attentions of two products
 and a softmax, 16 reductions, 16 poolings, 8 layer normalisations, and 16 transpositions and
-concatenations: 7.2 GMAC at batch 1, on inputs of at most 4 million elements. `mansard measure
-operators` times all of them layer by layer, and `--calibrate` predicts other networks from their
-[shapes](../understand/calibration.md#by-the-shapes-of-operators).
+concatenations: 7.2 GMAC at batch 1, on inputs of at most 4 million elements. `mansard bench` with
+profile `quick` or `full` times all of them layer by layer, and so does `mansard measure operators`.
+`--calibrate` predicts other networks from their
+[shapes](../understand/calibration.md#by-the-shapes-of-operators); reports do not list them among
+networks.
 """
 
 _OTHERS = """

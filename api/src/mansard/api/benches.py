@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,17 +71,16 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
     a note, and a board of several that fails does not stop the others: the result's ``failure``
     names them. Raises any MansardError that keeps everything from being measured.
     """
-    models = _models(request)
-    settings = NetworkSettings(engine="ort", batches=request.batches[:1], dims=request.dims)
-    with Preparation(settings) as preparation:
+    with _prepared(request) as parts:
         if request.hosts:
             chosen_hosts(request)  # what is wrong with them is said before networks are scored
             _score(request, reporter)
-        planner = partial(_plan, request, preparation, models, is_scored=not request.hosts)
+        planner = partial(_plan, request, parts, is_scored=not request.hosts)
         try:
             swept = sweep(request, planner, reporter)
         finally:
-            keep_scores(request.runs, preparation.scores)
+            for preparation, _ in parts:
+                keep_scores(request.runs, preparation.scores)
     written = None
     if swept.run_ids or swept.failure is None:
         from mansard.api.reports import report  # with all its libraries, after the measurements
@@ -107,11 +107,26 @@ def dry_run(request: BenchRequest, reporter: Reporter = SILENT) -> Iterator[DryR
 
     Raises as ``bench`` does.
     """
-    models = _models(request)
-    settings = NetworkSettings(engine="ort", batches=request.batches[:1], dims=request.dims)
-    with Preparation(settings) as preparation:
-        planner = partial(_plan, request, preparation, models, is_scored=False)
+    with _prepared(request) as parts:
+        planner = partial(_plan, request, parts, is_scored=False)
         yield from dry_run_sweep(request, planner, reporter)
+
+
+_Part = tuple[Preparation, tuple[str, ...]]  # what is run in a run of its own
+
+
+@contextmanager
+def _prepared(request: BenchRequest) -> Iterator[list[_Part]]:
+    """The networks that are run, then the zoo's operators; those that there are.
+
+    Operators are a run of their own, so that they are timed once whatever networks a bench has.
+    """
+    of_networks = NetworkSettings(engine="ort", batches=request.batches[:1], dims=request.dims)
+    of_operators = NetworkSettings(engine="ort", batches=request.batches[:1])
+    with Preparation(of_networks) as networks, Preparation(of_operators) as operators:
+        operators.title = "operators"
+        parts = [(networks, _models(request)), (operators, _operators(request))]
+        yield [(preparation, models) for preparation, models in parts if models]
 
 
 def _models(request: BenchRequest) -> tuple[str, ...]:
@@ -123,17 +138,25 @@ def _models(request: BenchRequest) -> tuple[str, ...]:
     return {"brief": (), "full": zoo.names()}.get(request.profile, _QUICK)
 
 
+def _operators(request: BenchRequest) -> tuple[str, ...]:
+    """The zoo's operators, which predictions of networks that are not run rest on.
+
+    None in a brief bench, which is for many modes, and where no networks are run.
+    """
+    is_timed = request.has_networks and request.profile != "brief"
+    return zoo.family("operators") if is_timed else ()
+
+
 def _plan(
     request: BenchRequest,
-    preparation: Preparation,
-    models: Sequence[str],
+    parts: Sequence[_Part],
     target: BenchTarget,
     modes: Sequence[PowerMode],
     reporter: Reporter,
     *,
     is_scored: bool,
 ) -> list[ModePlan]:
-    """What is to be measured on one board: in each mode its kernels, then its networks.
+    """What is to be measured on one board: in each mode its kernels, networks and operators.
 
     The networks are scored first where ``is_scored``.
     """
@@ -142,16 +165,16 @@ def _plan(
     kernels = plan_kernels(machine, modes, request.profile, request.runs, probe)
     if is_scored:
         _score(request, reporter)
-    if not models:
-        return kernels
+    plans = [kernels]
     try:
-        networks = plan_networks(
-            preparation, models, target, modes, request, reporter, gpu=probe.gpu, is_lenient=True
-        )
+        for part in parts:
+            networks = plan_networks(
+                *part, target, modes, request, reporter, gpu=probe.gpu, is_lenient=True
+            )
+            plans += [networks] if networks else []
     except MeasurementError as error:  # there is no engine
         reporter.note(f"note: {error}")
-        return kernels
-    return [plan for pair in zip(kernels, networks, strict=True) for plan in pair]
+    return [plan for of_mode in zip(*plans, strict=True) for plan in of_mode]
 
 
 def _score(request: BenchRequest, reporter: Reporter) -> None:

@@ -126,7 +126,7 @@ def beside_predictions(
     """What these runs measured beside what the folder's other runs predict of it, and the use of
     the memory."""
     try:
-        dataset = open_runs([runs], newest_only=True)
+        dataset = open_runs([runs], newest_only=True).with_operators()
         rows = [row for row in network_measurements(dataset) if row.run_id in run_ids]
         wanted = [NetworkSelection(name=name) for name in dict.fromkeys(row.model for row in rows)]
         times = measured_networks(dataset, predict(dataset, wanted).predictions)

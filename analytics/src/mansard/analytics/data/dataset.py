@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -18,8 +18,19 @@ from mansard.core.records import (
     Processor,
     ProgramRun,
 )
+from mansard.estimator import zoo
 
+OPERATOR_FAMILY = "operators"  # of the zoo
 UNDISTURBED = pl.col("disturbances").list.len() == 0  # of ``trials``: those that count
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorRows:
+    """Rows of the zoo's operators, which predictions of networks rest on; they are no networks."""
+
+    measurements: tuple[Measurement, ...] = ()
+    scores: tuple[ModelScore, ...] = ()
+    layers: pl.DataFrame = field(default_factory=pl.DataFrame)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +67,34 @@ class Dataset:
     multi: tuple[MultiRun, ...]
     contention: tuple[ContentionPoint, ...]
     notes: tuple[str, ...]
+    operators: OperatorRows = OperatorRows()
+
+    def without_operators(self) -> Dataset:
+        """These rows with the zoo's operators apart, as every dataset that is opened has them."""
+        names = frozenset(zoo.family(OPERATOR_FAMILY))
+        is_operators = pl.col("model").is_in(list(names))
+        return replace(
+            self,
+            measurements=tuple(row for row in self.measurements if row.model not in names),
+            scores=tuple(score for score in self.scores if score.model not in names),
+            layers=self.layers.filter(~is_operators),
+            operators=OperatorRows(
+                tuple(row for row in self.measurements if row.model in names),
+                tuple(score for score in self.scores if score.model in names),
+                self.layers.filter(is_operators),
+            ),
+        )
+
+    def with_operators(self) -> Dataset:
+        """These rows with the zoo's operators among the networks."""
+        rows = self.operators
+        return replace(
+            self,
+            measurements=(*self.measurements, *rows.measurements),
+            scores=(*self.scores, *rows.scores),
+            layers=self.layers if rows.layers.is_empty() else pl.concat([self.layers, rows.layers]),
+            operators=OperatorRows(),
+        )
 
     @property
     def all_manifests(self) -> tuple[Manifest, ...]:

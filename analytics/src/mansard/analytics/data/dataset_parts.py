@@ -113,7 +113,8 @@ def read_filled_part(location: str) -> DatasetPart:
 
 
 def dataset_of(part: DatasetPart) -> Dataset:
-    """The frames of all that is in ``part``; SchemaError, InputError or StorageError.
+    """The frames of all that is in ``part``; SchemaError, InputError or StorageError. The zoo's
+    operators are among the networks.
 
     A run's rows are read from the files that its entry names, as they were written; a dataset
     that was not made here is checked as ``check_part`` does.
@@ -309,11 +310,11 @@ def join(parts: Sequence[DatasetPart]) -> Dataset:
     locations = tuple(part.location for part in parts)
     datasets = [dataset_of(part) for part in without_repeats(parts)]
     if len(datasets) == 1:
-        return replace(datasets[0], locations=locations)
+        return replace(datasets[0], locations=locations).without_operators()
     scores = tuple(score for dataset in datasets for score in dataset.scores)
     trials = pl.concat([dataset.trials for dataset in datasets])
     energy = pl.concat([dataset.energy for dataset in datasets])
-    return Dataset(
+    joined = Dataset(
         locations=locations,
         runs=pl.concat([dataset.runs for dataset in datasets]).sort("run_id"),
         trials=trials.sort("run_id", "trial_id"),
@@ -332,6 +333,7 @@ def join(parts: Sequence[DatasetPart]) -> Dataset:
         contention=_by_run(dataset.contention for dataset in datasets),
         notes=tuple(dict.fromkeys(note for dataset in datasets for note in dataset.notes)),
     )
+    return joined.without_operators()
 
 
 _OfRun = TypeVar("_OfRun", Manifest, Measurement, ProgramRun, Accuracy, MultiRun, ContentionPoint)

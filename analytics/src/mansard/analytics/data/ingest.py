@@ -56,7 +56,7 @@ _TABLES = ("runs", *RUN_TABLES, "scores", "layers")
 
 def ingest(runs: Path) -> Dataset:
     """The dataset of a folder of runs, after ``update_dataset``; raises what that raises."""
-    return dataset_of(update_dataset(runs))
+    return dataset_of(update_dataset(runs)).without_operators()
 
 
 def update_dataset(runs: Path) -> DatasetPart:

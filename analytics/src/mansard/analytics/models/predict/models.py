@@ -93,6 +93,18 @@ class Models:
             pl.when(~is_cpu).then(pl.col(name)).alias(name) for name in ("gpu_hz", "n_sms")
         )
 
+    def with_operators(self) -> Models:
+        """These with the zoo's operators among the networks: what calibrations rest on."""
+        rows = self.dataset.operators
+        if not rows.measurements:
+            return self
+        apart = replace(self.dataset, measurements=rows.measurements, programs=())
+        whole = self.dataset.with_operators()
+        observations = pl.concat([self.observations, measured_observations(apart).rows])
+        return replace(self, dataset=whole, observations=observations).judged_by(
+            rows.layers, network_names(whole)
+        )
+
     def judged_by(self, layers: pl.DataFrame, names: Mapping[str, str] | None = None) -> Models:
         """These, without times that are above the roof by the scores of ``layers``.
 

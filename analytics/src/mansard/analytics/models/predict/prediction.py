@@ -319,7 +319,9 @@ def check_any(dataset: Dataset, *, is_any: bool) -> None:
 
 
 def calibration_of(models: Models) -> Calibration:
-    """By the measured networks that the dataset has scores of; empty where there is none."""
+    """By the measured networks that the dataset has scores of, and by the zoo's operators; empty
+    where there is none."""
+    models = models.with_operators()
     layers = models.dataset.layers
     scores = score_frame(layers, network_names(models.dataset))
     scores = scores.filter(pl.col("network").is_in(list(models.observed_networks())))
@@ -422,8 +424,10 @@ def _calibrate(
 ) -> tuple[Calibration, pl.DataFrame, InputError | None]:
     """By all measured networks of ``layers``, which are called ``names``, and of the dataset.
 
-    Beside it what the roofs say of all of these, and why it is empty, where it is.
+    Beside it what the roofs say of all of these, and why it is empty, where it is. The zoo's
+    operators are among them.
     """
+    models = models.with_operators()
     unscored = models.dataset.layers.filter(~pl.col("score_id").is_in(layers["score_id"].to_list()))
     scores = pl.concat(
         [score_frame(layers, names), score_frame(unscored, network_names(models.dataset))]

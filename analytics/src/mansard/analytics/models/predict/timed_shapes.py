@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from mansard.analytics.data.dataset import OPERATOR_FAMILY
 from mansard.analytics.data.model_frames import GROUP_SCHEMA, PREDICTION_SCHEMA
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.models.predict.engine import SHARE_SCHEMA, predict_scores
@@ -30,7 +31,6 @@ from mansard.analytics.models.predict.timed_operators import (
 )
 from mansard.estimator import zoo
 
-_FAMILY = "operators"
 _MOST_LAYERS = 200  # of networks, beside the operators: the fit takes the cube of their number
 
 
@@ -47,18 +47,33 @@ class TimedShapes:
     networks: Sequence[str]
     operators: pl.DataFrame
 
+    @property
+    def n_designed(self) -> int:
+        """The zoo's operators among them."""
+        return sum(name in zoo.family(OPERATOR_FAMILY) for name in self.networks)
+
     def note(self, device: str) -> str:
         """What was timed."""
-        n_designed = sum(name in zoo.family(_FAMILY) for name in self.networks)
         return (
-            f"{device}: by the shapes of {counted(n_designed, 'timed operator')} and of "
-            f"{counted(len(self.networks) - n_designed, 'layer')} of networks; a launch takes "
+            f"{device}: by the shapes of {counted(self.n_designed, 'timed operator')} and of "
+            f"{counted(len(self.networks) - self.n_designed, 'layer')} of networks; a launch takes "
             f"{self.times.launch_s * 1e6:.2g} µs"
         )
 
     def has_all(self, networks: Iterable[str]) -> bool:
         """Whether all of ``networks`` are the zoo's operators."""
-        return set(networks) <= set(zoo.family(_FAMILY))
+        return set(networks) <= set(zoo.family(OPERATOR_FAMILY))
+
+    def to_fit(self, pairs: pl.DataFrame) -> pl.DataFrame:
+        """``pairs`` that were rescaled, with the times that a line goes through.
+
+        The measured ones of networks. Where only operators were measured, the sums themselves: a
+        line through files of operators is further from networks (docs/understand/calibration.md).
+        """
+        if not self.has_all(pairs["network"]):
+            return pairs
+        launches_s = pl.col("n_launches") * self.times.launch_s
+        return pairs.with_columns(measured_s=pl.col("latency_s") + launches_s)
 
     def without(self, network: str) -> OperatorTimes | None:
         """The times of the operators of all other networks."""
@@ -81,6 +96,16 @@ class TimedShapes:
         return with_sums(pairs, sums)
 
 
+def networks_first(pairs: pl.DataFrame) -> pl.DataFrame:
+    """``pairs`` without the zoo's operators, where networks were measured on the same device.
+
+    Side by side in one file operators run otherwise than in a network, and are many: a line through
+    both is further from networks, and errors of operators say little of theirs.
+    """
+    networks = pairs.filter(~pl.col("network").is_in(zoo.family(OPERATOR_FAMILY)))
+    return pl.concat([networks, pairs.join(networks, on=["device", "phase"], how="anti")])
+
+
 def fit_timed_shapes(
     placed: pl.DataFrame,
     layers: pl.DataFrame,
@@ -92,7 +117,7 @@ def fit_timed_shapes(
 
     ``placed``: LAYER_GROUP_SCHEMA; ``layers`` and ``groups`` of the measured networks.
     """
-    designed = placed.filter(pl.col("network").is_in(zoo.family(_FAMILY)))
+    designed = placed.filter(pl.col("network").is_in(zoo.family(OPERATOR_FAMILY)))
     if designed.is_empty():
         return {}
     placed = placed.join(
@@ -116,7 +141,7 @@ def fit_timed_shapes(
 
 def _chosen(rows: pl.DataFrame) -> pl.DataFrame:
     """The designed operators, and of the layers of networks as many as stay cheap, at random."""
-    is_designed = pl.col("network").is_in(zoo.family(_FAMILY))
+    is_designed = pl.col("network").is_in(zoo.family(OPERATOR_FAMILY))
     layers = rows.filter(~is_designed)
     kept = layers.sample(min(_MOST_LAYERS, layers.height), seed=0)
     return pl.concat([rows.filter(is_designed), kept])

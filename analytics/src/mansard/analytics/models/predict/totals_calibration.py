@@ -32,7 +32,7 @@ from mansard.analytics.models.predict.timed_layers import (
     TimedNetworks,
     fit_timed_classes,
 )
-from mansard.analytics.models.predict.timed_shapes import TimedShapes
+from mansard.analytics.models.predict.timed_shapes import TimedShapes, networks_first
 from mansard.analytics.models.predict.totals_fit import PAIR_SCHEMA, Array, TotalsLines
 from mansard.core.records import Record
 
@@ -128,6 +128,7 @@ class DeviceCalibration:
     after: Misfit  # the lines, on the networks that they go through
     other_networks: LeftOut | None
     shapes: TimedShapes | None = None  # that the networks were scaled by, instead of classes
+    n_operators: int = 0  # of the zoo's, timed here
 
     def notes(self, device: str) -> Iterator[str]:
         """What ``device`` is calibrated by, and how far off it is; one line each."""
@@ -175,7 +176,7 @@ def calibrate_totals(
     device the one that ran the most networks. ``timed``: what was timed layer by layer;
     ``shapes``: of timed operators, by device, phase and engine.
     """
-    pairs = _pairs(predictions, observations)
+    pairs = networks_first(_pairs(predictions, observations))
     return {
         (str(device), str(phase)): _by_shapes(_calibrate_device(part, modes, timed), part, shapes)
         for (device, phase), part in pairs.partition_by("device", "phase", as_dict=True).items()
@@ -228,18 +229,21 @@ def _by_shapes(
 ) -> DeviceCalibration:
     """``fitted``, or by shapes where these are nearer to networks left out.
 
-    Where no network but the zoo's operators was measured, none can judge, and shapes are taken.
+    Where fewer than two networks were measured beside the zoo's operators, none can judge, and
+    shapes are taken.
     """
     device, phase = pairs.select("device", "phase").row(0)
     own = shapes.get((device, phase, fitted.engine or ""))
     if own is None:
         return fitted
+    fitted = replace(fitted, n_operators=own.n_designed)
     _, rows = _of_one_engine(pairs)
     cpu_hz, launch_s = fitted.lines.cpu_hz, own.times.launch_s
-    lines = TotalsLines(own.rescaled(rows, own.times), cpu_hz, launch_s)
+    scaled = own.rescaled(rows, own.times)
+    lines = TotalsLines(own.to_fit(scaled), cpu_hz, launch_s)
     by_shapes = _networks_left_out(_without_each_shape(lines, rows, own))
-    why = "no network was measured beside the zoo's operators: shapes are not tested"
-    if not own.has_all(rows["network"]):
+    why = "fewer than two networks were measured beside the zoo's operators: none tests the shapes"
+    if by_shapes.logs and not own.has_all(rows["network"]):
         why = "the error on networks left out is the smallest by the shapes of timed operators"
         if fitted.networks.logs and fitted.networks.mean_error <= by_shapes.mean_error:
             return fitted
@@ -250,7 +254,7 @@ def _by_shapes(
         shapes=own,
         why=why,
         networks=by_shapes,
-        after=_misfit(lines.off["off"].to_numpy()),
+        after=_misfit(np.log(scaled["measured_s"].to_numpy() / lines.on_line(scaled)[0])),
         other_networks=fitted.networks if fitted.networks.logs else None,
     )
 
@@ -263,8 +267,8 @@ def _without_each_shape(
         times, is_left_out = shapes.without(name), pl.col("network") == name
         if times is not None and not pairs.filter(~is_left_out).is_empty():
             rows = shapes.rescaled(pairs, times)
-            rest = TotalsLines(rows.filter(~is_left_out), lines.cpu_hz, lines.launch_s, lines)
-            yield rest, rows.filter(is_left_out)
+            others = shapes.to_fit(rows.filter(~is_left_out))
+            yield TotalsLines(others, lines.cpu_hz, lines.launch_s, lines), rows.filter(is_left_out)
 
 
 def _why_totals(totals: LeftOut, classes: LeftOut) -> str | None:

@@ -5,7 +5,7 @@ Measured: by which protocol, and the trials that did not settle or were disturbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import polars as pl
@@ -14,6 +14,7 @@ from mansard.analytics.data.dataset import device_id, machine_id
 from mansard.analytics.data.model_frames import quantity_unit
 from mansard.analytics.data.names import display_name, display_text, in_order
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, capacity, counted, percent, relative
+from mansard.analytics.models.predict.totals_calibration import place_name
 from mansard.analytics.models.roofs.rates import TRIAL_ORDER, describe
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.models.scaling.observations import network_measurements
@@ -129,7 +130,7 @@ def protocol_facts(results: Results) -> list[str]:
 
 
 def _workload_facts(results: Results) -> list[str]:
-    """How often networks and programs were run, and what of them was timed."""
+    """How often networks, operators and programs were run, and what of them was timed."""
     rows = list(network_measurements(results.dataset))
     programs = results.dataset.programs
     facts = []
@@ -142,6 +143,7 @@ def _workload_facts(results: Results) -> list[str]:
             f"{counted(n_samples, 'sample')} of loops of calls, "
             f"{counted(n_calls, 'call')} timed one by one; fed with {fed}."
         )
+    facts += _operator_facts(results)
     if programs:
         n_runs = sum(len(row.repetitions) for row in programs)
         facts.append(
@@ -149,6 +151,20 @@ def _workload_facts(results: Results) -> list[str]:
             f"{counted(n_runs, 'run')}, each to its end."
         )
     return facts
+
+
+def _operator_facts(results: Results) -> Iterator[str]:
+    """Where the zoo's operators were timed, and which predictions rest on them."""
+    for place, fitted in results.calibration.items():
+        if not fitted.n_operators:
+            continue
+        use = "does not use them: lines through whole networks are nearer"
+        if fitted.shapes is not None:
+            use = "predicts networks that were not measured by the shapes of these"
+        elif fitted.classes is not None:
+            use = "predicts networks that were not measured by classes of operators, with these"
+        what = counted(fitted.n_operators, "operator")
+        yield f"{place_name(*place)}: {what} of the zoo were timed; --calibrate {use}."
 
 
 def traffic_facts(results: Results) -> list[str]:
