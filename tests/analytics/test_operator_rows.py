@@ -22,7 +22,7 @@ from mansard.estimator.scoring import score
 from tests.analytics.factory import measurement, write_networks, write_two_modes
 from tests.analytics.score_factory import write_scores
 
-DESIGNED = ("operators1", "operators2", "operators3")
+DESIGNED = ("zoo_operators1", "zoo_operators2", "zoo_operators3")
 RAN, UNSEEN = "resnet18", "squeezenet1_1"
 FLOP_PER_S, BYTE_PER_S, NODE_S = 60e9, 10e9, 2e-6  # half of what the roofs of two cores allow
 
@@ -92,19 +92,19 @@ def test_a_dataset_has_operators_apart_from_networks(dataset: Dataset) -> None:
 
 
 def test_two_folders_have_them_apart_too(runs: Path, tmp_path: Path) -> None:
-    (more,) = scored(["operators4"])
+    (more,) = scored(["zoo_operators4"])
     write_scores(tmp_path, [more])
     write_networks(tmp_path, [ran(more, "more")])
     both = open_runs([runs, tmp_path])
     assert [row.model for row in both.measurements] == [RAN]
-    assert {row.model for row in both.operators.measurements} == {*DESIGNED, "operators4"}
+    assert {row.model for row in both.operators.measurements} == {*DESIGNED, "zoo_operators4"}
 
 
 def test_no_page_and_no_summary_lists_them(results: Results) -> None:
     shown = summary(results.dataset, results)
     assert {row.network for row in shown.measured} == {RAN}
-    assert "operators1" not in render(results)
-    assert "operators1" not in repr(shown)
+    assert "zoo_operators1" not in render(results)
+    assert "zoo_operators1" not in repr(shown)
 
 
 def test_neither_do_predictions_that_name_no_network(dataset: Dataset) -> None:

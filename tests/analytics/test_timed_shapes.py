@@ -30,7 +30,7 @@ LAUNCH_S = 3e-6
 MODES = mode_frame()
 COEFFICIENTS = coefficient_rows({key: value for key, value in ROUND.items() if key != LAUNCH})
 UNSEEN = ("squeezenet1_1", "resnet18")
-DESIGNED = ("operators1", "operators2", "operators3")
+DESIGNED = ("zoo_operators1", "zoo_operators2", "zoo_operators3")
 
 
 @dataclass(frozen=True, eq=False)

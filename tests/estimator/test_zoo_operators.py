@@ -15,7 +15,7 @@ from mansard.estimator.zoo import operators
 
 def test_the_family_has_eight_networks() -> None:
     names = zoo.family("operators")
-    assert names == tuple(f"operators{number}" for number in range(1, 9))
+    assert names == tuple(f"zoo_operators{number}" for number in range(1, 9))
     assert not set(names) & set(zoo.names())
 
 
@@ -33,7 +33,7 @@ def test_each_is_a_valid_model_with_branches_of_every_kind(name: str) -> None:
 
 
 def test_branches_share_nothing() -> None:
-    model = onnx.load_from_string(zoo.read("operators1"))
+    model = onnx.load_from_string(zoo.read("zoo_operators1"))
     readers = Counter(name for node in model.graph.node for name in set(node.input))
     shared = {name for name, count in readers.items() if count > 1}
     # 2 of attention read their input three times, in two nodes.
@@ -59,5 +59,7 @@ def test_a_point_of_halton_s_sequence() -> None:
 
 
 def test_an_open_batch_multiplies_the_work() -> None:
-    one, four = (score(zoo.read("operators1"), name="operators1", batch=batch) for batch in (1, 4))
+    one, four = (
+        score(zoo.read("zoo_operators1"), name="zoo_operators1", batch=batch) for batch in (1, 4)
+    )
     assert sum(row.macs or 0 for row in four.layers) == 4 * sum(row.macs or 0 for row in one.layers)

@@ -61,8 +61,8 @@ has them. `conv64_224x112_k1` to `conv64_224x112_k5` are 64 filters of 1 × 1 to
 
 ## Operators
 
-`operators` names eight networks, `operators1` to `operators8`, which are no networks that anyone
-uses: each has 27 operators of different sizes side by side, each behind an elementwise one.
+`operators` names eight networks, `zoo_operators1` to `zoo_operators8`, which are no networks that
+anyone uses: each has 27 operators of different sizes side by side, each behind an elementwise one.
 Together 72 convolutions, 24 depthwise ones, 48 products with weights, 16 attentions of two products
 and a softmax, 16 reductions, 16 poolings, 8 layer normalisations, and 16 transpositions and
 concatenations: 7.2 GMAC at batch 1, on inputs of at most 4 million elements. `mansard bench` with

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FAMILY = "operators"
 N_NETWORKS = 8
-NAMES = tuple(f"operators{number}" for number in range(1, N_NETWORKS + 1))
+NAMES = tuple(f"zoo_operators{number}" for number in range(1, N_NETWORKS + 1))
 # Branches of each kind in one network; attention is two products and a softmax.
 _BRANCHES = {
     "convolution": 9,

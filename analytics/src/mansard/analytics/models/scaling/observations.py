@@ -278,7 +278,7 @@ def _why_unobserved(row: Measurement) -> str:
     return why if why or single_thread_s(row) else why_unused(row)
 
 
-# Other work takes no CPU time, but it evicts caches and lowers clocks, which only lengthens samples.
+# Other work is not in it, but evicts caches and lowers clocks, and so lengthens some samples.
 # Between runs of 31 networks an hour apart this quantile differed by 2.2 %, the median by 3.5 %.
 _QUANTILE = 0.1
 
