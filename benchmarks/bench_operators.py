@@ -5,8 +5,9 @@
 ``--runs``: what ``benchmarks/zoo_calibration.py`` measured, roofs and networks on one CPU. The
 operators are timed there if they are missing, unless ``--fit-only``. Some networks are taken as
 measured: none, the four of a quick bench, and 1, 2, 4 and 8 drawn at random. All others are
-predicted as ``--calibrate`` does, with the operators and without them. The truth is the CPU time
-of a call, where one thread ran it.
+predicted as ``--calibrate`` does, with the operators and without them, and by a line a + b · work
++ c · traffic through the measured ones. The truth is the CPU time of a call, where one thread ran
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from zoo_calibration import MODE
+from zoo_calibration import MODE, naive
 
 from mansard.analytics.data.dataset import OperatorRows
 from mansard.analytics.data.ingest import ingest
@@ -35,9 +36,13 @@ DRAWN = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Unseen:
-    """Predictions of networks that were left out. ``ratios``: predicted over measured times."""
+    """Predictions of networks that were left out.
+
+    ``ratios``: predicted over measured times; ``naive``: the same by a + b · work + c · traffic.
+    """
 
     ratios: tuple[float, ...]
+    naive: tuple[float, ...]
     widths: tuple[float, ...]  # high end over low end of the 95 % intervals
     is_held: tuple[bool, ...]
     kind: str  # of the calibration
@@ -103,12 +108,28 @@ def unseen(
     rows = found.predictions.filter(pl.col("batch") == 1, pl.col("network").is_in(others))
     rows = rows.drop_nulls(["latency_low_s", "latency_high_s"])
     timed = [(row, truths_s[row["network"]]) for row in rows.iter_rows(named=True)]
+    counts = _counts(found.scores, truths_s)
+    by_line = counts.filter(pl.col("network").is_in(others))
+    lines_s = naive(counts.filter(pl.col("network").is_in(list(known))), by_line) if known else []
     return Unseen(
+        naive=tuple(
+            seconds / truth_s
+            for seconds, truth_s in zip(
+                lines_s, by_line["measured_s"].head(len(lines_s)), strict=True
+            )
+        ),
         ratios=tuple(row["latency_s"] / truth_s for row, truth_s in timed),
         widths=tuple(row["latency_high_s"] / row["latency_low_s"] for row, _ in timed),
         is_held=tuple(row["latency_low_s"] <= at <= row["latency_high_s"] for row, at in timed),
         kind="shapes" if fitted.shapes else "classes" if fitted.classes else "totals",
     )
+
+
+def _counts(scores: pl.DataFrame, truths_s: dict[str, float]) -> pl.DataFrame:
+    """Work and traffic of each network at batch 1, with its ``measured_s``."""
+    measured = pl.DataFrame({"network": list(truths_s), "measured_s": list(truths_s.values())})
+    rows = scores.filter(pl.col("batch") == 1).select("network", "work_flop", "traffic_bytes")
+    return rows.unique("network").join(measured, on="network").sort("network")
 
 
 def errors(ratios: Sequence[float]) -> str:
@@ -124,6 +145,8 @@ def show(title: str, draws: Sequence[Unseen]) -> None:
     width = np.median([width for draw in draws for width in draw.widths])
     kinds = ", ".join(f"{kind} {n}" for kind, n in Counter(draw.kind for draw in draws).items())
     print(f"{title:30} {errors(ratios)}, held {held:.0%}, high / low {width:.1f}, by {kinds}")
+    if lines := [ratio for draw in draws for ratio in draw.naive]:
+        print(f"{'  a + b · work + c · traffic':30} {errors(lines)}")
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def leave_out_each(models: Models, names: Sequence[str]) -> list[LeftOut]:
     for name in pairs["network"].unique(maintain_order=True):
         others = pairs.filter(pl.col("network") != name)
         own = pairs.filter(pl.col("network") == name)
-        naive = _naive(others, own)
+        naive_s = naive(others, own)
         by_classes = _calibrated(models, names, name, with_layers=True).predictions
         by_totals = _calibrated(models, names, name, with_layers=False).predictions
         for at, row in enumerate(own.to_dicts()):
@@ -135,7 +135,7 @@ def leave_out_each(models: Models, names: Sequence[str]) -> list[LeftOut]:
             classes, line = (
                 each.filter(alike).row(0, named=True) for each in (by_classes, by_totals)
             )
-            modelled = (classes["latency_s"], line["latency_s"], naive[at], row["latency_s_roof"])
+            modelled = (classes["latency_s"], line["latency_s"], naive_s[at], row["latency_s_roof"])
             intervals_s = {
                 way: (found["latency_low_s"] or math.nan, found["latency_high_s"] or math.nan)
                 for way, found in (("classes", classes), ("totals", line))
@@ -168,7 +168,7 @@ def _without_layers(row: Measurement) -> Measurement:
     return msgspec.structs.replace(row, profiled_s=None, layers=None, unknown=reasons)
 
 
-def _naive(others: pl.DataFrame, own: pl.DataFrame) -> list[float]:
+def naive(others: pl.DataFrame, own: pl.DataFrame) -> list[float]:
     """a + b · work + c · traffic through ``others``, of ``own``."""
     columns = ["work_flop", "traffic_bytes"]
     scale = others.select(columns).to_numpy().mean(axis=0)
