@@ -96,18 +96,21 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _hidden_settings(modes: pl.DataFrame, values: Mapping[str, Array]) -> NDArray[np.str_]:
+def _hidden_settings(modes: pl.DataFrame, values: Mapping[str, Array]) -> NDArray[np.object_]:
     """What NVIDIA's modes, by their names, change and do not say; empty for other modes.
 
     Such modes differ in more than a clock: nothing bounds what else they change.
     """
-    is_named = [not math.isnan(nominal_w(name)) for name in modes.get_column("mode").to_list()]
     is_unknown = {name: np.isnan(value) for name, value in values.items()}
     of_gpu = ~is_unknown["gpu_hz"] & (is_unknown["n_sms"] | is_unknown["memory_hz"])
     of_cpu = is_unknown["gpu_hz"] & is_unknown["n_sms"] & ~is_unknown["cpu_hz"]
     of_cpu &= is_unknown["n_cpus"] | is_unknown["memory_hz"]
-    found = np.where(of_gpu, _HIDING.format("SMs"), np.where(of_cpu, _HIDING.format("cores"), ""))
-    return np.where(is_named, found, "")
+    found = np.full(of_gpu.size, "", dtype=np.object_)
+    found[of_cpu], found[of_gpu] = _HIDING.format("cores"), _HIDING.format("SMs")
+    hiding = np.flatnonzero(of_gpu | of_cpu)
+    names = modes.get_column("mode").gather(hiding).to_list()
+    found[hiding[np.isnan([nominal_w(name) for name in names])]] = ""
+    return found
 
 
 _HIDING = (
@@ -236,12 +239,12 @@ _RARE = 0.05  # odds of a form that tells little of what the time depends on
 def _shares(form: FormFit, values: Mapping[str, Array]) -> tuple[Array, Array]:
     """The share of the time that goes with each side's clocks, and at last with none (3 × modes);
     and their covariance (3 × 3 × modes)."""
-    terms = evaluate(form.basis, values)
-    steps = [(evaluate(form.basis, _slower(values, names)) - terms) / _STEP for _, names in _SIDES]
-    rows = np.stack([*steps, terms - steps[0] - steps[1]])
-    rows /= (terms @ form.weights)[:, None]
-    covariance = np.einsum("smt,rmt->srm", rows @ form.covariance, rows)
-    return np.asarray(rows @ form.weights), np.asarray(covariance)
+    terms = evaluate(form.basis, values).T
+    slower = (evaluate(form.basis, _slower(values, names)).T for _, names in _SIDES)
+    steps = [(stepped - terms) / _STEP for stepped in slower]
+    rows = np.stack([*steps, terms - steps[0] - steps[1]]) / (form.weights @ terms)
+    covariance = np.einsum("stm,rtm->srm", form.covariance @ rows, rows)
+    return np.asarray(form.weights @ rows), np.asarray(covariance)
 
 
 def _slower(values: Mapping[str, Array], names: tuple[str, ...]) -> dict[str, Array]:
@@ -252,7 +255,7 @@ def _reasons(
     fit: NetworkFit,
     values: Mapping[str, Array],
     of: tuple[NetworkEstimate, NetworkEstimate],
-    hiding: NDArray[np.str_],
+    hiding: NDArray[np.object_],
 ) -> pl.Series:
     """Why a row has no time, or no power and energy; null where it has all.
 
