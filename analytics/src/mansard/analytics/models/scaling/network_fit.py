@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -245,6 +246,11 @@ class NetworkFit:
     power: TermFit | None
     power_reason: str
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def settings(self) -> Mapping[str, Array]:
+        """The settings of the measured modes."""
+        return setting_values(self.measured)
 
 
 def fit_networks(observations: pl.DataFrame, modes: pl.DataFrame) -> tuple[NetworkFit, ...]:

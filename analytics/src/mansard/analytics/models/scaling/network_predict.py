@@ -64,7 +64,7 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
     """
     modes = modes.filter(pl.col("device") == fit.device)
     values = setting_values(modes)
-    outside = is_outside(setting_values(fit.measured), values)
+    outside = is_outside(fit.settings, values)
     hiding = _hidden_settings(modes, values)
     is_hiding = outside & (hiding != "")
     latency, power, energy = (_unknown_at(each, is_hiding) for each in estimate_modes(fit, values))
@@ -147,13 +147,13 @@ def estimate_modes(
     Where ln T is off by d, the rate of work is off by -d. With the share s of the power that goes
     with the rate, ln P is off by -s · d, and ln E = ln T + ln P by (1 - s) · d.
     """
-    outside = is_outside(setting_values(fit.measured), values)
+    outside = is_outside(fit.settings, values)
     nothing = np.full(outside.size, math.nan)
     unknown = NetworkEstimate(nothing, nothing, nothing)
     if fit.time is None:
         return unknown, unknown, unknown
     margin = max(_LEAST_MARGIN, _MARGIN * fit.time.scatter)
-    if not {"gpu_hz", "n_sms"} & set(known_settings(setting_values(fit.measured))):
+    if not {"gpu_hz", "n_sms"} & set(known_settings(fit.settings)):
         margin = min(margin, _MOST_MARGIN)
     bounds = network_bounds(fit.measured, values, margin, growths)
     time = estimate(fit.time, values)
@@ -276,7 +276,7 @@ def _unlike(fit: NetworkFit, term_fit: TermFit | None, values: Mapping[str, Arra
     lacking = [SETTING_WORDS[name] for name in needed if not is_known[name]]
     if lacking:
         return f"its {listed(lacking)} {'is' if len(lacking) == 1 else 'are'} not known"
-    measured = setting_values(fit.measured)
+    measured = fit.settings
     only_here = [
         SETTING_WORDS[name]
         for name in SETTINGS
