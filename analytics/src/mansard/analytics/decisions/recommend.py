@@ -17,7 +17,6 @@ from mansard.analytics.decisions.alternatives import (
     Baseline,
     find_baselines,
     find_equals,
-    find_lower_settings,
     find_neighbours,
     find_savings,
     most_excess,
@@ -46,6 +45,7 @@ from mansard.analytics.decisions.limits import (
     why_missing,
     without_drops,
 )
+from mansard.analytics.decisions.modes import find_lower_settings
 from mansard.analytics.decisions.records import (
     Candidate,
     CandidateCounts,
