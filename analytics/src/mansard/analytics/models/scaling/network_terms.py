@@ -382,10 +382,11 @@ def evaluate(basis: TermBasis, values: Mapping[str, Array], rate: Array | None =
     n_modes = next(iter(values.values())).size
     if rate is not None:
         relative[RATE] = rate
-    found = np.empty((len(basis.terms), n_modes))  # by terms: columns of modes are contiguous
-    for row, term in zip(found, basis.terms, strict=True):
+    by_term = np.empty((len(basis.terms), n_modes))  # the modes of a term are contiguous
+    for row, term in zip(by_term, basis.terms, strict=True):
         row[:] = _term(term, relative)
-    return found.T
+    found: Array = by_term.T
+    return found
 
 
 def rate_share(basis: TermBasis, terms: Array, weights: Array) -> Array:
