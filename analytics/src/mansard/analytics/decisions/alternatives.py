@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,12 @@ from mansard.analytics.decisions.limits import Mask, interval_of
 from mansard.analytics.decisions.records import Candidate, Quantity, Saving, Wanted
 from mansard.analytics.decisions.values import NO_INTERVAL, Array, Values
 from mansard.core.hardware import (
+    SETTINGS,
+    KnownMode,
+    LowerSetting,
     NamedModes,
     boards_called,
+    lower_settings,
 )
 from mansard.core.units import Interval
 
@@ -118,6 +122,22 @@ def _board_highest(board: NamedModes) -> str | None:
         for mode in map(board.uncapped, board.modes)
     ]
     return highest_mode(pl.DataFrame(rows, schema=MODE_SCHEMA))
+
+
+def find_lower_settings(
+    modes: pl.DataFrame, among: Collection[str] | None = None
+) -> tuple[LowerSetting, ...]:
+    """Modes of one device (MODE_SCHEMA) whose settings contradict their nominal powers.
+
+    ``among``: as in ``lower_settings``.
+    """
+    # Of a grid of a million modes none is named after a power, and none becomes a record here.
+    named = modes.filter(pl.col("mode").str.contains(r"(?i)[0-9][\s_]*w|max"))
+    if named.height < 2:
+        return ()
+    rows = named.select("mode", *SETTINGS).rows()
+    known = (KnownMode(name, dict(zip(SETTINGS, values, strict=True))) for name, *values in rows)
+    return lower_settings(known, among)
 
 
 def find_baselines(modes: pl.DataFrame, rows: pl.DataFrame, default: str | None) -> list[Baseline]:

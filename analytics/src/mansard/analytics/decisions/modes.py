@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -22,11 +22,9 @@ from mansard.core.errors import InputError, UsageError
 from mansard.core.hardware import (
     SETTINGS,
     KnownMode,
-    LowerSetting,
     NamedModes,
     boards_with,
     find_mode,
-    lower_settings,
 )
 from mansard.core.power_mode import custom_name
 from mansard.core.records import PowerMode, Processor, PublishedMode
@@ -329,19 +327,3 @@ def _as_observations(predictions: pl.DataFrame) -> pl.DataFrame:
 def _some(names: list[str]) -> str:
     shown = [printable(name) for name in names[:8]]
     return ", ".join(shown) + (", …" if len(names) > 8 else "")
-
-
-def find_lower_settings(
-    modes: pl.DataFrame, among: Collection[str] | None = None
-) -> tuple[LowerSetting, ...]:
-    """Modes of one device (MODE_SCHEMA) whose settings contradict their nominal powers.
-
-    ``among``: as in ``lower_settings``.
-    """
-    # Of a grid of a million modes none is named after a power, and none becomes a record here.
-    named = modes.filter(pl.col("mode").str.contains(r"(?i)[0-9][\s_]*w|max"))
-    if named.height < 2:
-        return ()
-    rows = named.select("mode", *SETTINGS).rows()
-    known = (KnownMode(name, dict(zip(SETTINGS, values, strict=True))) for name, *values in rows)
-    return lower_settings(known, among)

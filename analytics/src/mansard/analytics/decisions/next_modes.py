@@ -24,7 +24,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.decisions.modes import SettingGap, comparable_modes, find_lower_settings
+from mansard.analytics.decisions.alternatives import find_lower_settings
+from mansard.analytics.decisions.modes import SettingGap, comparable_modes
 from mansard.analytics.decisions.outlook import (
     Outlook,
     fitted_outlook,

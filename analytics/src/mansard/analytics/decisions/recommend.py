@@ -17,6 +17,7 @@ from mansard.analytics.decisions.alternatives import (
     Baseline,
     find_baselines,
     find_equals,
+    find_lower_settings,
     find_neighbours,
     find_savings,
     most_excess,
@@ -45,7 +46,6 @@ from mansard.analytics.decisions.limits import (
     why_missing,
     without_drops,
 )
-from mansard.analytics.decisions.modes import find_lower_settings
 from mansard.analytics.decisions.records import (
     Candidate,
     CandidateCounts,

@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.names import display_name
+from mansard.analytics.decisions.alternatives import find_lower_settings
 from mansard.analytics.decisions.limits import unknown_modes
-from mansard.analytics.decisions.modes import find_lower_settings
 from mansard.analytics.decisions.records import Objective, Wanted
 from mansard.analytics.decisions.time_sharing import (
     Mix,
