@@ -6,10 +6,12 @@ import itertools
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
 from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.time_sharing import Mix, Task, lower_hull, share_time
 from mansard.analytics.decisions.workload import constant_powers
@@ -57,6 +59,18 @@ def test_networks_on_their_roofs_are_busy_for_at_least_their_share() -> None:
     assert answer.one_mode.roofed() == ("eyes",)
     assert any(note.startswith("eyes: not measured on") for note in answer.notes)
     assert not any("ears" in note for note in answer.notes)
+
+
+def test_a_mode_of_more_power_with_a_lower_clock_is_noted_of_a_mix() -> None:
+    rows = frame([row(mode, 0.010, 0.2, network="eyes") for mode in ("15W", "30W")])
+    modes = rows.select("device", "mode", cpu_hz=pl.Series([2e9, 1e9]))
+    modes = pl.concat([pl.DataFrame(schema=MODE_SCHEMA), modes], how="diagonal")
+    mix = Mix(tasks=(Task(network="eyes", rate_per_s=10),))
+    nothing = pl.DataFrame(schema=COEFFICIENT_SCHEMA)
+    (answer,) = decide_mixes(rows, mix, Wanted(), nothing, None, modes)
+    assert any(note.startswith("30W has a CPU clock of 1000 MHz, 15W") for note in answer.notes)
+    (answer,) = decide_mixes(rows, mix, Wanted(), nothing, None, modes.filter(mode="30W"))
+    assert not any("nominal power" in note for note in answer.notes)
 
 
 def test_a_mode_that_does_not_keep_up_is_not_taken_however_cheap() -> None:

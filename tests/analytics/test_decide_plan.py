@@ -49,6 +49,28 @@ def test_a_first_plan_reaches_to_the_ends_of_each_clock() -> None:
     assert all(pick.improvement is None for pick in plan.picks)
 
 
+# 30W runs its CPU at 1.2 GHz, 15W at 2.4 GHz; MAXN names no power below 30 W.
+NAMED = pl.DataFrame(
+    [
+        {"device": "board", "mode": mode, "gpu_hz": gpu_hz, "cpu_hz": cpu_hz}
+        for mode, gpu_hz, cpu_hz in (("15W", 6e8, 2.4e9), ("30W", 9e8, 1.2e9), ("MAXN", 1.3e9, 3e9))
+    ],
+    schema=MODE_SCHEMA,
+)
+
+
+def test_a_planned_mode_of_more_power_with_a_lower_clock_is_noted() -> None:
+    note = (
+        "30W has a CPU clock of 1200 MHz, 15W 2400 MHz: a network bound by its host (launches, "
+        "work on the CPU) is slower in 30W, though its nominal power is higher"
+    )
+    assert note in plan_in_words(plan_next(NAMED, n=3)).notes
+    # 30W was measured: it is planned no more, and nothing is to be known of the two others.
+    left = plan_in_words(plan_next(NAMED, n=3, measured=NAMED.filter(mode="30W")))
+    assert sorted(picked(left)) == ["15W", "MAXN"]
+    assert not any("nominal power" in line for line in left.notes)
+
+
 def test_a_first_plan_expects_less_error_than_random_choices() -> None:
     indices = {mode: at for at, mode in enumerate(GRID["mode"].to_list())}
     start = prior_outlook(setting_values(GRID), "energy", np.zeros(GRID.height, bool))

@@ -68,6 +68,17 @@ def test_of_several_modes_the_one_that_lacks_most_is_named() -> None:
     assert pair.text.endswith("; the same holds of 1 more mode")
 
 
+def test_of_the_modes_that_are_asked_for_the_one_that_lacks_most_is_named() -> None:
+    # As above: 20W alone is asked for, then 30W with the modes that lack nothing.
+    hz = {"10W": 2e9, "20W": 1.6e9, "30W": 1e9, "MAXN": 2.2e9}
+    modes = [KnownMode(name, {"cpu_hz": value}) for name, value in hz.items()]
+    (pair,) = lower_settings(modes, {"20W"})
+    assert (pair.higher, pair.lower, pair.n_modes) == ("20W", "10W", 1)
+    (pair,) = lower_settings(modes, {"30W", "10W", "MAXN"})
+    assert (pair.higher, pair.lower, pair.n_modes) == ("30W", "10W", 1)
+    assert lower_settings(modes, {"10W", "MAXN"}) == ()
+
+
 def test_fewer_cores_count_where_their_clock_does_not_make_up_for_it() -> None:
     # 2 × 2.4 GHz = 4.8 GHz is as much as 4 × 1.2 GHz; 2 × 1.5 GHz = 3 GHz is not.
     def settings(hz: float) -> list[KnownMode]:

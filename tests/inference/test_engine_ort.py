@@ -16,6 +16,7 @@ from onnx import helper
 from mansard.core.errors import MeasurementError, SchemaError
 from mansard.core.records import LayerTime
 from mansard.inference.engines import find_engine
+from mansard.inference.engines.ort import allows_tf32, provider_options
 from mansard.inference.engines.ort_fusions import TracedNode, read_profile
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import limited_to_available
@@ -23,6 +24,27 @@ from mansard.inference.plan import InputSpec
 from tests.inference.small_networks import perceptron, trial, uniform, write
 
 pytest.importorskip("onnxruntime")
+
+
+@pytest.mark.parametrize(
+    ("provider", "precision", "version", "switch", "is_allowed"),
+    [
+        ("cuda", "fp32", "1.18.0", "0", False),
+        ("cuda", "fp32", "1.23.2", "0", False),
+        ("cuda", "fp16", "1.18.0", "1", True),  # where a layer stays fp32
+        ("cuda", "fp32", "1.17.3", None, True),  # refuses the option, and uses TF32
+        ("tensorrt", "fp32", "1.23.2", "0", True),  # of what falls to CUDA's provider alone
+    ],
+)
+def test_fp32_of_cuda_does_not_multiply_in_tf32(
+    provider: str, precision: str, version: str, switch: str | None, is_allowed: bool
+) -> None:
+    made = trial("net.onnx", provider=provider, precision=precision)
+    assert allows_tf32(made, version) is is_allowed
+    providers = provider_options(made, version, with_graph=False)
+    options = dict(one for one in providers if not isinstance(one, str))
+    assert options["CUDAExecutionProvider"].get("use_tf32") == switch
+    assert providers[-1] == "CPUExecutionProvider"
 
 
 def layers_of(folder: Path, spec: InputSpec, **changes: Any) -> tuple[LayerTime, ...]:

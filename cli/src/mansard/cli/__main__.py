@@ -25,10 +25,12 @@ from mansard.core.processes.programs import turn_signals_into_interrupts
 from mansard.core.text import printable
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+_NEW_OBJECTS = 50_000  # between two looks for garbage: nearly all objects last as long as a command
 
 
 def main() -> None:
     """Run the command line and leave with the documented exit code."""
+    gc.set_threshold(_NEW_OBJECTS)
     turn_signals_into_interrupts()
     prepare_streams()
     if is_json(_without_program(sys.argv[1:])) and "--help" not in sys.argv:

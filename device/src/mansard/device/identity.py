@@ -18,6 +18,7 @@ import hashlib
 import platform
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -221,6 +222,7 @@ def _json_version(text: str) -> str | None:
     return version if isinstance(version, str) and re.fullmatch(_VERSION, version) else None
 
 
+@cache  # commands identify the machine several times
 def _compiler_version(compiler: Path) -> str | None:
     # Toolkits without either file: those of distributions. The compiler answers in 20 ms.
     if not is_there(compiler):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -70,6 +70,7 @@ class DatasetPart:
     scores: pl.DataFrame  # SCORE_ENTRY_SCHEMA
     notes: tuple[str, ...] = ()  # beside those of the runs
     is_made_here: bool = False  # just now, or before, of runs that are still the same
+    score_records: Mapping[str, ModelScore] = field(default_factory=dict)  # that are decoded, by id
 
 
 def read_part(location: str) -> DatasetPart:
@@ -216,8 +217,11 @@ def check_part(part: DatasetPart) -> RunContents:
     for manifest in manifests:
         check_manifest(manifest, where)
     scored = part.scores.sort("position", "score_id")
-    scores = tuple(decode(text, ModelScore, where) for text in scored["score_json"])
-    for score in scores:
+    scores = tuple(
+        part.score_records.get(identity) or decode(text, ModelScore, where)
+        for identity, text in scored.select("score_id", "score_json").iter_rows()
+    )
+    for score in () if part.is_made_here else scores:
         check_score(score, where)
     files = files_of_runs(part)
     if not part.is_made_here:

@@ -199,35 +199,34 @@ BOUND = "at most "  # before the names of dimensions that are upper bounds
 
 def layer_frame(scores: Sequence[ModelScore]) -> pl.DataFrame:
     """One row per layer of each score, in the order of the network."""
-    rows = [
-        {
-            "score_id": identity,
-            "model": score.model,
-            "model_hash": score.model_hash,
-            "phase": score.phase,
-            "batch": score.batch,
-            "precision": score.precision,
-            "dimensions_json": dimensions,
-            "optimizer": score.optimizer,
-            "recompute": score.recompute,
-            "cache_bytes": score.cache_bytes,
-            "index": layer.index,
-            "layer": layer.name,
-            "op_type": layer.op_type,
-            "domain": layer.domain,
-            "scope": layer.scope,
-            "runs": layer.runs,
-            "layer_precision": layer.precision,
-            "unit": layer.unit,
-            **{name: getattr(layer, name) for name in (*LAYER_COUNTS, "fused_group")},
-            "unknown_json": to_json(layer.unknown),
-        }
-        for score in scores
-        # Both look at the whole score: once, not for each of its rows.
-        for identity, dimensions in ((score_id(score), to_json(_dimensions(score))),)
-        for layer in score.layers
-    ]
-    return pl.DataFrame(rows, schema=LAYER_SCHEMA).sort("score_id", "index", maintain_order=True)
+    frames = [pl.DataFrame(schema=LAYER_SCHEMA), *map(_layers_of, scores)]
+    return pl.concat(frames).sort("score_id", "index", maintain_order=True)
+
+
+def _layers_of(score: ModelScore) -> pl.DataFrame:
+    """The rows of one score. By column: by row it takes half as long again."""
+    of_score = {
+        "score_id": score_id(score),
+        "model": score.model,
+        "model_hash": score.model_hash,
+        "phase": score.phase,
+        "batch": score.batch,
+        "precision": score.precision,
+        "dimensions_json": to_json(_dimensions(score)),
+        "optimizer": score.optimizer,
+        "recompute": score.recompute,
+        "cache_bytes": score.cache_bytes,
+    }
+    names = {"layer": "name", "layer_precision": "precision"}
+    columns = {
+        column: [getattr(layer, names.get(column, column)) for layer in score.layers]
+        for column in LAYER_SCHEMA
+        if column not in of_score and column != "unknown_json"
+    }
+    columns["unknown_json"] = [to_json(layer.unknown) for layer in score.layers]
+    schema = {name: LAYER_SCHEMA[name] for name in columns}
+    repeated = (pl.lit(value, LAYER_SCHEMA[name]).alias(name) for name, value in of_score.items())
+    return pl.DataFrame(columns, schema=schema).with_columns(repeated).select(list(LAYER_SCHEMA))
 
 
 def _dimensions(score: ModelScore) -> dict[str, int]:

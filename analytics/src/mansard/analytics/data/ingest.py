@@ -38,6 +38,7 @@ from mansard.analytics.data.run_folder import (
     shown_folder,
     stamps_json,
 )
+from mansard.analytics.data.scores import score_id
 from mansard.analytics.data.store import (
     Store,
     score_entries,
@@ -104,11 +105,13 @@ def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) ->
     scores = _read(runs / "scores.jsonl", ModelScore, notes)
     for score in scores:
         check_score(score, runs / "scores.jsonl")
+    by_id = {score_id(score): score for score in scores}  # of two of the same the last counts
     part = DatasetPart(
         location=str(runs),
         store=store,
         runs=entries,
-        scores=score_entries(scores),
+        scores=score_entries(by_id),
+        score_records=by_id,
         notes=tuple(notes),
         is_made_here=True,
     )

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from mansard.core.errors import InputError
 from mansard.core.records import (
     Accuracy,
@@ -258,8 +260,13 @@ def _check_windows(windows: Sequence[EnergyWindow], where: str) -> None:
 
 
 def _check_counts(record: Record, where: str, fix: str) -> None:
-    for name in record.__struct_fields__:
-        value = getattr(record, name)
-        for count in value if isinstance(value, tuple) else (value,):
-            if isinstance(count, int) and not 0 <= count < LARGEST_COUNT:
-                raise InputError(f"{name} is negative or beyond 63 bits", where=where, fix=fix)
+    values = msgspec.structs.astuple(record)
+    for name, value in zip(record.__struct_fields__, values, strict=True):
+        if isinstance(value, int):
+            is_count = 0 <= value < LARGEST_COUNT
+        elif isinstance(value, tuple):
+            is_count = all(0 <= each < LARGEST_COUNT for each in value if isinstance(each, int))
+        else:
+            continue
+        if not is_count:
+            raise InputError(f"{name} is negative or beyond 63 bits", where=where, fix=fix)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import io
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -26,7 +26,6 @@ from mansard.analytics.data.layout import (
     layer_part,
     score_entry,
 )
-from mansard.analytics.data.scores import score_id
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.hashing import file_hash, stream_hash
 from mansard.core.records import ModelScore
@@ -285,12 +284,11 @@ def _read_open(path: str, name: str) -> pl.DataFrame:
         return pl.read_parquet(stream).with_columns(pl.lit(name).alias(PATH))
 
 
-def score_entries(scores: Sequence[ModelScore]) -> pl.DataFrame:
-    """One row per score; of two scores in the same circumstances the last counts."""
-    last = {score_id(score): score for score in scores}
+def score_entries(scores: Mapping[str, ModelScore]) -> pl.DataFrame:
+    """One row per score; ``scores`` by their ids."""
     rows = [
         {"score_id": identity, "position": at, "score_json": to_json(score)}
-        for at, (identity, score) in enumerate(last.items())
+        for at, (identity, score) in enumerate(scores.items())
     ]
     return pl.DataFrame(rows, schema=SCORE_ENTRY_SCHEMA)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,16 +124,20 @@ def _board_highest(board: NamedModes) -> str | None:
     return highest_mode(pl.DataFrame(rows, schema=MODE_SCHEMA))
 
 
-def find_lower_settings(modes: pl.DataFrame) -> tuple[LowerSetting, ...]:
-    """Modes of one device (MODE_SCHEMA) whose settings contradict their nominal powers."""
+def find_lower_settings(
+    modes: pl.DataFrame, among: Collection[str] | None = None
+) -> tuple[LowerSetting, ...]:
+    """Modes of one device (MODE_SCHEMA) whose settings contradict their nominal powers.
+
+    ``among``: as in ``lower_settings``.
+    """
     # Of a grid of a million modes none is named after a power, and none becomes a record here.
     named = modes.filter(pl.col("mode").str.contains(r"(?i)[0-9][\s_]*w|max"))
     if named.height < 2:
         return ()
     rows = named.select("mode", *SETTINGS).rows()
-    return lower_settings(
-        KnownMode(name, dict(zip(SETTINGS, values, strict=True))) for name, *values in rows
-    )
+    known = (KnownMode(name, dict(zip(SETTINGS, values, strict=True))) for name, *values in rows)
+    return lower_settings(known, among)
 
 
 def find_baselines(modes: pl.DataFrame, rows: pl.DataFrame, default: str | None) -> list[Baseline]:

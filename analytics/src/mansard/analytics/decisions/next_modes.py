@@ -24,6 +24,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from mansard.analytics.decisions.alternatives import find_lower_settings
 from mansard.analytics.decisions.modes import SettingGap, comparable_modes
 from mansard.analytics.decisions.outlook import (
     Outlook,
@@ -35,6 +36,7 @@ from mansard.analytics.decisions.records import Objective, Wanted
 from mansard.analytics.models.scaling.network_fit import NetworkFit, fit_networks
 from mansard.analytics.models.scaling.network_terms import Array, setting_values, varying
 from mansard.core.errors import UsageError
+from mansard.core.hardware import LowerSetting
 from mansard.core.records import Record
 
 Indices: TypeAlias = NDArray[np.int64]
@@ -198,6 +200,7 @@ class NextModes:
     ``modes``: MODE_SCHEMA of all candidates. ``n_wanted``: how many were asked for, of ``n_free``
     that are not measured. ``unpredicted``: reasons why the objective cannot be predicted, with the
     networks. ``is_limit_unused``: the limits have no effect yet, as nothing is predicted.
+    ``lower_settings``: of chosen modes of more nominal power that have less of a setting.
     """
 
     modes: pl.DataFrame
@@ -213,6 +216,7 @@ class NextModes:
     fit_notes: tuple[str, ...]
     unpredicted: Mapping[str, tuple[str, ...]]
     is_limit_unused: bool
+    lower_settings: tuple[LowerSetting, ...]
 
 
 ANY_MODE = Wanted()
@@ -255,6 +259,7 @@ def plan_next(
     steps, outlook = choose(prior if outlook is None else outlook, designed, n_designed)
     others = np.setdiff1d(free, designed)
     steps += choose(outlook, others, n_picked - n_designed)[0]
+    names = modes.get_column("mode")
     return NextModes(
         modes=modes,
         steps=steps,
@@ -269,6 +274,7 @@ def plan_next(
         fit_notes=tuple(dict.fromkeys(note for fit in fits for note in fit.notes)),
         unpredicted=unpredicted,
         is_limit_unused=is_limit_unused,
+        lower_settings=find_lower_settings(candidates, {names[step.at] for step in steps}),
     )
 
 

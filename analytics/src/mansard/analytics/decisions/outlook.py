@@ -294,7 +294,7 @@ def predicted_networks(fits: Sequence[NetworkFit], modes: pl.DataFrame) -> Predi
     mean, variance, seen = ({name: np.full(shape, math.nan) for name in _NAMES} for _ in range(3))
     for row, fit in enumerate(fits):
         at = [index[mode] for mode in fit.measured.get_column("mode").to_list()]
-        outside = is_outside(setting_values(fit.measured), values)
+        outside = is_outside(fit.settings, values)
         estimates = estimate_modes(fit, values, growths)
         for (name, quantity), estimate in zip(_NAMES.items(), estimates, strict=True):
             mean[name][row] = np.log(estimate.value)

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.names import display_name
+from mansard.analytics.decisions.alternatives import find_lower_settings
 from mansard.analytics.decisions.limits import unknown_modes
 from mansard.analytics.decisions.records import Objective, Wanted
 from mansard.analytics.decisions.time_sharing import (
@@ -29,6 +30,7 @@ from mansard.analytics.decisions.time_sharing import (
     solve,
 )
 from mansard.core.errors import UsageError
+from mansard.core.hardware import LowerSetting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,7 @@ class MixDecision:
     is_by_time: bool = False  # energies are unknown: the least busy time is the best
     idle_counts: bool | None = None  # whether idle energy is in the sums; None: none is minimised
     modes_unknown: Mapping[str, str] = field(default_factory=dict)  # by mode, the reason
+    lower_settings: tuple[LowerSetting, ...] = ()  # as of ``recommend.Decision``
 
     def roofed(self) -> tuple[str, ...]:
         """The networks of its plans that were not measured."""
@@ -94,8 +97,11 @@ def decide_mixes(
             continue
         try:
             decision = decide_mix(rows, mix, wanted, constant_powers(coefficients, device))
-            reasons = _unknown_reasons(device, rows, mix, wanted, modes)
-            decisions.append(replace(decision, modes_unknown=reasons))
+            of_device = None if modes is None else modes.filter(pl.col("device") == device)
+            names = [] if of_device is None else of_device["mode"].to_list()
+            reasons = _unknown_reasons(names, rows, mix, wanted)
+            lower = () if of_device is None else find_lower_settings(of_device)
+            decisions.append(replace(decision, modes_unknown=reasons, lower_settings=lower))
         except UsageError as error:  # another device may well have what this one lacks
             errors.append(error)
             decisions.append(MixDecision(device=device, error=str(error)))
@@ -105,12 +111,9 @@ def decide_mixes(
 
 
 def _unknown_reasons(
-    device: str, rows: pl.DataFrame, mix: Mix, wanted: Wanted, modes: pl.DataFrame | None
+    names: Sequence[str], rows: pl.DataFrame, mix: Mix, wanted: Wanted
 ) -> dict[str, str]:
-    """The modes that are asked for and in which a network has no prediction, and why."""
-    names: list[str] = []
-    if modes is not None:
-        names = modes.filter(pl.col("device") == device)["mode"].to_list()
+    """Those of the modes ``names`` in which a network has no prediction, and why."""
     reasons: dict[str, str] = {}
     for task in mix.tasks:
         of_task = rows.filter(pl.col("network") == task.network)

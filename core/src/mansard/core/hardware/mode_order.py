@@ -7,7 +7,7 @@ cap each of them lower: 50W of AGX Orin 64GB caps the CPU at 1497.6 MHz, 30W at 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 
 import msgspec
@@ -59,23 +59,29 @@ class LowerSetting(msgspec.Struct, frozen=True, kw_only=True):
         return f"{value / 1e6:.5g} MHz" if self.setting in CLOCKS else f"{value:g}"
 
 
-def lower_settings(modes: Iterable[KnownMode]) -> tuple[LowerSetting, ...]:
+def lower_settings(
+    modes: Iterable[KnownMode], among: Collection[str] | None = None
+) -> tuple[LowerSetting, ...]:
     """For each setting the pair of ``modes`` of one board that contradicts their nominal powers.
 
-    Of such pairs the one with the largest ratio. Nominal powers are those of the names
+    Of such pairs the one with the largest ratio. ``among``: the names of those that may be the
+    mode of more power, all by default. Nominal powers are those of the names
     (``nominal_w``); modes without one, and settings that are not known, are in no pair. Clocks
     within what tables round (2 %) are equal. Fewer cores or SMs count where their clock does not
     make up for it.
     """
     by_power = sorted((mode for mode in modes if nominal_w(mode.name) > 0), key=_nominal_w)
-    return tuple(pair for setting in _WORDS if (pair := _worst(setting, by_power)) is not None)
+    pairs = (_worst(setting, by_power, among) for setting in _WORDS)
+    return tuple(pair for pair in pairs if pair is not None)
 
 
 def _nominal_w(mode: KnownMode) -> float:
     return nominal_w(mode.name)
 
 
-def _worst(setting: str, by_power: Sequence[KnownMode]) -> LowerSetting | None:
+def _worst(
+    setting: str, by_power: Sequence[KnownMode], among: Collection[str] | None
+) -> LowerSetting | None:
     """The pair of one setting; ``by_power``: modes by ascending nominal power."""
     known = [mode for mode in by_power if mode.settings.get(setting)]
     factor = _CLOCK_OF.get(setting, "")
@@ -88,7 +94,11 @@ def _worst(setting: str, by_power: Sequence[KnownMode]) -> LowerSetting | None:
     for _, group in groupby(ranked, key=lambda pair: _nominal_w(pair[1])):
         members = list(group)
         if best is not None:
-            pairs += [(best[0] / capacity, mode, best[1]) for capacity, mode in members]
+            pairs += [
+                (best[0] / capacity, mode, best[1])
+                for capacity, mode in members
+                if among is None or mode.name in among
+            ]
         best = max([best, *members] if best else members, key=lambda pair: pair[0])
     below = [pair for pair in pairs if pair[0] > ROUNDED and _has_less(setting, *pair[1:])]
     if not below:

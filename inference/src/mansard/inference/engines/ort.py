@@ -112,6 +112,9 @@ class LoadedOrtNetwork:
         self.launching: Launching = "call" if trial.provider == "cpu" else "enqueue"
         self._profiled = contextlib.ExitStack()  # holds the folder of the profile
         self.options: dict[str, str] = {"graph_optimization_level": "all"}
+        if trial.provider != "cpu":
+            is_allowed = allows_tf32(trial, str(import_runtime().__version__))
+            self.options["tf32"] = "allowed" if is_allowed else "off"
         if trial.with_graph and trial.provider != "cpu":
             self._load_with_graph()
         else:
@@ -198,7 +201,8 @@ class LoadedOrtNetwork:
             options = _options(self._trial, self._n_threads, profile_folder, self._level)
             if saves_graph and profile_folder is not None:
                 _save_graph(options, profile_folder)
-            providers = _providers(self._trial, with_graph=with_graph)
+            version = str(import_runtime().__version__)
+            providers = provider_options(self._trial, version, with_graph=with_graph)
             session = make_session(str(self._path), options, providers)
             return _BoundSession(
                 session, self._inputs, self._device, self._trial, with_graph=with_graph
@@ -319,21 +323,43 @@ def _save_graph(options: Any, folder: Path) -> None:
     options.add_session_config_entry(f"{key}_min_size_in_bytes", "0")
 
 
-def _providers(trial: NetworkTrial, *, with_graph: bool) -> list[str | tuple[str, Options]]:
-    """The providers with their options, in order of preference."""
+_TF32_SINCE = (1, 18)  # the option of CUDA's provider; versions before it refuse what they lack
+
+
+def allows_tf32(trial: NetworkTrial, version: str) -> bool:
+    """Whether products of fp32 may use TF32, as ONNX Runtime by itself lets them from Ampere on.
+
+    Not where fp32 is requested of CUDA's provider, as of TensorRT's builder. TensorRT's provider
+    has no option for it (github.com/microsoft/onnxruntime/issues/26029).
+    """
+    has_option = trial.provider == "cuda" and _has_tf32_option(version)
+    return trial.precision != "fp32" or not has_option
+
+
+def _has_tf32_option(version: str) -> bool:
+    """``use_tf32``, of matrix products and convolutions (pull requests 19357 and 19426)."""
+    return tuple(map(int, version.split(".")[:2])) >= _TF32_SINCE
+
+
+def provider_options(
+    trial: NetworkTrial, version: str, *, with_graph: bool
+) -> list[str | tuple[str, Options]]:
+    """The providers with their options, in order of preference; ``version``: of ONNX Runtime."""
     cpu = PROVIDERS["cpu"]
     if trial.provider == "cpu":
         return [cpu]
-    cuda = (PROVIDERS["cuda"], {"device_id": "0", "enable_cuda_graph": str(int(with_graph))})
+    cuda = {"device_id": "0"}
+    if _has_tf32_option(version):
+        cuda["use_tf32"] = str(int(trial.precision != "fp32"))
     if trial.provider == "cuda":
-        return [cuda, cpu]
+        return [(PROVIDERS["cuda"], {**cuda, "enable_cuda_graph": str(int(with_graph))}), cpu]
     options = {
         "device_id": "0",
         "trt_fp16_enable": str(int(trial.precision == "fp16")),
         "trt_int8_enable": str(int(trial.precision == "int8")),
         "trt_cuda_graph_enable": str(int(with_graph)),
     }
-    return [(PROVIDERS["tensorrt"], options), (PROVIDERS["cuda"], {"device_id": "0"}), cpu]
+    return [(PROVIDERS["tensorrt"], options), (PROVIDERS["cuda"], cuda), cpu]
 
 
 def _fixed_shape(output: Any) -> list[int]:

@@ -161,6 +161,7 @@ def _by_device(
 ) -> Iterator[tuple[str, list[tuple[str, Inversion]]]]:
     """The inversions of each device with what is inverted, the worst first."""
     known = modes.unique(["device", "mode"], keep="first", maintain_order=True)
+    times = times.with_columns(pl.coalesce(name, "time_s") for name in ("low_s", "high_s"))
     for (device,), of_device in times.group_by("device", maintain_order=True):
         rows_there = known.filter(pl.col("device") == device)
         order = _Order(rows_there, needed if rows_there["gpu_hz"].is_not_null().any() else _OF_CPUS)
@@ -204,17 +205,12 @@ class _Order:
     def inversions(self, rows: pl.DataFrame) -> Iterator[Inversion]:
         """For each mode of ``rows`` that is slower than one that has more of nothing, the fastest.
 
-        ``rows``: ``at``, the place of the mode, ``time_s``, and ``low_s`` and ``high_s`` where
-        there are intervals, which must not overlap.
+        ``rows``: ``at``, the place of the mode, ``time_s``, and the ends of its interval, ``low_s``
+        and ``high_s``, which must not overlap.
         """
         rows = rows.gather_every(1 + (len(rows) - 1) // _MOST_MODES)
-        at, time_s = rows["at"].to_numpy(), rows["time_s"].to_numpy()
-        low_s, high_s = (
-            np.asarray(rows.select(pl.coalesce(name, "time_s")).to_series())
-            if name in rows.columns
-            else time_s
-            for name in ("low_s", "high_s")
-        )
+        at, *ends = (rows[name].to_numpy() for name in ("at", "time_s", "low_s", "high_s"))
+        time_s, low_s, high_s = ends
         has_more, by_name, is_sure = self._pairs(at)
         has_more = has_more | by_name
         slower = has_more & (low_s[:, None] > high_s[None, :])

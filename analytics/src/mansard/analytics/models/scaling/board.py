@@ -279,13 +279,17 @@ def _device_parts(
     modes = modes.unique("mode", keep="first", maintain_order=True)
     is_gpu = modes["n_sms"].is_not_null().any() or modes["gpu_hz"].is_not_null().any()
     everywhere = columns_of(wanted)
+    has_value = ((pl.col("value") > 0) & pl.col("value").is_finite()).fill_null(value=False)
+    is_wanted = pl.col("mode").is_in(wanted["mode"].implode())
+    coefficients = coefficients.with_columns(has_value=has_value, is_wanted=is_wanted)
+    valued = coefficients.filter("has_value").join(modes, on="mode", maintain_order="left")
+    by_key = valued.partition_by(_KEY, as_dict=True)
     for key, rows in coefficients.group_by(*_KEY, maintain_order=True):
-        has_value = (pl.col("value") > 0) & pl.col("value").is_finite()
-        valued = rows.filter(has_value.fill_null(value=False))
-        fit = _fit(valued.join(modes, on="mode"), str(key[0]), str(key[1]), is_gpu=bool(is_gpu))
+        known = by_key.get(key, valued.clear())
+        fit = _fit(known, str(key[0]), str(key[1]), is_gpu=bool(is_gpu))
         # Where there is no law, a mode that was measured in vain keeps its own reason.
-        kept = rows if fit is None else valued
-        kept = kept.join(wanted.select("mode"), on="mode", how="semi")
+        is_kept = pl.col("is_wanted") if fit is None else pl.col("is_wanted") & pl.col("has_value")
+        kept = rows.filter(is_kept)
         yield kept.select(list(COEFFICIENT_SCHEMA))
         asked = ~wanted["mode"].is_in(kept["mode"].implode())
         if asked.any():
@@ -311,8 +315,9 @@ def _fit(valued: pl.DataFrame, quantity: str, subject: str, *, is_gpu: bool) -> 
     laws = candidates(quantity, subject, is_gpu=is_gpu)
     relevant = columns_in(laws) & known
     complete = np.all([np.isfinite(columns[name]) for name in relevant], axis=0)
-    rows = valued.filter(pl.Series(np.broadcast_to(complete, len(valued))))
-    columns = columns_of(rows)
+    complete = np.broadcast_to(complete, len(valued))
+    rows = valued.filter(pl.Series(complete))
+    columns = {name: values[complete] for name, values in columns.items()}
     chosen = choose(
         tuple(usable(laws, known, varied_columns(columns))), columns, rows["value"].to_numpy()
     )

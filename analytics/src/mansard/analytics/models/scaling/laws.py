@@ -182,14 +182,11 @@ _SAME = 0.005  # clocks as requested and as read back differ by less
 
 def columns_of(modes: pl.DataFrame) -> Columns:
     """The clocks and counts of a frame of MODE_SCHEMA; NaN where one is unknown or not above 0."""
-    return {
-        name: modes.select(
-            pl.when(pl.col(name) > 0).then(pl.col(name).cast(pl.Float64)).fill_null(np.nan)
-        )
-        .to_series()
-        .to_numpy()
+    known = modes.select(
+        pl.when(pl.col(name) > 0).then(pl.col(name).cast(pl.Float64)).fill_null(np.nan).alias(name)
         for name in CLOCKS
-    }
+    )
+    return {name: known.get_column(name).to_numpy() for name in CLOCKS}
 
 
 def known_columns(columns: Columns) -> frozenset[str]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -167,18 +168,16 @@ def _forms(bases: Forms, terms: Sequence[Array], measured: Array) -> tuple[FormF
 
 def _form(basis: TermBasis, terms: Array, measured: Array) -> tuple[FormFit, float]:
     """The fit of one form, and the logarithm of its evidence."""
-    mean, prior = basis.mean, basis.covariance
+    mean, precision, whitening = basis.mean, basis.precision, basis.whitening
     level = float(np.exp(np.log(measured / (terms @ mean)).mean()))
     rows = terms / (measured / level)[:, None]
-    precision = np.asarray(np.linalg.inv(prior), dtype=np.float64)
     evidence = _evidence(rows, mean, precision)
     # Too large a scatter holds the weights at the prior, too small a one makes intervals narrow.
     lean = _shares(evidence - _LEAN * np.arange(len(SCATTERS)))
     scatter = math.sqrt(float(lean @ SCATTERS**2))
-    whiten: Array = np.linalg.cholesky(precision).T
     weights = solve_active_set(
-        np.concatenate([rows / scatter, whiten]),
-        np.concatenate([np.full(len(rows), 1 / scatter), whiten @ mean]),
+        np.concatenate([rows / scatter, whitening]),
+        np.concatenate([np.full(len(rows), 1 / scatter), whitening @ mean]),
     )
     scatter = math.sqrt(float(_shares(evidence) @ SCATTERS**2))
     information = _steady(rows.T @ rows / scatter**2 + precision)
@@ -217,7 +216,7 @@ def _mixed(forms: Sequence[FormFit], terms: Sequence[Array]) -> tuple[Array, Arr
     for form, rows in zip(forms, terms, strict=True):
         relative = rows @ form.weights
         relative = np.where(relative > 0, relative, np.nan)
-        own = ((rows @ form.covariance) * rows).sum(axis=1) / relative**2
+        own = ((form.covariance @ rows.T) * rows.T).sum(axis=0) / relative**2
         log += form.odds * np.log(form.level * relative)
         variance += form.odds * (form.scatter**2 + own)
         share += form.odds * rate_share(form.basis, rows, form.weights)
@@ -247,6 +246,11 @@ class NetworkFit:
     power: TermFit | None
     power_reason: str
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def settings(self) -> Mapping[str, Array]:
+        """The settings of the measured modes."""
+        return setting_values(self.measured)
 
 
 def fit_networks(observations: pl.DataFrame, modes: pl.DataFrame) -> tuple[NetworkFit, ...]:

@@ -64,7 +64,7 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
     """
     modes = modes.filter(pl.col("device") == fit.device)
     values = setting_values(modes)
-    outside = is_outside(setting_values(fit.measured), values)
+    outside = is_outside(fit.settings, values)
     hiding = _hidden_settings(modes, values)
     is_hiding = outside & (hiding != "")
     latency, power, energy = (_unknown_at(each, is_hiding) for each in estimate_modes(fit, values))
@@ -96,18 +96,21 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _hidden_settings(modes: pl.DataFrame, values: Mapping[str, Array]) -> NDArray[np.str_]:
+def _hidden_settings(modes: pl.DataFrame, values: Mapping[str, Array]) -> NDArray[np.object_]:
     """What NVIDIA's modes, by their names, change and do not say; empty for other modes.
 
     Such modes differ in more than a clock: nothing bounds what else they change.
     """
-    is_named = [not math.isnan(nominal_w(name)) for name in modes.get_column("mode").to_list()]
     is_unknown = {name: np.isnan(value) for name, value in values.items()}
     of_gpu = ~is_unknown["gpu_hz"] & (is_unknown["n_sms"] | is_unknown["memory_hz"])
     of_cpu = is_unknown["gpu_hz"] & is_unknown["n_sms"] & ~is_unknown["cpu_hz"]
     of_cpu &= is_unknown["n_cpus"] | is_unknown["memory_hz"]
-    found = np.where(of_gpu, _HIDING.format("SMs"), np.where(of_cpu, _HIDING.format("cores"), ""))
-    return np.where(is_named, found, "")
+    found = np.full(of_gpu.size, "", dtype=np.object_)
+    found[of_cpu], found[of_gpu] = _HIDING.format("cores"), _HIDING.format("SMs")
+    hiding = np.flatnonzero(of_gpu | of_cpu)
+    names = modes.get_column("mode").gather(hiding).to_list()
+    found[hiding[np.isnan([nominal_w(name) for name in names])]] = ""
+    return found
 
 
 _HIDING = (
@@ -144,13 +147,13 @@ def estimate_modes(
     Where ln T is off by d, the rate of work is off by -d. With the share s of the power that goes
     with the rate, ln P is off by -s · d, and ln E = ln T + ln P by (1 - s) · d.
     """
-    outside = is_outside(setting_values(fit.measured), values)
+    outside = is_outside(fit.settings, values)
     nothing = np.full(outside.size, math.nan)
     unknown = NetworkEstimate(nothing, nothing, nothing)
     if fit.time is None:
         return unknown, unknown, unknown
     margin = max(_LEAST_MARGIN, _MARGIN * fit.time.scatter)
-    if not {"gpu_hz", "n_sms"} & set(known_settings(setting_values(fit.measured))):
+    if not {"gpu_hz", "n_sms"} & set(known_settings(fit.settings)):
         margin = min(margin, _MOST_MARGIN)
     bounds = network_bounds(fit.measured, values, margin, growths)
     time = estimate(fit.time, values)
@@ -238,12 +241,12 @@ _RARE = 0.05  # odds of a form that tells little of what the time depends on
 def _shares(form: FormFit, values: Mapping[str, Array]) -> tuple[Array, Array]:
     """The share of the time that goes with each side's clocks, and at last with none (3 × modes);
     and their covariance (3 × 3 × modes)."""
-    terms = evaluate(form.basis, values)
-    steps = [(evaluate(form.basis, _slower(values, names)) - terms) / _STEP for _, names in _SIDES]
-    rows = np.stack([*steps, terms - steps[0] - steps[1]])
-    rows /= (terms @ form.weights)[:, None]
-    covariance = np.einsum("smt,rmt->srm", rows @ form.covariance, rows)
-    return np.asarray(rows @ form.weights), np.asarray(covariance)
+    terms = evaluate(form.basis, values).T
+    slower = (evaluate(form.basis, _slower(values, names)).T for _, names in _SIDES)
+    steps = [(stepped - terms) / _STEP for stepped in slower]
+    rows = np.stack([*steps, terms - steps[0] - steps[1]]) / (form.weights @ terms)
+    covariance = np.einsum("stm,rtm->srm", form.covariance @ rows, rows)
+    return np.asarray(form.weights @ rows), np.asarray(covariance)
 
 
 def _slower(values: Mapping[str, Array], names: tuple[str, ...]) -> dict[str, Array]:
@@ -254,7 +257,7 @@ def _reasons(
     fit: NetworkFit,
     values: Mapping[str, Array],
     of: tuple[NetworkEstimate, NetworkEstimate],
-    hiding: NDArray[np.str_],
+    hiding: NDArray[np.object_],
 ) -> pl.Series:
     """Why a row has no time, or no power and energy; null where it has all.
 
@@ -275,7 +278,7 @@ def _unlike(fit: NetworkFit, term_fit: TermFit | None, values: Mapping[str, Arra
     lacking = [SETTING_WORDS[name] for name in needed if not is_known[name]]
     if lacking:
         return f"its {listed(lacking)} {'is' if len(lacking) == 1 else 'are'} not known"
-    measured = setting_values(fit.measured)
+    measured = fit.settings
     only_here = [
         SETTING_WORDS[name]
         for name in SETTINGS

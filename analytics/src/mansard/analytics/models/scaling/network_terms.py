@@ -35,6 +35,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, reduce
 from typing import TypeAlias
 
 import numpy as np
@@ -104,18 +105,23 @@ class TermBasis:
         parts = (part for term in self.terms for part in term.parts)
         return all(exponent == 0 for part in parts for _, exponent in part.powers)
 
-    @property
+    @cached_property
     def mean(self) -> Array:
         """The weights before anything is measured; together 1."""
         found = np.array([term.mean for term in self.terms])
         return np.asarray(found / found.sum(), dtype=np.float64)
 
-    @property
-    def covariance(self) -> Array:
-        """Of the weights before anything is measured."""
+    @cached_property
+    def precision(self) -> Array:
+        """Of the weights before anything is measured: the inverse of their covariance."""
         deviations = np.array([term.deviation for term in self.terms])
-        found: Array = np.diag(deviations**2) + _LEVEL**2 * np.outer(self.mean, self.mean)
-        return found
+        covariance = np.diag(deviations**2) + _LEVEL**2 * np.outer(self.mean, self.mean)
+        return np.asarray(np.linalg.inv(covariance), dtype=np.float64)
+
+    @cached_property
+    def whitening(self) -> Array:
+        """What makes errors of the weights, before anything is measured, alike."""
+        return np.asarray(np.linalg.cholesky(self.precision).T, dtype=np.float64)
 
 
 def setting_values(modes: pl.DataFrame) -> dict[str, Array]:
@@ -376,7 +382,10 @@ def evaluate(basis: TermBasis, values: Mapping[str, Array], rate: Array | None =
     n_modes = next(iter(values.values())).size
     if rate is not None:
         relative[RATE] = rate
-    found: Array = np.stack([_term(term, relative, n_modes) for term in basis.terms], axis=1)
+    by_term = np.empty((len(basis.terms), n_modes))  # the modes of a term are contiguous
+    for row, term in zip(by_term, basis.terms, strict=True):
+        row[:] = _term(term, relative)
+    found: Array = by_term.T
     return found
 
 
@@ -400,24 +409,25 @@ def _relative(values: Mapping[str, Array], reference: Mapping[str, float]) -> di
     return {name: values[name] / mean for name, mean in reference.items()}
 
 
-def _term(term: Term, relative: Mapping[str, Array], n_modes: int) -> Array:
+def _term(term: Term, relative: Mapping[str, Array]) -> Array:
     if term.place is not None:
         of = term.place
         heights = np.zeros(len(of.places))
         heights[of.index] = 1.0
         share = np.interp(np.log(relative[of.setting]), np.log(of.places), heights)
         return np.asarray(share * _product(term.parts[0], relative), dtype=np.float64)
-    parts = [np.broadcast_to(_product(part, relative), n_modes) for part in term.parts]
+    parts = [_product(part, relative) for part in term.parts]
     if len(parts) == 1:
-        return np.array(parts[0], dtype=np.float64)
+        return parts[0]
     if math.isinf(term.p):
-        return np.asarray(np.maximum.reduce(parts), dtype=np.float64)
+        return reduce(np.maximum, parts)
     return np.asarray(sum(part**term.p for part in parts) ** (1 / term.p), dtype=np.float64)
 
 
 def _product(part: Product, relative: Mapping[str, Array]) -> Array:
     found = np.array(part.scale)
     for name, exponent in part.powers:
+        power = relative[name] ** exponent
         # NaN^0 is 1, but what is not known stays unknown.
-        found = found * np.where(np.isnan(relative[name]), np.nan, relative[name] ** exponent)
+        found = found * (power if exponent else np.where(np.isnan(relative[name]), np.nan, power))
     return np.asarray(found, dtype=np.float64)

@@ -68,6 +68,7 @@ def _notes(decision: MixDecision) -> tuple[str, ...]:
         notes.append(_IDLE_IS_AWAKE if decision.idle_counts else unknown)
     if roofed := decision.roofed():
         notes.append(on_roofs(roofed, decision.device))
+    notes += [lower.text for lower in decision.lower_settings]
     return tuple(notes)
 
 

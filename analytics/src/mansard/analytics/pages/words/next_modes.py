@@ -124,6 +124,7 @@ def _notes(chosen: NextModes) -> Iterator[str]:
         )
     if chosen.is_limit_unused:
         yield "the limits are not used yet: nothing can be predicted"
+    yield from (lower.text for lower in chosen.lower_settings)
 
 
 def _gap_note(gap: SettingGap) -> str:
