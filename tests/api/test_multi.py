@@ -17,7 +17,7 @@ from tests.api.test_nn_profiler import written
 from tests.inference.small_networks import perceptron
 from tests.inference.test_cutting import residual
 
-pytestmark = pytest.mark.usefixtures("before_others")
+pytestmark = pytest.mark.usefixtures("beside_each_other")
 
 SECONDS_S = 0.5
 

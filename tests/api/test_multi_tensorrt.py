@@ -13,7 +13,7 @@ from mansard.simulator import create_board
 from tests.inference import stand_in
 from tests.inference.test_cutting import residual
 
-pytestmark = pytest.mark.usefixtures("before_others")
+pytestmark = pytest.mark.usefixtures("beside_each_other")
 
 
 @pytest.fixture(scope="module", autouse=True)

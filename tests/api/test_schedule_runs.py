@@ -20,7 +20,7 @@ from mansard.inference.multi.mappings import MappedNetwork, StagePlace
 from mansard.scheduler import evaluate
 from tests.inference.small_networks import write
 
-pytestmark = pytest.mark.usefixtures("before_others")
+pytestmark = pytest.mark.usefixtures("beside_each_other")
 
 GPU, DLA = Accelerator(name="big", kind="gpu"), Accelerator(name="small", kind="dla")
 

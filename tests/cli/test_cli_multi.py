@@ -21,7 +21,7 @@ from tests.inference.small_networks import perceptron
 from tests.inference.test_cutting import residual
 from tests.waiting import awaited
 
-pytestmark = pytest.mark.usefixtures("before_others")
+pytestmark = pytest.mark.usefixtures("beside_each_other")
 
 
 def command(folder: Path, *arguments: str) -> list[str]:

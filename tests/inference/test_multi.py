@@ -48,7 +48,7 @@ from tests.inference.small_networks import trial, uniform, write
 from tests.measuring.test_runner import SteadyMeter, metered
 from tests.waiting import awaited
 
-pytestmark = pytest.mark.usefixtures("before_others")
+pytestmark = pytest.mark.usefixtures("beside_each_other")
 
 pytest.importorskip("onnxruntime")
 SECONDS_S = 0.3

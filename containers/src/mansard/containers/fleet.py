@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -126,6 +127,7 @@ Bench = Callable[[BoardWorker], Result]
 OnEvent = Callable[[Message], None]
 _POLL_S = 0.2
 _STOP_S = 180.0  # for all boards to be put back: nvpmodel may take a minute
+_LAST_STOPS_S = 5.0  # for what is left to stop once all benches have ended
 
 
 class Fleet(msgspec.Struct, Generic[Result], frozen=True):
@@ -193,15 +195,23 @@ def _stop(
     stop_s: float,
 ) -> None:
     stopping.set()
-    for worker in workers:
-        if worker.name in gathered.running:
-            # In a thread: a board that is gone must not keep the others waiting.
-            threading.Thread(target=worker.stop, daemon=True).start()
+    # In threads: a board that is gone must not keep the others waiting.
+    stops = [
+        threading.Thread(target=worker.stop, daemon=True)
+        for worker in workers
+        if worker.name in gathered.running
+    ]
+    for stop in stops:
+        stop.start()
     n_polls = int(stop_s / _POLL_S)
     for _ in range(n_polls):
         if not gathered.running:
-            return
+            break
         gathered.take(events, _POLL_S)
+    # A bench may end with the first of its stops: the others are not to be cut off.
+    end_s = time.monotonic() + _LAST_STOPS_S
+    for stop in stops:
+        stop.join(max(0.0, end_s - time.monotonic()))
 
 
 class _Gathered(Generic[Result]):
