@@ -11,6 +11,9 @@ from mansard.simulator import create_board, running, set_fault
 from tests.device.conditions_machine import mode
 from tests.waiting import awaited
 
+# So that the simulated kernel, a process, answers a write before it is read back.
+pytestmark = pytest.mark.usefixtures("before_others")
+
 CPUS = (0, 1, 2, 3)
 
 

@@ -18,6 +18,9 @@ from mansard.simulator.create import snapshot
 from tests.device.nvpmodel_files import CONFIG, write, write_tool
 from tests.waiting import awaited
 
+# So that the simulated kernel, a process, answers a write before what it left is read back.
+pytestmark = pytest.mark.usefixtures("before_others")
+
 SETTLE_S = 0.02
 MASK = "sys/devices/platform/gpu.0/tpc_pg_mask"
 

@@ -15,6 +15,9 @@ from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import read_int
 from mansard.simulator import create_board, running, set_fault
 
+# So that the simulated kernel, a process, answers a write before it is read back.
+pytestmark = pytest.mark.usefixtures("before_others")
+
 # Board -> its module, default, number of modes, and CUDA cores in the fastest mode (data sheets).
 BOARDS = {
     "agx-orin": ("Jetson AGX Orin 64GB", "30W", 4, 2048),
