@@ -65,7 +65,7 @@ def test_a_planned_mode_of_more_power_with_a_lower_clock_is_noted() -> None:
         "work on the CPU) is slower in 30W, though its nominal power is higher"
     )
     assert note in plan_in_words(plan_next(NAMED, n=3)).notes
-    # 30W was measured: it is planned no more, and nothing is to be known of the two others.
+    # 30W is already measured, so the plan has only the two other modes, which need no note.
     left = plan_in_words(plan_next(NAMED, n=3, measured=NAMED.filter(mode="30W")))
     assert sorted(picked(left)) == ["15W", "MAXN"]
     assert not any("nominal power" in line for line in left.notes)

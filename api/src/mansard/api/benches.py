@@ -19,6 +19,7 @@ from mansard.core.records import PowerMode, Trial
 from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.estimator import zoo
+from mansard.estimator.zoo.operators import NAMES as OPERATOR_NAMES
 from mansard.measuring.runner import run_plan
 from mansard.microbench.kernel import Kernel, with_kernels
 from mansard.microbench.plan import make_plan
@@ -144,7 +145,7 @@ def _operators(request: BenchRequest) -> tuple[str, ...]:
     None in a brief bench, which is for many modes, and where no networks are run.
     """
     is_timed = request.has_networks and request.profile != "brief"
-    return zoo.family("operators") if is_timed else ()
+    return OPERATOR_NAMES if is_timed else ()
 
 
 def _plan(

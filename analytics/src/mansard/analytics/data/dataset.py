@@ -18,9 +18,8 @@ from mansard.core.records import (
     Processor,
     ProgramRun,
 )
-from mansard.estimator import zoo
+from mansard.estimator.zoo.operators import NAMES as OPERATOR_NAMES
 
-OPERATOR_FAMILY = "operators"  # of the zoo
 UNDISTURBED = pl.col("disturbances").list.len() == 0  # of ``trials``: those that count
 
 
@@ -71,8 +70,8 @@ class Dataset:
 
     def without_operators(self) -> Dataset:
         """These rows with the zoo's operators apart, as every dataset that is opened has them."""
-        names = frozenset(zoo.family(OPERATOR_FAMILY))
-        is_operators = pl.col("model").is_in(list(names))
+        names = frozenset(OPERATOR_NAMES)
+        is_operators = pl.col("model").is_in(OPERATOR_NAMES)
         return replace(
             self,
             measurements=tuple(row for row in self.measurements if row.model not in names),

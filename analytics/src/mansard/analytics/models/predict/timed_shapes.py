@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from mansard.analytics.data.dataset import OPERATOR_FAMILY
 from mansard.analytics.data.model_frames import GROUP_SCHEMA, PREDICTION_SCHEMA
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.models.predict.engine import SHARE_SCHEMA, predict_scores
@@ -29,7 +28,7 @@ from mansard.analytics.models.predict.timed_operators import (
     operators_of,
     timed_frame,
 )
-from mansard.estimator import zoo
+from mansard.estimator.zoo.operators import NAMES as OPERATOR_NAMES
 
 _MOST_LAYERS = 200  # of networks, beside the operators: the fit takes the cube of their number
 
@@ -50,7 +49,7 @@ class TimedShapes:
     @property
     def n_designed(self) -> int:
         """The zoo's operators among them."""
-        return sum(name in zoo.family(OPERATOR_FAMILY) for name in self.networks)
+        return sum(name in OPERATOR_NAMES for name in self.networks)
 
     def note(self, device: str) -> str:
         """What was timed."""
@@ -62,7 +61,7 @@ class TimedShapes:
 
     def has_all(self, networks: Iterable[str]) -> bool:
         """Whether all of ``networks`` are the zoo's operators."""
-        return set(networks) <= set(zoo.family(OPERATOR_FAMILY))
+        return set(networks) <= set(OPERATOR_NAMES)
 
     def to_fit(self, pairs: pl.DataFrame) -> pl.DataFrame:
         """``pairs`` that were rescaled, with the times that a line goes through.
@@ -102,7 +101,7 @@ def networks_first(pairs: pl.DataFrame) -> pl.DataFrame:
     Side by side in one file operators run otherwise than in a network, and are many: a line through
     both is further from networks, and errors of operators say little of theirs.
     """
-    networks = pairs.filter(~pl.col("network").is_in(zoo.family(OPERATOR_FAMILY)))
+    networks = pairs.filter(~pl.col("network").is_in(OPERATOR_NAMES))
     return pl.concat([networks, pairs.join(networks, on=["device", "phase"], how="anti")])
 
 
@@ -117,7 +116,7 @@ def fit_timed_shapes(
 
     ``placed``: LAYER_GROUP_SCHEMA; ``layers`` and ``groups`` of the measured networks.
     """
-    designed = placed.filter(pl.col("network").is_in(zoo.family(OPERATOR_FAMILY)))
+    designed = placed.filter(pl.col("network").is_in(OPERATOR_NAMES))
     if designed.is_empty():
         return {}
     placed = placed.join(
@@ -141,7 +140,7 @@ def fit_timed_shapes(
 
 def _chosen(rows: pl.DataFrame) -> pl.DataFrame:
     """The designed operators, and of the layers of networks as many as stay cheap, at random."""
-    is_designed = pl.col("network").is_in(zoo.family(OPERATOR_FAMILY))
+    is_designed = pl.col("network").is_in(OPERATOR_NAMES)
     layers = rows.filter(~is_designed)
     kept = layers.sample(min(_MOST_LAYERS, layers.height), seed=0)
     return pl.concat([rows.filter(is_designed), kept])
