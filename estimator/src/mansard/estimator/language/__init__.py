@@ -1,0 +1,1 @@
+"""Language models from their configuration: sizes and stored weights become a network."""
