@@ -4,13 +4,13 @@ A format says how many bytes a block of weights is, and in which precision runti
 what they unpack. It is no precision of work: see ``core/precision.py`` for those.
 
 Sources. Blocks of ggml: the structures ``block_*`` of llama.cpp's ``ggml-common.h``, whose sizes
-``gguf-py`` lists as ``GGML_QUANT_SIZES``. MXFP4: OCP Microscaling Formats 1.0, 32 numbers of E2M1 and
-a scale of E8M0. NVFP4: 16 numbers of E2M1 and a scale of E4M3 (NVIDIA, "Introducing NVFP4"); the
-second scale, one fp32 for each tensor, is below a thousandth and left out.
+``gguf-py`` lists as ``GGML_QUANT_SIZES``. MXFP4: OCP Microscaling Formats 1.0, 32 numbers of E2M1
+and a scale of E8M0. NVFP4: 16 numbers of E2M1 and a scale of E4M3 (NVIDIA, "Introducing NVFP4");
+the second scale, one fp32 for each tensor, is below a thousandth and left out.
 
 ``unpack_ops``: operations of CUDA cores that make a number of a stored weight, counted by hand in
-the functions ``dequantize_row_*`` of llama.cpp's ``ggml-quants.c``: each mask, shift, table look-up,
-sign, sum and product is one. Factors of a whole block count as nothing.
+the functions ``dequantize_row_*`` of llama.cpp's ``ggml-quants.c``: each mask, shift, table
+look-up, sign, sum and product is one. Factors of a whole block count as nothing.
 
 ``compute``: what the products run in. llama.cpp multiplies quantised blocks of ggml as int8 (its
 activations are quantised to q8_1); kernels of AWQ and GPTQ unpack to fp16 (Marlin).
