@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from mansard.core.errors import MansardError, StorageError, UsageError
-from mansard.core.formats.onnx import is_path, onnx_files
+from mansard.core.formats.model_files import is_path, model_files
 from mansard.core.precision import parse_precision
 from mansard.core.records import ModelScore, named_notes
 from mansard.core.storage.files import make_folder, storage_errors
@@ -129,7 +129,7 @@ def _find_models(models: Sequence[Path | str]) -> list[Path]:
     """Files, those in folders, and names of the zoo: the paths that are no files."""
     paths: dict[Path, None] = {}
     for model in models:
-        files = onnx_files(str(model))
+        files = model_files(str(model))
         if files is None:
             names = zoo.family(str(model)) or (zoo.entry(str(model)).name,)
             files = [*map(Path, names)]

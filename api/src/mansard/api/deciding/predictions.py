@@ -23,7 +23,7 @@ from mansard.api.deciding.candidate_modes import find_modes, require_local
 from mansard.api.parallel import Work, do_work
 from mansard.api.scores import note_scores, score_batches
 from mansard.core.errors import ClusterError, MansardError, UsageError
-from mansard.core.formats.onnx import onnx_files
+from mansard.core.formats.model_files import model_files, model_name
 from mansard.core.precision import parse_precision
 from mansard.device.system import board_root
 from mansard.estimator import Given, Settings, zoo
@@ -51,7 +51,7 @@ class NetworkRequest:
 
     def display_name(self) -> str:
         """How predictions call it: a file by its stem."""
-        return self.name if onnx_files(self.name) is None else Path(self.name).stem
+        return self.name if model_files(self.name) is None else model_name(Path(self.name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +219,7 @@ def _select_networks(
     for network in request.networks:
         batches = network.batches or request.batches
         precisions = network.precisions or request.precisions
-        models: Sequence[Path | str] | None = onnx_files(network.name)
+        models: Sequence[Path | str] | None = model_files(network.name)
         if models is None:
             is_only_known = network.name in known and network.name not in zoo.names()
             models = () if is_only_known else (network.name,)
