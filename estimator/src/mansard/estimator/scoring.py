@@ -88,6 +88,7 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     constant_rows: ConstantRows
     caches: Caches  # the inputs and outputs that hold keys and values of earlier tokens
     usual: Mapping[str, int] = {}  # default dimensions of a network of the zoo
+    is_drawn: bool = False  # a language model: it has stages, and no batch of its own
 
 
 class Skeleton(msgspec.Struct, frozen=True, eq=False):
@@ -121,12 +122,14 @@ def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Load
     """Read a model, from a path, its bytes or its skeleton; raises ModelError or StorageError."""
     read = source if isinstance(source, Skeleton) else read_skeleton(source, name)
     with naming_model(read.where), _paused_collector():
-        model = draw(drawn) if (drawn := decoded(read.data)) else read_model(read.data)
+        drawn = decoded(read.data)
+        model = read_model(read.data) if drawn is None else draw(drawn)
         prepared = prepare(model)
         caches = find_caches(model, prepared.tensors)
         rows = ConstantRows()
         return Loaded(
-            read.name, read.where, read.model_hash, model, prepared, rows, caches, read.usual
+            *(read.name, read.where, read.model_hash, model, prepared, rows, caches, read.usual),
+            is_drawn=drawn is not None,
         )
 
 

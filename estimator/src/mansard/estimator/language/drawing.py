@@ -85,22 +85,33 @@ class _Graph:
     def has(self, name: str) -> bool:
         return name in self.model.weights
 
+    def is_packed(self, name: str) -> bool:
+        """Whether a weight is of another type than the activations: then its bytes have no shape."""
+        return _PLAIN.get(self.model.weights[name].format) != self.hidden.name
+
     def stored_as_is(self, name: str) -> str:
-        """A weight with its own bytes: of a quantised one they have no shape."""
+        """A weight with as many bytes as it is stored in."""
         weight = self.model.weights[name]
-        if weight.unpack_ops:
+        if self.is_packed(name):
             return self.store(name, UINT8, (weight.n_bytes,))
-        return self.store(name, _plain_type(weight, self.hidden), weight.shape)
+        return self.store(name, self.hidden, weight.shape)
 
     def vector(self, name: str) -> str:
-        """As ``stored_as_is``; empty where the model has no such weight."""
-        return self.stored_as_is(name) if self.has(name) else ""
+        """A vector in the type of the activations; empty where the model has no such weight."""
+        weight = self.model.weights.get(name)
+        if weight is None:
+            return ""
+        dtype = ELEMENT_TYPES[_PLAIN.get(weight.format, self.hidden.name)]
+        vector = self.store(name, dtype, weight.shape)
+        if dtype == self.hidden:
+            return vector
+        return self.node("Cast", (vector,), f"{name}.cast", to=self.hidden.code)
 
     def product(self, data: str, weight_name: str, name: str) -> str:
         """``data`` times the transposed matrix called ``weight_name``, and its bias."""
         weight = self.model.weights[weight_name]
         matrix = self.stored_as_is(weight_name)
-        if weight.unpack_ops:
+        if self.is_packed(weight_name):
             sizes = {"N": weight.shape[0], "K": weight.shape[1]}
             made = self.node(
                 "MatMulStored", (data, matrix), name, DOMAIN, **_stored(weight), **sizes
@@ -117,11 +128,6 @@ class _Graph:
             return self.node("RMSNormalization", (data, scale), name)
         bias = self.vector(weight_name.removesuffix("weight") + "bias")
         return self.node("LayerNormalization", tuple(filter(None, (data, scale, bias))), name)
-
-
-def _plain_type(weight: StoredWeight, default: ElementType) -> ElementType:
-    name = _PLAIN.get(weight.format)
-    return default if name is None else ELEMENT_TYPES[name]
 
 
 def _stored(weight: StoredWeight) -> Mapping[str, object]:
@@ -151,7 +157,7 @@ def _embed(graph: _Graph) -> str:
     model = graph.model
     weight = model.weights["token_embd.weight"]
     table = graph.stored_as_is("token_embd.weight")
-    if weight.unpack_ops:
+    if graph.is_packed("token_embd.weight"):
         state = graph.node(
             *("GatherStored", (table, _TOKENS), "token_embd", DOMAIN),
             **_stored(weight),

@@ -1,7 +1,7 @@
 """Language models by a path or a name, with the tags behind it.
 
-Tags change how a model is stored: a format or mix of formats (``:Q4_K_M``) its weights, ``:kv=Q8_0``
-its cache.
+Tags change how a model is stored: a format or mix of formats (``:Q4_K_M``) its weights,
+``:kv=Q8_0`` its cache.
 """
 
 from __future__ import annotations
