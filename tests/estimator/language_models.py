@@ -85,7 +85,7 @@ def with_weights(model: Architecture, form: str, **shapes: tuple[int, ...]) -> A
     return msgspec.structs.replace(model, weights=weights)
 
 
-def loaded(model: Architecture, cache_format: str = "fp16") -> Loaded:
+def loaded(model: Architecture, cache_format: str | None = None) -> Loaded:
     """The network that is drawn of ``model``."""
     network = draw(Drawn(architecture=model, cache_format=cache_format))
     prepared = prepare(network)
@@ -94,7 +94,7 @@ def loaded(model: Architecture, cache_format: str = "fp16") -> Loaded:
 
 
 def score_stage(
-    model: Architecture, n_new: int, n_cached: int, batch: int = 1, cache_format: str = "fp16"
+    model: Architecture, n_new: int, n_cached: int, batch: int = 1, cache_format: str | None = None
 ) -> ModelScore:
     """One call of the model: ``n_new`` tokens behind ``n_cached``."""
     network = loaded(model, cache_format)

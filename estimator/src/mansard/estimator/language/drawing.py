@@ -10,6 +10,7 @@ Of a prompt only the last token's scores are computed, as llama.cpp, vLLM and Te
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 import msgspec
 
@@ -34,14 +35,19 @@ _CONTEXT = 4096  # rows of the tables of cosines where the file does not say; fe
 
 
 class Drawn(msgspec.Struct, frozen=True, kw_only=True):
-    """What is drawn: a model, how it keeps keys and values, and the type of its activations.
+    """What is drawn: a model, and how it keeps keys and values.
 
-    ``cache_format``: a weight format: fp16, Q8_0, FP8.
+    ``cache_format``: a weight format, such as Q8_0; None: that of the activations.
     """
 
     architecture: Architecture
-    cache_format: str = "fp16"
-    activations: str = "fp16"
+    cache_format: str | None = None
+
+    @property
+    def activations(self) -> str:
+        """Their format: that of the embedding, which is fp16 where it is quantised."""
+        stored = self.architecture.weights["token_embd.weight"].format
+        return stored if stored in _PLAIN else "fp16"
 
 
 class _Graph:
@@ -50,7 +56,7 @@ class _Graph:
     def __init__(self, drawn: Drawn) -> None:
         self.model = drawn.architecture
         self.hidden = ELEMENT_TYPES[_PLAIN[drawn.activations]]
-        self.cache: WeightFormat = weight_format(drawn.cache_format)
+        self.cache: WeightFormat = weight_format(drawn.cache_format or drawn.activations)
         self.nodes: list[ModelNode] = []
         self.stored: dict[str, StoredTensor] = {}
         self.inputs = [ModelInput(_TOKENS, INT64, (_BATCH, _NEW))]
@@ -86,8 +92,12 @@ class _Graph:
         return name in self.model.weights
 
     def is_packed(self, name: str) -> bool:
-        """Whether a weight is of another type than the activations: then its bytes have no shape."""
-        return _PLAIN.get(self.model.weights[name].format) != self.hidden.name
+        """Whether a weight is of another type than the activations: then its bytes have no shape.
+
+        So is a matrix of one row, which files store as a vector.
+        """
+        weight = self.model.weights[name]
+        return _PLAIN.get(weight.format) != self.hidden.name or len(weight.shape) == 1
 
     def stored_as_is(self, name: str) -> str:
         """A weight with as many bytes as it is stored in."""
@@ -112,7 +122,7 @@ class _Graph:
         weight = self.model.weights[weight_name]
         matrix = self.stored_as_is(weight_name)
         if self.is_packed(weight_name):
-            sizes = {"N": weight.shape[0], "K": weight.shape[1]}
+            sizes = {"N": prod(weight.shape[:-1]), "K": weight.shape[-1]}
             made = self.node(
                 "MatMulStored", (data, matrix), name, DOMAIN, **_stored(weight), **sizes
             )

@@ -13,10 +13,8 @@ import msgspec
 from mansard.core.errors import UsageError
 from mansard.core.formats.model_files import split_tags
 from mansard.core.weight_formats import weight_format
-from mansard.estimator.language import catalogue
+from mansard.estimator.language import catalogue, reading
 from mansard.estimator.language.drawing import Drawn
-from mansard.estimator.language.mixes import with_format
-from mansard.estimator.language.reading import is_language_file, read_language_model
 
 _CACHE = "kv="
 _MAGIC = b'{"language_model":'
@@ -27,18 +25,18 @@ def is_language_model(source: Path | str) -> bool:
     """Whether a path or name, without its tags, is that of a language model."""
     plain, _ = split_tags(str(source))
     if isinstance(source, Path):
-        return is_language_file(Path(plain))
-    return plain in catalogue.names()
+        return reading.is_language_model(Path(plain))
+    return plain in catalogue.MODELS
 
 
 def read_drawn(source: Path | str) -> Drawn:
     """What is to be drawn of a language model; raises ModelError, StorageError, UsageError."""
     plain, tags = split_tags(str(source))
     if isinstance(source, Path):
-        model = read_language_model(Path(plain))
+        model = reading.read_language_model(Path(plain))
     else:
         model = catalogue.architecture(plain)
-    cache_format = "fp16"
+    cache_format = None
     for tag in tags:
         if tag.startswith(_CACHE):
             cache_format = weight_format(tag.removeprefix(_CACHE)).name
@@ -47,7 +45,7 @@ def read_drawn(source: Path | str) -> Drawn:
                 f"the tag {tag!r} means nothing", fix="use :FORMAT for weights, :kv=FORMAT"
             )
         else:
-            model = with_format(model, tag)
+            raise UsageError(f"the format {tag!r} is not known yet")
     return Drawn(architecture=model, cache_format=cache_format)
 
 
