@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
+from types import MappingProxyType
 
 import msgspec
 
@@ -31,6 +32,7 @@ _OPSETS = {"": 24, _MICROSOFT: 1, DOMAIN: 1}
 _PLAIN = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _TOKENS, _BATCH, _NEW, _PAST = "input_ids", "batch", "sequence", "past_sequence"
 _ALL, _ALL_OF_WINDOW = "total_sequence", "total_of_window"
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 _CONTEXT = 4096  # rows of the tables of cosines where the file does not say; few of them are read
 
 
@@ -67,9 +69,10 @@ class _Graph:
         op_type: str,
         inputs: tuple[str, ...],
         name: str,
+        attributes: Mapping[str, object] = _NOTHING,
+        *,
         domain: str = "",
         outputs: tuple[str, ...] | None = None,
-        **attributes: object,
     ) -> str:
         """Add a node; returns its first output, which is called as the node by default."""
         outputs = outputs or (name,)
@@ -115,7 +118,7 @@ class _Graph:
         vector = self.store(name, dtype, weight.shape)
         if dtype == self.hidden:
             return vector
-        return self.node("Cast", (vector,), f"{name}.cast", to=self.hidden.code)
+        return self.node("Cast", (vector,), f"{name}.cast", {"to": self.hidden.code})
 
     def product(self, data: str, weight_name: str, name: str) -> str:
         """``data`` times the transposed matrix called ``weight_name``, and its bias."""
@@ -124,10 +127,10 @@ class _Graph:
         if self.is_packed(weight_name):
             sizes = {"N": prod(weight.shape[:-1]), "K": weight.shape[-1]}
             made = self.node(
-                "MatMulStored", (data, matrix), name, DOMAIN, **_stored(weight), **sizes
+                "MatMulStored", (data, matrix), name, {**_stored(weight), **sizes}, domain=DOMAIN
             )
         else:
-            flipped = self.node("Transpose", (matrix,), f"{weight_name}.t", perm=(1, 0))
+            flipped = self.node("Transpose", (matrix,), f"{weight_name}.t", {"perm": (1, 0)})
             made = self.node("MatMul", (data, flipped), name)
         bias = self.vector(weight_name.removesuffix("weight") + "bias")
         return self.node("Add", (made, bias), f"{name}.bias") if bias else made
@@ -140,8 +143,10 @@ class _Graph:
         return self.node("LayerNormalization", tuple(filter(None, (data, scale, bias))), name)
 
 
-def _stored(weight: StoredWeight) -> Mapping[str, object]:
-    return {"unpack_ops": weight.unpack_ops, "compute": weight.compute}
+def _stored(*weights: StoredWeight) -> Mapping[str, object]:
+    """The attributes of an operator of ``weights``: of several, the mean operations a weight."""
+    n_ops = sum(weight.unpack_ops for weight in weights) / len(weights)
+    return {"unpack_ops": round(n_ops), "compute": weights[0].compute}
 
 
 def draw(drawn: Drawn) -> Model:
@@ -150,7 +155,7 @@ def draw(drawn: Drawn) -> Model:
     state = _embed(graph)
     for number, block in enumerate(model.blocks):
         state = _block(graph, number, block, state)
-    last = graph.node("Gather", (state, graph.integers("last", -1)), "last_token", axis=1)
+    last = graph.node("Gather", (state, graph.integers("last", -1)), "last_token", {"axis": 1})
     last = graph.norm(last, "output_norm.weight", "output_norm")
     scores = graph.product(
         last, "token_embd.weight" if model.is_tied else "output.weight", "logits"
@@ -169,14 +174,19 @@ def _embed(graph: _Graph) -> str:
     table = graph.stored_as_is("token_embd.weight")
     if graph.is_packed("token_embd.weight"):
         state = graph.node(
-            *("GatherStored", (table, _TOKENS), "token_embd", DOMAIN),
-            **_stored(weight),
-            N=weight.shape[0],
-            K=weight.shape[1],
-            dtype=graph.hidden.code,
+            "GatherStored",
+            (table, _TOKENS),
+            "token_embd",
+            {
+                **_stored(weight),
+                "N": weight.shape[0],
+                "K": weight.shape[1],
+                "dtype": graph.hidden.code,
+            },
+            domain=DOMAIN,
         )
     else:
-        state = graph.node("Gather", (table, _TOKENS), "token_embd", axis=0)
+        state = graph.node("Gather", (table, _TOKENS), "token_embd", {"axis": 0})
     if model.has_scaled_embedding:
         factor = graph.store("token_embd.scale", graph.hidden, ())
         state = graph.node("Mul", (state, factor), "token_embd.scaled")
@@ -234,14 +244,16 @@ def _grouped(graph: _Graph, number: int, sizes: AttentionSizes, data: str) -> st
         "GroupQueryAttention",
         (*projected, *caches, "", "", *tables, *("",) * 5, *norms),
         f"{at}.attn",
-        _MICROSOFT,
-        (f"{at}.attn", f"present.{number}.key", f"present.{number}.value"),
-        num_heads=sizes.n_heads,
-        kv_num_heads=sizes.n_kv_heads,
-        do_rotary=int(bool(sizes.rotary_width)),
-        softcap=1.0 if sizes.has_softcap else 0.0,
-        **({"local_window_size": sizes.window} if sizes.window else {}),
-        **({"kv_row_bytes": row_bytes} if row_bytes else {}),
+        {
+            "num_heads": sizes.n_heads,
+            "kv_num_heads": sizes.n_kv_heads,
+            "do_rotary": int(bool(sizes.rotary_width)),
+            "softcap": 1.0 if sizes.has_softcap else 0.0,
+            **({"local_window_size": sizes.window} if sizes.window else {}),
+            **({"kv_row_bytes": row_bytes} if row_bytes else {}),
+        },
+        domain=_MICROSOFT,
+        outputs=(f"{at}.attn", f"present.{number}.key", f"present.{number}.value"),
     )
 
 
@@ -289,14 +301,16 @@ def _latent(graph: _Graph, number: int, sizes: AttentionSizes, data: str) -> str
         "LatentAttention",
         (query, rows, past, norm, *matrices),
         f"{at}.attn",
-        DOMAIN,
-        (f"{at}.attn", present),
-        num_heads=sizes.n_heads,
-        width=sizes.head_width - latent.rotary_width,
-        v_width=sizes.value_width,
-        rank=latent.key_rank,
-        rotary=latent.rotary_width,
-        **_stored(graph.model.weights[names[0]]),
+        {
+            "num_heads": sizes.n_heads,
+            "width": sizes.head_width - latent.rotary_width,
+            "v_width": sizes.value_width,
+            "rank": latent.key_rank,
+            "rotary": latent.rotary_width,
+            **_stored(*(graph.model.weights[name] for name in names)),
+        },
+        domain=DOMAIN,
+        outputs=(f"{at}.attn", present),
     )
 
 
@@ -310,7 +324,7 @@ def _feed_forward(graph: _Graph, at: str, suffix: str, data: str) -> str:
         gate = graph.product(data, f"{at}_gate{suffix}.weight", f"{at}_gate{suffix}")
     elif graph.model.is_gated:  # both stand in one matrix
         halves = f"{at}_gate{suffix}", f"{at}_up{suffix}.half"
-        gate = graph.node("Split", (up,), halves[0], outputs=halves, axis=-1, num_outputs=2)
+        gate = graph.node("Split", (up,), halves[0], {"axis": -1, "num_outputs": 2}, outputs=halves)
         up = halves[1]
     else:
         gate = ""
@@ -327,7 +341,7 @@ def _activation(graph: _Graph, data: str, name: str) -> str:
         positive = graph.node("Relu", (data,), f"{name}.relu")
         return graph.node("Mul", (positive, positive), name)
     approximate = "tanh" if graph.model.activation == "gelu_tanh" else "none"
-    return graph.node("Gelu", (data,), name, approximate=approximate)
+    return graph.node("Gelu", (data,), name, {"approximate": approximate})
 
 
 def _experts(graph: _Graph, at: str, sizes: ExpertSizes, data: str) -> str:
@@ -338,13 +352,15 @@ def _experts(graph: _Graph, at: str, sizes: ExpertSizes, data: str) -> str:
         "ExpertsStored",
         (data, scores, *(graph.stored_as_is(name) for name in names)),
         f"{at}.ffn_exps",
-        DOMAIN,
-        n_experts=sizes.n_experts,
-        n_active=sizes.n_active,
-        hidden=graph.model.hidden,
-        inner=sizes.width,
-        activation=graph.model.activation.partition("_")[0],
-        **_stored(graph.model.weights[names[0]]),
+        {
+            "n_experts": sizes.n_experts,
+            "n_active": sizes.n_active,
+            "hidden": graph.model.hidden,
+            "inner": sizes.width,
+            "activation": graph.model.activation.partition("_")[0],
+            **_stored(*(graph.model.weights[name] for name in names)),
+        },
+        domain=DOMAIN,
     )
     if not sizes.shared_width:
         return made
