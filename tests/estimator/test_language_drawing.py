@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mansard.core.records import LayerScore, ModelScore
 from mansard.core.weight_formats import WEIGHT_FORMATS
 from mansard.estimator import totals
-from mansard.estimator.language.architecture import Block, ExpertSizes, LatentSizes
+from mansard.estimator.language.architecture import DecoderBlock, ExpertSizes, LatentSizes
 from tests.estimator.language_models import (
     HEADS,
     HIDDEN,
@@ -79,7 +79,7 @@ def test_quantised_weights_are_unpacked_once_and_multiplied_as_int8() -> None:
 
 
 def test_a_window_bounds_what_is_read_kept_and_multiplied() -> None:
-    block = Block(attention=attention(window=64), width=INNER)
+    block = DecoderBlock(attention=attention(window=64), width=INNER)
     model = llama(blocks=(block,))
     inside, beyond = score_stage(model, 1, 63), score_stage(model, 1, 1000)
     assert layer(inside, "blk.0.attn").macs == layer(beyond, "blk.0.attn").macs == 2 * 256 * 64
@@ -89,7 +89,7 @@ def test_a_window_bounds_what_is_read_kept_and_multiplied() -> None:
 
 def test_experts_that_are_chosen_are_read_and_multiplied() -> None:
     sizes = ExpertSizes(n_experts=8, n_active=2, width=96)
-    model = llama("Q8_0", blocks=(Block(attention=attention(), width=None, experts=sizes),))
+    model = llama("Q8_0", blocks=(DecoderBlock(attention=attention(), width=None, experts=sizes),))
     model = with_weights(
         model,
         "Q8_0",
@@ -118,7 +118,7 @@ def latent_model():
         latent=LatentSizes(key_rank=64, rotary_width=16, query_rank=None),
     )
     return with_weights(
-        llama(blocks=(Block(attention=sizes, width=INNER),)),
+        llama(blocks=(DecoderBlock(attention=sizes, width=INNER),)),
         "fp16",
         attn_k=(),
         attn_v=(),

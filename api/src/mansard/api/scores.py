@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from mansard.core.errors import MansardError, StorageError, UsageError
-from mansard.core.formats.model_files import is_path, model_files
+from mansard.core.formats.onnx import is_path, model_files
 from mansard.core.precision import parse_precision
 from mansard.core.records import ModelScore, named_notes
 from mansard.core.storage.files import make_folder, storage_errors
 from mansard.estimator import zoo
 from mansard.estimator.decoding import USUAL_STAGES, Stage, stage_name, with_stage
-from mansard.estimator.language.models import is_language_model
 from mansard.estimator.model import Given
 from mansard.estimator.score_context import Settings
 from mansard.estimator.scoring import (
     Loaded,
     Skeleton,
+    is_language_model,
     load,
     load_network,
     read_network,

@@ -19,7 +19,7 @@ from mansard.core.weight_formats import WeightFormat, weight_format
 from mansard.estimator.language.architecture import (
     Architecture,
     AttentionSizes,
-    Block,
+    DecoderBlock,
     ExpertSizes,
     StoredWeight,
 )
@@ -36,7 +36,7 @@ _NOTHING: Mapping[str, object] = MappingProxyType({})
 _CONTEXT = 4096  # rows of the tables of cosines where the file does not say; few of them are read
 
 
-class Drawn(msgspec.Struct, frozen=True, kw_only=True):
+class DrawnModel(msgspec.Struct, frozen=True, kw_only=True):
     """What is drawn: a model, and how it keeps keys and values.
 
     ``cache_format``: a weight format, such as Q8_0; None: that of the activations.
@@ -55,7 +55,7 @@ class Drawn(msgspec.Struct, frozen=True, kw_only=True):
 class _Graph:
     """Nodes and stored tensors as they are added; ``hidden`` is the type of activations."""
 
-    def __init__(self, drawn: Drawn) -> None:
+    def __init__(self, drawn: DrawnModel) -> None:
         self.model = drawn.architecture
         self.hidden = ELEMENT_TYPES[_PLAIN[drawn.activations]]
         self.cache: WeightFormat = weight_format(drawn.cache_format or drawn.activations)
@@ -149,7 +149,7 @@ def _stored(*weights: StoredWeight) -> Mapping[str, object]:
     return {"unpack_ops": round(n_ops), "compute": weights[0].compute}
 
 
-def draw(drawn: Drawn) -> Model:
+def draw(drawn: DrawnModel) -> Model:
     """The network of a language model."""
     graph, model = _Graph(drawn), drawn.architecture
     state = _embed(graph)
@@ -200,7 +200,7 @@ def _softcap(graph: _Graph, scores: str) -> str:
     return graph.node("Mul", (bounded, cap), "logits.capped")
 
 
-def _block(graph: _Graph, number: int, block: Block, state: str) -> str:
+def _block(graph: _Graph, number: int, block: DecoderBlock, state: str) -> str:
     """One decoder block: what attention and feed-forward add to ``state``."""
     at = f"blk.{number}"
     normed = graph.norm(state, f"{at}.attn_norm.weight", f"{at}.attn_norm")

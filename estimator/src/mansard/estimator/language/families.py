@@ -19,7 +19,7 @@ from mansard.estimator.language.architecture import (
     Activation,
     Architecture,
     AttentionSizes,
-    Block,
+    DecoderBlock,
     ExpertSizes,
     LatentSizes,
 )
@@ -167,9 +167,9 @@ def _layout(fields: Fields, family: Family) -> Layout:
     )
 
 
-def _block(fields: Fields, family: Family, index: int) -> Block:
+def _block(fields: Fields, family: Family, index: int) -> DecoderBlock:
     experts = _experts(fields, index)
-    return Block(
+    return DecoderBlock(
         attention=_attention(fields, family, index),
         width=None if experts else fields.size("intermediate_size"),
         experts=experts,

@@ -16,7 +16,7 @@ from mansard.core.weight_formats import WeightFormat
 from mansard.estimator.language.architecture import (
     Architecture,
     AttentionSizes,
-    Block,
+    DecoderBlock,
     ExpertSizes,
     StoredWeight,
 )
@@ -80,7 +80,7 @@ def _linear(name: str, shape: Shape, has_bias: bool) -> Named:
         yield f"{name}.bias", shape[:1]
 
 
-def _attention(block: Block, hidden: int, layout: Layout) -> Named:
+def _attention(block: DecoderBlock, hidden: int, layout: Layout) -> Named:
     sizes = block.attention
     yield "attn_norm.weight", (hidden,)
     if sizes.latent is None:
@@ -129,7 +129,7 @@ def _latent_projections(sizes: AttentionSizes, hidden: int, layout: Layout) -> N
         yield "attn_kv_b.weight", (rows, latent.key_rank)
 
 
-def _feed_forward(block: Block, hidden: int, layout: Layout) -> Named:
+def _feed_forward(block: DecoderBlock, hidden: int, layout: Layout) -> Named:
     yield "ffn_norm.weight", (hidden,)
     if block.experts is not None:
         yield from _mixture(block.experts, hidden, layout)
