@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from mansard.core.errors import MansardError, StorageError, UsageError
-from mansard.core.formats.onnx import is_path, onnx_files
+from mansard.core.formats.model_files import is_path, model_files
 from mansard.core.precision import parse_precision
 from mansard.core.records import ModelScore, named_notes
 from mansard.core.storage.files import make_folder, storage_errors
 from mansard.estimator import zoo
-from mansard.estimator.decoding import Stage, with_stage
+from mansard.estimator.decoding import USUAL_STAGES, Stage, stage_name, with_stage
+from mansard.estimator.language.models import is_language_model
 from mansard.estimator.model import Given
 from mansard.estimator.score_context import Settings
 from mansard.estimator.scoring import (
@@ -129,8 +130,10 @@ def _find_models(models: Sequence[Path | str]) -> list[Path]:
     """Files, those in folders, and names of the zoo: the paths that are no files."""
     paths: dict[Path, None] = {}
     for model in models:
-        files = onnx_files(str(model))
-        if files is None:
+        files = model_files(str(model))
+        if files is None and is_language_model(str(model)):
+            files = [Path(model)]
+        elif files is None:
             names = zoo.family(str(model)) or (zoo.entry(str(model)).name,)
             files = [*map(Path, names)]
         paths.update(dict.fromkeys(files))
@@ -182,8 +185,11 @@ def _score_file(read: _Read, request: _Request) -> _Outcome:
         settings = msgspec.structs.replace(settings, given=given)
     scores: list[ModelScore] = []
     errors: dict[str, MansardError] = {}
+    stages = request.stages
+    if loaded.is_drawn and stages == (None,):
+        stages = USUAL_STAGES
     for batch in request.batches:
-        for stage in request.stages:
+        for stage in stages:
             try:
                 scores.append(_score_case(loaded, settings, batch, stage))
             except MansardError as error:
@@ -207,7 +213,11 @@ def _score_case(
     given = with_defaults(loaded, given, is_guessed_too=False)
     settings = msgspec.structs.replace(settings, given=given, kv_cache=kv_cache)
     scored = score_loaded(loaded, settings)
-    return msgspec.structs.replace(scored, notes=(*notes, *scored.notes)) if notes else scored
+    if stage is None:
+        return scored
+    return msgspec.structs.replace(
+        scored, model=stage_name(scored.model, stage), notes=(*notes, *scored.notes)
+    )
 
 
 def _names_of(given: Given) -> frozenset[str]:
@@ -295,14 +305,18 @@ def _check_dimensions(dims: Mapping[str, int], known: set[str]) -> None:
 
 
 def score_batches(
-    source: Path | str, batches: Sequence[int | None], settings: Settings, reporter: Reporter
+    source: Path | str,
+    batches: Sequence[int | None],
+    settings: Settings,
+    reporter: Reporter,
+    stage: Stage | None = None,
 ) -> list[ModelScore]:
-    """Scores of a file or of a network of the zoo, one for each of ``batches``.
+    """Scores of a file or of a network by its name, one for each of ``batches``.
 
     None is the file's own batch, 1 where that is open. A batch that the file cannot have is left
-    out with a note; a file that can have none of them is scored as it is. What every command can
-    print of their notes is told. Raises MansardError where the file cannot be scored, UsageError
-    for an unknown name.
+    out with a note; a file that can have none of them is scored as it is. ``stage``: of a decoder.
+    What every command can print of their notes is told. Raises MansardError where the file cannot
+    be scored, UsageError for an unknown name.
     """
     loaded, stated = load_network(source), settings.given
     if isinstance(source, str):  # of the zoo: a dimension may be another network's
@@ -310,6 +324,9 @@ def score_batches(
 
     def score_as(batch: int | None, *, as_it_is: bool = False) -> ModelScore:
         given = msgspec.structs.replace(stated, batch=batch)
+        if stage is not None:
+            case = msgspec.structs.replace(settings, given=given)
+            return _score_case(loaded, case, batch or 1, stage)
         if not as_it_is:
             given = with_defaults(loaded, given)
         return score_loaded(loaded, msgspec.structs.replace(settings, given=given))

@@ -7,7 +7,6 @@ the defaults of this module: the usual dimensions of the zoo's networks, and a b
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +15,15 @@ from typing import get_args
 import msgspec
 
 from mansard.core.errors import ModelError, UsageError
+from mansard.core.formats.model_files import model_name
+from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
 from mansard.core.records.score import UNKNOWN_LAYERS
 from mansard.estimator import zoo
 from mansard.estimator.caches import Caches, find_caches
+from mansard.estimator.language.drawing import draw
+from mansard.estimator.language.models import decoded, encoded, is_language_model, read_drawn
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.memory import Memory
 from mansard.estimator.missing_sizes import (
@@ -85,6 +88,7 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     constant_rows: ConstantRows
     caches: Caches  # the inputs and outputs that hold keys and values of earlier tokens
     usual: Mapping[str, int] = {}  # default dimensions of a network of the zoo
+    is_drawn: bool = False  # a language model: it has stages, and no batch of its own
 
 
 class Skeleton(msgspec.Struct, frozen=True, eq=False):
@@ -104,8 +108,7 @@ def read_skeleton(
     if isinstance(source, str):
         source = Path(source)
     if isinstance(source, Path):
-        # A file's name may be any bytes; a record holds text.
-        name = name or os.fsencode(source.stem).decode("utf-8", "replace")
+        name = name or model_name(source)
         where = str(source)
     else:
         name = name or "model"
@@ -119,20 +122,32 @@ def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Load
     """Read a model, from a path, its bytes or its skeleton; raises ModelError or StorageError."""
     read = source if isinstance(source, Skeleton) else read_skeleton(source, name)
     with naming_model(read.where), _paused_collector():
-        model = read_model(read.data)
+        drawn = decoded(read.data)
+        model = read_model(read.data) if drawn is None else draw(drawn)
         prepared = prepare(model)
         caches = find_caches(model, prepared.tensors)
         rows = ConstantRows()
         return Loaded(
-            read.name, read.where, read.model_hash, model, prepared, rows, caches, read.usual
+            *(read.name, read.where, read.model_hash, model, prepared, rows, caches, read.usual),
+            is_drawn=drawn is not None,
         )
 
 
+def _drawn_skeleton(source: Path | str) -> Skeleton:
+    """A language model: its sizes, from which ``load`` draws a network."""
+    name = model_name(source) if isinstance(source, Path) else source
+    with naming_model(str(source)):
+        data = encoded(read_drawn(source))
+    return Skeleton(name, str(source), file_hash(data), data)
+
+
 def read_network(source: Path | str) -> Skeleton:
-    """An ONNX file by its path, or a network of the zoo by its name, without weights.
+    """An ONNX file or language model by its path, or a network by its name, without weights.
 
     Raises ModelError, StorageError or UsageError.
     """
+    if is_language_model(source):
+        return _drawn_skeleton(source)
     if isinstance(source, Path):
         return read_skeleton(source)
     usual = {name: size for name, size in zoo.entry(source).dims if name != "batch"}

@@ -1,0 +1,57 @@
+"""Drawn language models against the same networks as PyTorch exports them.
+
+``recorded_exports`` holds four small models with random weights, exported by torch 2.15 and
+Transformers 5.24 (``torch.onnx.export`` with ``dynamo=True``, ``logits_to_keep=1``), without the
+contents of their weights, each beside its config.json.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mansard.core.records import ModelScore
+from mansard.estimator import Given, Loaded, Settings, load, score_loaded, totals
+from mansard.estimator.decoding import Stage, with_stage
+from mansard.estimator.scoring import load_network
+
+EXPORTS = Path(__file__).parent / "recorded_exports"
+# What an export stores beside the model's weights: the frequencies of the rotation, half a head of
+# fp32 numbers; of gemma also the norms, (1 + w) in fp32 instead of w in fp16, 9 of 64.
+MORE_BYTES = {"llama": 8 * 4, "qwen3": 16 * 4, "phi3": 8 * 4, "gemma2": 16 * 4 + 9 * 64 * 2}
+STAGES = ((Stage(128, 0), 1), (Stage(1, 100), 3), (Stage(7, 120), 2))
+
+
+def score(network: Loaded, stage: Stage, batch: int) -> ModelScore:
+    given, notes = with_stage(network, Given(batch=batch), stage)
+    assert notes == ()
+    return score_loaded(network, Settings(given, kv_cache="in-place"))
+
+
+@pytest.fixture(params=sorted(MORE_BYTES))
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Loaded, Loaded]:
+    """The name of a model, what is drawn of its config.json, and its export."""
+    name = request.param
+    folder = tmp_path / name
+    folder.mkdir()
+    shutil.copy(EXPORTS / f"{name}.json", folder / "config.json")
+    exported = gzip.decompress((EXPORTS / f"{name}.onnx.gz").read_bytes())
+    return name, load_network(folder), load(exported, name)
+
+
+@pytest.mark.parametrize(("stage", "batch"), STAGES)
+def test_multiply_adds_and_caches_are_those_of_the_export(
+    pair: tuple[str, Loaded, Loaded], stage: Stage, batch: int
+) -> None:
+    drawn, exported = (score(network, stage, batch) for network in pair[1:])
+    assert totals(drawn).macs == totals(exported).macs
+    assert drawn.kv_cache_bytes == exported.kv_cache_bytes
+
+
+def test_weights_are_those_of_the_export(pair: tuple[str, Loaded, Loaded]) -> None:
+    name, *networks = pair
+    drawn, exported = (totals(score(network, *STAGES[0])) for network in networks)
+    assert exported.weight_bytes - drawn.weight_bytes == MORE_BYTES[name]
