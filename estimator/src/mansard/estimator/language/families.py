@@ -129,11 +129,12 @@ def read_config(config: Mapping[str, Any]) -> Draft:
             f"models of type {model_type!r} are not known",
             fix=f"known are {', '.join(FAMILIES)}",
         )
-    fields = Fields({**family.defaults, **{k: v for k, v in config.items() if v is not None}})
-    return _draft(fields, family)
+    stated = {name: value for name, value in config.items() if value is not None}
+    return draft(Fields({**family.defaults, **stated}), family)
 
 
-def _draft(fields: Fields, family: Family) -> Draft:
+def draft(fields: Fields, family: Family) -> Draft:
+    """The sizes of a model of ``family``; raises ModelError for those that cannot be."""
     n_blocks = fields.size("num_hidden_layers")
     if n_blocks > MAX_BLOCKS:
         raise fields.bad("num_hidden_layers", f"at most {MAX_BLOCKS}")
@@ -194,7 +195,9 @@ def _attention(fields: Fields, family: Family, index: int) -> AttentionSizes:
         n_kv_heads=n_kv_heads,
         head_width=width,
         value_width=width,
-        rotary_width=math.floor(width * fields.share("partial_rotary_factor", 1.0)),
+        rotary_width=fields.size(
+            "rotary_dim", math.floor(width * fields.share("partial_rotary_factor", 1.0))
+        ),
         window=_window(fields, family, index),
         has_softcap=bool(fields.values.get("attn_logit_softcapping")),
     )

@@ -14,17 +14,23 @@ _FIX = "get the file again from where the model is published"
 
 
 class Fields:
-    """``values`` of a file, whose names in messages start with ``prefix``."""
+    """``values`` of a file, whose names in messages start with ``prefix``.
 
-    def __init__(self, values: Mapping[str, Any], prefix: str = "") -> None:
+    ``names``: what the file calls a value that has another name here.
+    """
+
+    def __init__(
+        self, values: Mapping[str, Any], prefix: str = "", names: Mapping[str, str] | None = None
+    ) -> None:
         self.values = values
         self._prefix = prefix
+        self._names = names or {}
 
     def size(self, name: str, default: int | None = None) -> int:
         """A positive integer; raises ModelError where it is missing without a default."""
         value = self.optional(name, default)
         if value is None:
-            raise ModelError(f"{self._prefix}{name} is missing", fix=_FIX)
+            raise ModelError(f"{self._called(name)} is missing", fix=_FIX)
         return value
 
     def optional(self, name: str, default: int | None = None) -> int | None:
@@ -69,7 +75,7 @@ class Fields:
             return None
         if not isinstance(value, dict):
             raise self.bad(name, "an object")
-        return Fields(value, f"{self._prefix}{name}.")
+        return Fields(value, f"{self._called(name)}.")
 
     def list_of(self, name: str, kind: type) -> list[Any] | None:
         """A list whose items are of ``kind``; None where there is none."""
@@ -81,4 +87,7 @@ class Fields:
         return value
 
     def bad(self, name: str, wanted: str) -> ModelError:
-        return ModelError(f"{self._prefix}{name} is not {wanted}", fix=_FIX)
+        return ModelError(f"{self._called(name)} is not {wanted}", fix=_FIX)
+
+    def _called(self, name: str) -> str:
+        return self._prefix + self._names.get(name, name)

@@ -1,8 +1,4 @@
-"""Language models from files: which reader reads a path.
-
-``read_language_model`` reads a GGUF file or a folder of Hugging Face's; other files have a line
-each that says what to do.
-"""
+"""Language models from files: which reader reads a path."""
 
 from __future__ import annotations
 
@@ -10,12 +6,27 @@ from pathlib import Path
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator.language.architecture import Architecture
+from mansard.estimator.language.gguf import MAGIC
+from mansard.estimator.language.gguf_models import read_gguf
 from mansard.estimator.language.huggingface import read_folder
 
 
 def is_language_model(path: Path) -> bool:
-    """Whether a path is for ``read_language_model``: a .gguf file, or a folder with config.json."""
-    return path.suffix.lower() == ".gguf" or (path / "config.json").is_file()
+    """Whether a path is for ``read_language_model``: a GGUF file, or a folder of Transformers.
+
+    A folder is one where it has a config.json or safetensors.
+    """
+    if path.suffix.lower() == ".gguf":
+        return True
+    try:
+        if path.is_dir():
+            return (path / "config.json").exists() or any(path.glob("*.safetensors"))
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except (OSError, ValueError):  # whoever reads it says so
+        return False
 
 
 def read_language_model(path: Path) -> Architecture:
@@ -24,6 +35,6 @@ def read_language_model(path: Path) -> Architecture:
     Raises ModelError, StorageError or UsageError.
     """
     try:
-        return read_folder(path)
+        return read_folder(path) if path.is_dir() else read_gguf(path)
     except (ModelError, UsageError) as error:
         raise type(error)(error.what, where=str(path), fix=error.fix) from error
