@@ -141,9 +141,22 @@ def is_language_model(source: Path | str) -> bool:
     """Whether a path or a name is that of a language model, which has to be drawn."""
     plain = Path(split_tags(str(source))[0])
     if isinstance(source, Path):
-        return plain.suffix.lower() == ".gguf" or (plain / "config.json").is_file()
+        return (
+            plain.suffix.lower() == ".gguf" or (plain / "config.json").exists() or _is_gguf(plain)
+        )
     is_of_zoo = zoo.has(str(source)) or bool(zoo.family(str(source)))
     return not is_of_zoo and _language_models().is_public(str(plain))
+
+
+def _is_gguf(path: Path) -> bool:
+    """Whether a file begins as GGUF does; Ollama's have no suffix."""
+    if path.suffix.lower() == ".onnx":
+        return False
+    try:
+        with path.open("rb") as stream:
+            return path.is_file() and stream.read(4) == b"GGUF"
+    except (OSError, ValueError):  # whoever reads it says so
+        return False
 
 
 def _language_models() -> type[LanguageModels]:
