@@ -74,7 +74,8 @@ def naming_model(where: str) -> Iterator[None]:
     try:
         yield
     except (ModelError, UsageError) as error:
-        what = f"{error.where}: {error.what}" if error.where else error.what
+        is_named = error.where in (None, "", where)
+        what = error.what if is_named else f"{error.where}: {error.what}"
         raise type(error)(what, where=where, fix=error.fix) from error
 
 
