@@ -90,7 +90,7 @@ def loaded(model: Architecture, cache_format: str | None = None) -> Loaded:
     network = draw(DrawnModel(architecture=model, cache_format=cache_format))
     prepared = prepare(network)
     caches = find_caches(network, prepared.tensors)
-    return Loaded("m", "m", "", network, prepared, ConstantRows(), caches, is_drawn=True)
+    return Loaded("m", "m", "", network, prepared, ConstantRows(), caches)
 
 
 def score_stage(

@@ -93,7 +93,12 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     constant_rows: ConstantRows
     caches: Caches  # the inputs and outputs that hold keys and values of earlier tokens
     usual: Mapping[str, int] = {}  # default dimensions of a network of the zoo
-    is_drawn: bool = False  # a language model: it has stages, and no batch of its own
+    drawn: bytes = b""  # of a language model: what its network is drawn of
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it is a language model: it has stages, and no batch of its own."""
+        return bool(self.drawn)
 
 
 class Skeleton(msgspec.Struct, frozen=True, eq=False):
@@ -134,7 +139,7 @@ def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Load
         rows = ConstantRows()
         return Loaded(
             *(read.name, read.where, read.model_hash, model, prepared, rows, caches, read.usual),
-            is_drawn=is_drawn,
+            drawn=read.data if is_drawn else b"",
         )
 
 
@@ -276,9 +281,28 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
 
 
 def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
-    """Score a model that was read before; raises ModelError or UsageError."""
+    """Score a model that was read before; raises ModelError or UsageError.
+
+    A language model keeps its weights as they are stored, whatever precision it is counted in.
+    """
     with naming_model(loaded.where), _paused_collector():
+        if loaded.is_drawn and settings.precision is not None:
+            loaded = _in_precision(loaded, settings.precision.name)
+            settings = msgspec.structs.replace(settings, precision=None)
         return _score(loaded, settings)
+
+
+def _in_precision(loaded: Loaded, precision: str) -> Loaded:
+    """A language model that computes in ``precision``, whatever its weights are stored in."""
+    model = _language_models().draw(loaded.drawn, precision)
+    prepared = prepare(model)
+    return msgspec.structs.replace(
+        loaded,
+        model=model,
+        prepared=prepared,
+        constant_rows=ConstantRows(),
+        caches=find_caches(model, prepared.tensors),
+    )
 
 
 def settled(loaded: Loaded, given: Given) -> Given:

@@ -76,6 +76,12 @@ def is_path(path: Path) -> bool:
     return plain.suffix.lower() in _SUFFIXES or len(plain.parts) != 1 or plain.exists()
 
 
+def named(model: Path | str) -> Path | str:
+    """What a person means: a path where it is one, else a name."""
+    path = Path(model)
+    return path if is_path(path) else str(model)
+
+
 def model_name(path: Path) -> str:
     """How a model is called: its file without the suffix, or its folder; then its tags."""
     plain, tags = split_tags(str(path))

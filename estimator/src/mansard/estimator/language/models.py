@@ -14,7 +14,7 @@ from mansard.core.errors import UsageError
 from mansard.core.formats.onnx import split_tags
 from mansard.core.weight_formats import weight_format
 from mansard.estimator.language import catalogue
-from mansard.estimator.language.drawing import DrawnModel, draw
+from mansard.estimator.language.drawing import PLAIN, DrawnModel, draw
 from mansard.estimator.language.reading import read_language_model
 from mansard.estimator.model import Model
 
@@ -39,9 +39,16 @@ class LanguageModels:
         return msgspec.json.encode({"language_model": _read(source)})
 
     @staticmethod
-    def draw(data: bytes) -> Model:
-        """The network of what ``read`` returned."""
-        return draw(_decoder.decode(data)["language_model"])
+    def draw(data: bytes, compute: str | None = None) -> Model:
+        """The network of what ``read`` returned; ``compute``: as in DrawnModel."""
+        drawn = _decoder.decode(data)["language_model"]
+        if compute is not None and compute not in PLAIN:
+            raise UsageError(
+                f"a language model is not computed in {compute}",
+                fix=f"use {', '.join(PLAIN)}; a format of its weights stands behind its name, "
+                "as in llama-3.1-8b:Q4_K_M",
+            )
+        return draw(msgspec.structs.replace(drawn, compute=compute))
 
 
 def _read(source: Path | str) -> DrawnModel:
