@@ -20,7 +20,7 @@ def main(model: str, port: str, n_parallel: str = "1") -> None:
     params.n_ctx = 4096 * int(n_parallel)
     params.warmup = True
     server = xllamacpp.Server(params)
-    print(server.listening_address, flush=True)
+    sys.stdout.write(f"{server.listening_address}\n")
     while True:
         time.sleep(3600)
 

@@ -79,9 +79,8 @@ class Connection:
     """One connection to a server, opened before a request is timed; closed by ``with``."""
 
     def __init__(self, address: Address, timeout_s: float = SILENCE_S) -> None:
-        kind = http.client.HTTPConnection
-        if address.scheme == "https":
-            kind = http.client.HTTPSConnection
+        is_secure = address.scheme == "https"
+        kind = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
         self._address, self._timeout_s = address, timeout_s
         self._http = kind(address.host, address.port, timeout=min(CONNECT_S, timeout_s))
 

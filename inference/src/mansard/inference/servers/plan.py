@@ -6,7 +6,7 @@ import random
 import shlex
 from itertools import product
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -26,14 +26,14 @@ _LONGEST_NAME = 60
 class GenerationTrial(PlannedTrial, frozen=True, kw_only=True):
     """One length of prompt and answer, and one concurrency; the fields are of ``GenerationRun``.
 
-    ``model``, ``server`` and its version are known where the server runs before anything is
+    The server, its version and model are known where the server runs before anything is
     planned; one that is started is identified by its command and the files that this names.
     """
 
     workload: str
-    model: str | None
-    server: str | None
-    server_version: str | None
+    asked_model: str | None
+    known_server: str | None
+    known_version: str | None
     address: str | None
     command: tuple[str, ...] | None
     server_hash: str | None
@@ -107,11 +107,11 @@ def plan_trials(serving: Serving, lengths: Lengths) -> tuple[GenerationTrial, ..
     _check(lengths)
     environment = read_environment(serving.variables) if serving.command else {}
     shown = masked_words(serving.command) or None
-    values = {
+    values: dict[str, Any] = {
         "workload": printable(serving.name or _name(serving)),
-        "model": serving.model,
-        "server": serving.server,
-        "server_version": serving.server_version,
+        "asked_model": serving.model,
+        "known_server": serving.server,
+        "known_version": serving.server_version,
         "address": None if serving.address is None else serving.address.shown,
         "command": shown,
         "server_hash": hash_program(serving.command, environment) if serving.command else None,
@@ -135,9 +135,9 @@ def plan_trials(serving: Serving, lengths: Lengths) -> tuple[GenerationTrial, ..
 
 _STARTED = "it is started in each mode"
 _REASONS = {
-    "model": "none was named: the only one of the server",
-    "server": _STARTED,
-    "server_version": "the server does not say",
+    "asked_model": "none was named: the only one of the server",
+    "known_server": _STARTED,
+    "known_version": "it is started in each mode, or does not say",
     "address": "a free port is taken",
     "command": "it was not started by Mansard",
     "server_hash": "it was not started by Mansard",
@@ -151,12 +151,14 @@ def new_seed() -> int:
 
 def _name(serving: Serving) -> str:
     """The model, else the model file of the command, else the command."""
-    if serving.model is not None:
-        return serving.model
     words = [word.rpartition("=")[2] for word in masked_words(serving.command)]
+    if serving.model is not None:
+        words = [serving.model]
     files = [Path(word).stem for word in words if word.endswith((".gguf", ".ggml"))]
     if files:
         return files[0][:_LONGEST_NAME]
+    if serving.model is not None:
+        return serving.model
     return shlex.join([Path(words[0]).name, *words[1:]])[:_LONGEST_NAME]
 
 

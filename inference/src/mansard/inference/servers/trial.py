@@ -46,7 +46,7 @@ def _open(
 
 def _serving_of(spec: GenerationTrial) -> Serving:
     address = None if spec.address is None else parse_address(spec.address)
-    return Serving(command=spec.command or (), address=address, model=spec.model)
+    return Serving(command=spec.command or (), address=address, model=spec.asked_model)
 
 
 def measure_generation(
