@@ -157,8 +157,8 @@ def _name(serving: Serving) -> str:
     files = [Path(word).stem for word in words if word.endswith((".gguf", ".ggml"))]
     if files:
         return files[0][:_LONGEST_NAME]
-    if serving.model is not None:
-        return serving.model
+    if serving.model is not None or not words:
+        return serving.model or "model"
     return shlex.join([Path(words[0]).name, *words[1:]])[:_LONGEST_NAME]
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from mansard.core.errors import MeasurementError
 from mansard.core.text import masked, printable
@@ -40,6 +40,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class _Start(NamedTuple):
+    """What was known when a server was started."""
+
+    name: str  # of its program
+    available_bytes: int | None  # of the machine's memory
+    begun_s: float  # monotonic
+
+
 class ServerProcess:
     """A server that was started here."""
 
@@ -48,12 +56,16 @@ class ServerProcess:
         supervisor: subprocess.Popen[bytes],
         report: IO[bytes],
         log: IO[bytes],
-        name: str,
-        available_bytes: int | None,
+        start: _Start,
     ) -> None:
-        self._supervisor, self._report, self._log, self._name = supervisor, report, log, name
+        self._supervisor, self._report, self._log, self._start = supervisor, report, log, start
         self.load_s: float | None = None
-        self.available_bytes = available_bytes  # before it was started
+
+    @property
+    def taken_bytes(self) -> int | None:
+        """By how much MemAvailable is less than before the start."""
+        now_bytes, before_bytes = read_available_bytes(), self._start.available_bytes
+        return None if now_bytes is None or before_bytes is None else before_bytes - now_bytes
 
     def check(self) -> None:
         """Raises MeasurementError where the server has ended."""
@@ -66,7 +78,7 @@ class ServerProcess:
         last = self._last_line()
         raise MeasurementError(
             f"the server has ended{how}{f'; it said last: {last}' if last else ''}",
-            where=self._name,
+            where=self._start.name,
             fix="start it by hand to see why",
         )
 
@@ -74,11 +86,10 @@ class ServerProcess:
         self, address: Address, say: Callable[[str], object], most_s: float = HEALTHY_S
     ) -> None:
         """Wait until it answers that it is ready; raises MeasurementError."""
-        begun_s = time.monotonic()
         is_said = False
         while not _is_healthy(address):
             self.check()
-            waited_s = time.monotonic() - begun_s
+            waited_s = time.monotonic() - self._start.begun_s
             if waited_s > most_s:
                 raise MeasurementError(
                     f"the server was not ready within {most_s:g} s",
@@ -89,7 +100,7 @@ class ServerProcess:
                 say(f"waiting until the server at {address.shown} is ready")
                 is_said = True
             time.sleep(_LOOK_S)
-        self.load_s = time.monotonic() - begun_s
+        self.load_s = time.monotonic() - self._start.begun_s
 
     def resident_bytes(self) -> int | None:
         """Resident memory of all its processes, summed; None where it cannot be read."""
@@ -117,7 +128,7 @@ def started(command: Sequence[str], folder: str) -> Iterator[ServerProcess]:
 
     Raises ProgramFailed where it cannot be started. Its output is kept in a temporary file.
     """
-    available_bytes = read_available_bytes()
+    start = _Start(Path(command[0]).name, read_available_bytes(), time.monotonic())
     reading, writing = os.pipe()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)  # supervisor.py says why
     try:
@@ -140,8 +151,7 @@ def started(command: Sequence[str], folder: str) -> Iterator[ServerProcess]:
             try:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 _check_start(supervisor, report, command[0])
-                name = Path(command[0]).name
-                yield ServerProcess(supervisor, report, log, name, available_bytes)
+                yield ServerProcess(supervisor, report, log, start)
             finally:
                 _end(supervisor)
     finally:

@@ -26,7 +26,6 @@ from mansard.device.meters.meter import Meters
 from mansard.device.meters.sampler import Sampler
 from mansard.inference.servers.opening import OpenServer
 from mansard.inference.servers.plan import GenerationTrial
-from mansard.inference.servers.process import read_available_bytes
 from mansard.inference.servers.rounds import run_round
 from mansard.measuring.metering import NO_METER, energy_between
 from mansard.measuring.protocol import Protocol
@@ -68,7 +67,8 @@ class Session:
             counted = [one for one in rounds if not one.rejected]
             interval = times_interval(counted)
             problem = _missing(len(counted), interval, protocol)
-            longest_s = max(one.end_s - one.start_s for one in rounds)
+            later = rounds[1:] or rounds  # the first takes longer
+            longest_s = max(one.end_s - one.start_s for one in later)
             end_s = time.monotonic() + longest_s - start_s  # of one more round
             # Where every round is rejected, as many again are tried.
             is_enough = len(counted) >= protocol.n_blocks_min
@@ -108,11 +108,10 @@ class Session:
         process = self._server.process
         if process is None:
             return
-        resident_bytes, now_bytes = process.resident_bytes(), read_available_bytes()
+        resident_bytes, taken_bytes = process.resident_bytes(), process.taken_bytes
         if resident_bytes is not None:
             self.memory_bytes = max(self.memory_bytes or 0, resident_bytes)
-        if now_bytes is not None and process.available_bytes is not None:
-            taken_bytes = process.available_bytes - now_bytes
+        if taken_bytes is not None:
             self.memory_taken_bytes = max(self.memory_taken_bytes or 0, taken_bytes)
 
     def _energy(
@@ -221,9 +220,10 @@ def times_interval(rounds: Sequence[GenerationRound]) -> float | None:
 def _missing(n_counted: int, interval: float | None, protocol: Protocol) -> str:
     """What the protocol still requires; empty when it is satisfied."""
     if n_counted < protocol.n_blocks_min:
-        return f"only {n_counted} rounds of {protocol.n_blocks_min} count"
+        return f"only {n_counted} of {protocol.n_blocks_min} rounds count"
     if n_counted < protocol.n_accepted_min or interval is None:
-        return f"{n_counted} rounds count, and an interval needs {protocol.n_accepted_min}"
+        counted = "1 round counts" if n_counted == 1 else f"{n_counted} rounds count"
+        return f"{counted}, and an interval needs {protocol.n_accepted_min}"
     if interval > protocol.stream_interval:
         return f"the rounds differ: ±{interval:.1%} (limit ±{protocol.stream_interval:.1%})"
     return ""
