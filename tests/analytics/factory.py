@@ -19,8 +19,6 @@ from mansard.core.records import (
     Conditions,
     ContentionPoint,
     EnergyWindow,
-    GenerationRequest,
-    GenerationRound,
     GenerationRun,
     MachineIdentity,
     Manifest,

@@ -32,6 +32,7 @@ class Replayed:
     tells_cached: bool = True
     counts: bool = True  # whether it says how many tokens there were
     status: int = 200  # of every completion
+    fails_from: int | None = None  # the first request that is answered with 500
     message: str = "the engine is out of memory"
     stops_after: int | None = None  # events, after which the connection is closed
     error_after: int | None = None  # events, after which an error comes in the stream
@@ -68,6 +69,9 @@ def replaying(replayed: Replayed) -> Iterator[str]:
         thread.join()
 
 
+_ERROR = b'data: {"error": {"message": "CUDA error: out of memory"}}\n\n'
+
+
 class _Handler(BaseHTTPRequestHandler):
     server_of: Replayed
     protocol_version = "HTTP/1.1"
@@ -78,11 +82,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         mine = self.server_of
         listed = {"data": [{"id": name, "owned_by": mine.owner} for name in mine.models]}
-        answers: dict[str, Any] = {
-            "/health": {},
-            "/v1/models": listed,
-            "/version": {"version": "0.11"},
-        }
+        version = {"version": "0.11"}
+        answers: dict[str, Any] = {"/health": {}, "/v1/models": listed, "/version": version}
         if mine.is_ollama:
             tags = {"models": [{"name": name} for name in mine.models]}
             answers = {"/api/version": {"version": "0.13.1"}, "/api/tags": tags}
@@ -111,8 +112,10 @@ class _Handler(BaseHTTPRequestHandler):
         if refused:
             self._answer(400, {"error": {"message": f"unknown field {refused[0]}", "code": 400}})
             return
-        if mine.status != 200:
-            self._answer(mine.status, {"error": {"message": mine.message}})
+        is_late = mine.fails_from is not None and len(mine.bodies) >= mine.fails_from
+        status = 500 if is_late else mine.status
+        if status != 200:
+            self._answer(status, {"error": {"message": mine.message}})
             return
         mine.bodies.append(body)
         is_second = mine.lags and len(mine.bodies) % 2 == 1 and len(mine.bodies) > 1
@@ -127,9 +130,9 @@ class _Handler(BaseHTTPRequestHandler):
             if mine.stops_after == number and is_output:
                 self.close_connection = True
                 return
-            if mine.error_after == number and is_output:
-                line = b'data: {"error": {"message": "CUDA error: out of memory"}}\n\n'
-            self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+            fails = mine.error_after == number and is_output
+            sent = _ERROR if fails else line
+            self.wfile.write(f"{len(sent):x}\r\n".encode() + sent + b"\r\n")
         self.wfile.write(b"0\r\n\r\n")
         if mine.lags and not is_second and len(mine.bodies) > 1:
             mine.turn.release()

@@ -158,7 +158,7 @@ def test_an_answer_of_a_prefix_cache_is_no_round() -> None:
 
 
 def test_a_prompt_that_a_server_did_not_read_whole_was_cached() -> None:
-    # Request 0 counts words, 1 is the warm-up. Ollama leaves the count out where all of a prompt was cached.
+    # Request 0 counts words, 1 is the warm-up. Ollama leaves the count out where all was cached.
     row = measure(
         Replayed(is_ollama=True, cached=lambda number: 20 if number > 1 else 0),
         prompt=20,

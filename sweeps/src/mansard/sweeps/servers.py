@@ -20,6 +20,7 @@ from mansard.inference.servers.plan import (
     GenerationTrial,
     Lengths,
     Serving,
+    check_lengths,
     parse_start,
     plan_trials,
 )
@@ -67,8 +68,9 @@ def sweep_server(request: ServerRequest, reporter: Reporter = SILENT) -> Swept:
             fix="run 'mansard measure --server URL' on the board",
         )
     find_protocol(request.profile)  # an unknown one is an error
-    serving = _serving(request)
     lengths = Lengths(request.prompts, request.generates, request.concurrencies)
+    check_lengths(lengths)
+    serving = _serving(request)
     trials = plan_trials(serving, lengths)
     return sweep(
         request,

@@ -103,8 +103,7 @@ def parse_start(text: str, address: Address | None) -> tuple[str, ...]:
 
 
 def plan_trials(serving: Serving, lengths: Lengths) -> tuple[GenerationTrial, ...]:
-    """A trial for each combination, the shortest first; raises UsageError, ProgramFailed."""
-    _check(lengths)
+    """A trial for each combination, the shortest first; raises UsageError."""
     environment = read_environment(serving.variables) if serving.command else {}
     shown = masked_words(serving.command) or None
     values: dict[str, Any] = {
@@ -162,7 +161,8 @@ def _name(serving: Serving) -> str:
     return shlex.join([Path(words[0]).name, *words[1:]])[:_LONGEST_NAME]
 
 
-def _check(lengths: Lengths) -> None:
+def check_lengths(lengths: Lengths) -> None:
+    """Raises UsageError for lengths that cannot be."""
     for name, values, least, most in (
         ("--prompt", lengths.prompts, 1, MOST_TOKENS),
         ("--generate", lengths.generates, 1, MOST_TOKENS),

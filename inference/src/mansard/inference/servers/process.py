@@ -60,6 +60,7 @@ class ServerProcess:
     ) -> None:
         self._supervisor, self._report, self._log, self._start = supervisor, report, log, start
         self.load_s: float | None = None
+        self._said: list[str] = []
 
     @property
     def taken_bytes(self) -> int | None:
@@ -73,7 +74,7 @@ class ServerProcess:
             return
         with suppress(subprocess.TimeoutExpired):
             self._supervisor.wait(_REPORT_S)
-        words = self._report.read().decode("utf-8", "replace").split()
+        words = self._reported()
         how = f" with {_exit_words(int(words[7]))}" if words[:1] == ["ran"] else ""
         last = self._last_line()
         raise MeasurementError(
@@ -81,6 +82,19 @@ class ServerProcess:
             where=self._start.name,
             fix="start it by hand to see why",
         )
+
+    def check_start(self) -> None:
+        """Wait until it runs; raises ProgramFailed where there is no such program."""
+        while self._supervisor.poll() is None and not processes_below(self._supervisor.pid):
+            time.sleep(_LOOK_S)
+        words = self._reported() if self._supervisor.poll() is not None else []
+        if words[:1] == ["failed"]:
+            raise cannot_run(self._start.name, int(words[1]))
+
+    def _reported(self) -> list[str]:
+        """What the supervisor said, once it has ended."""
+        self._said = self._said or self._report.read().decode("utf-8", "replace").split()
+        return self._said
 
     def wait_until_healthy(
         self, address: Address, say: Callable[[str], object], most_s: float = HEALTHY_S
@@ -150,22 +164,13 @@ def started(command: Sequence[str], folder: str) -> Iterator[ServerProcess]:
                 os.close(writing)
             try:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-                _check_start(supervisor, report, command[0])
-                yield ServerProcess(supervisor, report, log, start)
+                process = ServerProcess(supervisor, report, log, start)
+                process.check_start()
+                yield process
             finally:
                 _end(supervisor)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def _check_start(supervisor: subprocess.Popen[bytes], report: IO[bytes], name: str) -> None:
-    """Raises ProgramFailed where there is no such program."""
-    while supervisor.poll() is None and not processes_below(supervisor.pid):
-        time.sleep(_LOOK_S)
-    if supervisor.poll() is not None:
-        said = report.read().decode("utf-8", "replace").split()
-        if said[:1] == ["failed"]:
-            raise cannot_run(name, int(said[1]))
 
 
 def _end(supervisor: subprocess.Popen[bytes]) -> None:
