@@ -15,6 +15,7 @@ from mansard.core.formats.model_files import split_tags
 from mansard.core.weight_formats import weight_format
 from mansard.estimator.language import catalogue, reading
 from mansard.estimator.language.drawing import Drawn
+from mansard.estimator.language.mixes import with_format
 
 _CACHE = "kv="
 _MAGIC = b'{"language_model":'
@@ -45,7 +46,7 @@ def read_drawn(source: Path | str) -> Drawn:
                 f"the tag {tag!r} means nothing", fix="use :FORMAT for weights, :kv=FORMAT"
             )
         else:
-            raise UsageError(f"the format {tag!r} is not known yet")
+            model = with_format(model, tag)
     return Drawn(architecture=model, cache_format=cache_format)
 
 
