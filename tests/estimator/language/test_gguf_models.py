@@ -11,8 +11,9 @@ import pytest
 from mansard.core.errors import ModelError
 from mansard.estimator.language.families import read_config
 from mansard.estimator.language.gguf import read_header
-from mansard.estimator.language.reading import is_language_model, read_language_model
+from mansard.estimator.language.reading import read_language_model
 from mansard.estimator.language.tensors import expected_shapes
+from mansard.estimator.scoring import is_language_model
 from tests.estimator.language.gguf_files import config, write
 
 MIXTURE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 256}

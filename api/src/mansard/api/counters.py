@@ -25,7 +25,7 @@ from mansard.analytics.models.counters.check import CheckedNetwork, check_networ
 from mansard.analytics.models.counters.importing import ExportOrigin
 from mansard.analytics.models.counters.importing import import_counters as read
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
-from mansard.core.formats.model_files import find_model_files, model_name
+from mansard.core.formats.onnx import find_model_files, model_name
 from mansard.core.records import CounterRun, Manifest, Measurement, ModelScore
 from mansard.core.storage.documents import read_document
 from mansard.core.storage.files import entries_in, find_status

@@ -23,6 +23,7 @@ from mansard.analytics.decisions.comparison import Comparison, Side, pair_runs, 
 from mansard.analytics.decisions.comparison import compare as compare_sides
 from mansard.analytics.models.contention import FitLine, VictimContention
 from mansard.analytics.models.contention import measured_contention as find
+from mansard.analytics.models.predict.generation_times import GenerationTimes, generation_times
 from mansard.analytics.models.predict.group_times import GroupTimes, group_times
 from mansard.analytics.models.predict.measured import (
     NetworkTimes,
@@ -37,7 +38,7 @@ from mansard.analytics.models.roofs.published_rooflines import find_module
 from mansard.analytics.models.scaling.observations import network_measurements
 from mansard.api.counters import group_bytes_in
 from mansard.core.errors import MansardError, UsageError
-from mansard.core.records import Manifest, ProgramRun, with_known
+from mansard.core.records import GenerationRun, Manifest, ProgramRun, with_known
 from mansard.core.storage.documents import read_document
 from mansard.core.text import is_utf8
 from mansard.scheduler.contention import curve, fit_pccs
@@ -163,6 +164,17 @@ def times_of_programs(
     devices = device_labels([manifest for manifest, _ in rows])
     return [
         program_times(row, devices[manifest.run_id], manifest.mode_read_back.name)
+        for manifest, row in rows
+    ]
+
+
+def times_of_generations(
+    rows: Sequence[tuple[Manifest, GenerationRun]],
+) -> list[GenerationTimes]:
+    """The times of each row of a server."""
+    devices = device_labels([manifest for manifest, _ in rows])
+    return [
+        generation_times(row, devices[manifest.run_id], manifest.mode_read_back.name)
         for manifest, row in rows
     ]
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from mansard.core.errors import MansardError, StorageError, UsageError
-from mansard.core.formats.model_files import is_path, model_files
+from mansard.core.formats.onnx import model_files, named
 from mansard.core.precision import parse_precision
 from mansard.core.records import ModelScore, named_notes
 from mansard.core.storage.files import make_folder, storage_errors
 from mansard.estimator import zoo
 from mansard.estimator.decoding import USUAL_STAGES, Stage, stage_name, with_stage
-from mansard.estimator.language.models import is_language_model
 from mansard.estimator.model import Given
 from mansard.estimator.score_context import Settings
 from mansard.estimator.scoring import (
     Loaded,
     Skeleton,
+    is_language_model,
     load,
     load_network,
     read_network,
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 
 BENCH_PRECISION = "fp32"  # what the kernels of a plain machine are measured in
+
+
+# Of a language model: what a report shows over the context.
+BENCH_STAGES = (*USUAL_STAGES, Stage(1, 4096), Stage(1, 16384), Stage(1, 65536))
 
 
 class Scores(msgspec.Struct, frozen=True):
@@ -165,7 +169,7 @@ class _Read(msgspec.Struct, frozen=True):
 
 def _read_file(path: Path) -> _Read:
     try:
-        return _Read(path, read_network(path if is_path(path) else str(path)))
+        return _Read(path, read_network(named(path)))
     except MansardError as error:
         return _Read(path, error)
 
@@ -270,8 +274,8 @@ def score_networks(
     """
     settings, scores = _bench_settings(dims), []
     for path in _find_models(models) if models else ():
-        source = path if is_path(path) else str(path)
-        of_model = score_batches(source, batches, settings, reporter)
+        source = named(path)
+        of_model = _score_bench(source, batches, settings, reporter)
         _note_unknown(path, totals(of_model[0]), reporter)
         scores += of_model
     if models:
@@ -283,6 +287,19 @@ def score_networks(
             scores += score_batches(name, batches, settings, reporter)
             progress.update(number, len(names), None, name)
     return scores
+
+
+def _score_bench(
+    source: Path | str, batches: Sequence[int], settings: Settings, reporter: Reporter
+) -> list[ModelScore]:
+    """The scores of one network; of a language model those of each stage."""
+    if not is_language_model(source):
+        return score_batches(source, batches, settings, reporter)
+    return [
+        score
+        for stage in BENCH_STAGES
+        for score in score_batches(source, batches, settings, reporter, stage)
+    ]
 
 
 def _note_unknown(path: Path, sums: Totals, reporter: Reporter) -> None:

@@ -10,20 +10,18 @@ import gc
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
 from mansard.core.errors import ModelError, UsageError
-from mansard.core.formats.model_files import model_name
+from mansard.core.formats.onnx import model_name, split_tags
 from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
 from mansard.core.records.score import UNKNOWN_LAYERS
 from mansard.estimator import zoo
 from mansard.estimator.caches import Caches, find_caches
-from mansard.estimator.language.drawing import draw
-from mansard.estimator.language.models import decoded, encoded, is_language_model, read_drawn
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.memory import Memory
 from mansard.estimator.missing_sizes import (
@@ -51,6 +49,9 @@ from mansard.estimator.shape_inference.inference import (
 from mansard.estimator.tensors import Node, Shape, walk
 from mansard.estimator.traffic import winograd_notes
 
+if TYPE_CHECKING:
+    from mansard.estimator.language.models import LanguageModels
+
 
 @contextmanager
 def _paused_collector() -> Iterator[None]:
@@ -73,8 +74,12 @@ def naming_model(where: str) -> Iterator[None]:
     try:
         yield
     except (ModelError, UsageError) as error:
-        what = f"{error.where}: {error.what}" if error.where else error.what
+        is_named = error.where in (None, "", where)
+        what = error.what if is_named else f"{error.where}: {error.what}"
         raise type(error)(what, where=where, fix=error.fix) from error
+
+
+LANGUAGE_MODEL = b'{"language_model":'  # how the data of one begins: no ONNX file does
 
 
 class Loaded(msgspec.Struct, frozen=True, eq=False):
@@ -88,7 +93,12 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     constant_rows: ConstantRows
     caches: Caches  # the inputs and outputs that hold keys and values of earlier tokens
     usual: Mapping[str, int] = {}  # default dimensions of a network of the zoo
-    is_drawn: bool = False  # a language model: it has stages, and no batch of its own
+    drawn: bytes = b""  # of a language model: what its network is drawn of
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it is a language model: it has stages, and no batch of its own."""
+        return bool(self.drawn)
 
 
 class Skeleton(msgspec.Struct, frozen=True, eq=False):
@@ -122,23 +132,44 @@ def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Load
     """Read a model, from a path, its bytes or its skeleton; raises ModelError or StorageError."""
     read = source if isinstance(source, Skeleton) else read_skeleton(source, name)
     with naming_model(read.where), _paused_collector():
-        drawn = decoded(read.data)
-        model = read_model(read.data) if drawn is None else draw(drawn)
+        is_drawn = read.data.startswith(LANGUAGE_MODEL)
+        model = _language_models().draw(read.data) if is_drawn else read_model(read.data)
         prepared = prepare(model)
         caches = find_caches(model, prepared.tensors)
         rows = ConstantRows()
         return Loaded(
             *(read.name, read.where, read.model_hash, model, prepared, rows, caches, read.usual),
-            is_drawn=drawn is not None,
+            drawn=read.data if is_drawn else b"",
         )
 
 
-def _drawn_skeleton(source: Path | str) -> Skeleton:
-    """A language model: its sizes, from which ``load`` draws a network."""
-    name = model_name(source) if isinstance(source, Path) else source
-    with naming_model(str(source)):
-        data = encoded(read_drawn(source))
-    return Skeleton(name, str(source), file_hash(data), data)
+def is_language_model(source: Path | str) -> bool:
+    """Whether a path or a name is that of a language model, which has to be drawn."""
+    plain = Path(split_tags(str(source))[0])
+    if isinstance(source, Path):
+        return (
+            plain.suffix.lower() == ".gguf" or (plain / "config.json").exists() or _is_gguf(plain)
+        )
+    is_of_zoo = zoo.has(str(source)) or bool(zoo.family(str(source)))
+    return not is_of_zoo and _language_models().is_public(str(plain))
+
+
+def _is_gguf(path: Path) -> bool:
+    """Whether a file begins as GGUF does; Ollama's have no suffix."""
+    if path.suffix.lower() == ".onnx":
+        return False
+    try:
+        with path.open("rb") as stream:
+            return path.is_file() and stream.read(4) == b"GGUF"
+    except (OSError, ValueError):  # whoever reads it says so
+        return False
+
+
+def _language_models() -> type[LanguageModels]:
+    """Imported where one is meant: other networks are scored without all of this."""
+    from mansard.estimator.language.models import LanguageModels
+
+    return LanguageModels
 
 
 def read_network(source: Path | str) -> Skeleton:
@@ -147,7 +178,10 @@ def read_network(source: Path | str) -> Skeleton:
     Raises ModelError, StorageError or UsageError.
     """
     if is_language_model(source):
-        return _drawn_skeleton(source)
+        name = model_name(source) if isinstance(source, Path) else source
+        with naming_model(str(source)):
+            data = _language_models().read(source)
+        return Skeleton(name, str(source), file_hash(data), data)
     if isinstance(source, Path):
         return read_skeleton(source)
     usual = {name: size for name, size in zoo.entry(source).dims if name != "batch"}
@@ -247,9 +281,28 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
 
 
 def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
-    """Score a model that was read before; raises ModelError or UsageError."""
+    """Score a model that was read before; raises ModelError or UsageError.
+
+    A language model keeps its weights as they are stored, whatever precision it is counted in.
+    """
     with naming_model(loaded.where), _paused_collector():
+        if loaded.is_drawn and settings.precision is not None:
+            loaded = _in_precision(loaded, settings.precision.name)
+            settings = msgspec.structs.replace(settings, precision=None)
         return _score(loaded, settings)
+
+
+def _in_precision(loaded: Loaded, precision: str) -> Loaded:
+    """A language model that computes in ``precision``, whatever its weights are stored in."""
+    model = _language_models().draw(loaded.drawn, precision)
+    prepared = prepare(model)
+    return msgspec.structs.replace(
+        loaded,
+        model=model,
+        prepared=prepared,
+        constant_rows=ConstantRows(),
+        caches=find_caches(model, prepared.tensors),
+    )
 
 
 def settled(loaded: Loaded, given: Given) -> Given:

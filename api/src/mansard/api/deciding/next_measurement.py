@@ -11,7 +11,7 @@ from mansard.analytics.data.names import device_labels, display_name, window_nam
 from mansard.analytics.data.store import is_url
 from mansard.analytics.models.scaling.observations import windows_by_name
 from mansard.api.deciding.predictions import PredictionRequest
-from mansard.core.formats.model_files import model_files, model_name
+from mansard.core.formats.onnx import model_files, model_name
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.units import format_frequency
 from mansard.estimator import zoo

@@ -24,12 +24,12 @@ from mansard.api.deciding.candidate_modes import find_modes, require_local
 from mansard.api.parallel import Work, do_work
 from mansard.api.scores import note_scores, score_batches
 from mansard.core.errors import ClusterError, MansardError, UsageError
-from mansard.core.formats.model_files import model_files, model_name
+from mansard.core.formats.onnx import model_files, model_name
 from mansard.core.precision import parse_precision
 from mansard.device.system import board_root
 from mansard.estimator import Given, Settings, zoo
 from mansard.estimator.decoding import USUAL_STAGES, Stage, stage_name
-from mansard.estimator.language.models import is_language_model
+from mansard.estimator.scoring import is_language_model
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
@@ -264,15 +264,14 @@ def _cases(
     name = network.display_name()
     models: Sequence[Path | str] | None = model_files(network.name)
     measured = [one for one in sorted(known) if (stage_of(one) or [""])[0] == name]
-    if models is None and not is_language_model(network.name):
-        is_only_known = network.name in known and network.name not in zoo.names()
-        if measured and not stages and network.name not in (*known, *zoo.names()):
-            yield from ((one, None, ()) for one in measured)
-            return
-        models = () if is_only_known else (network.name,)
+    if models is None and network.name in known and network.name not in zoo.names():
+        models = ()  # its times are known, and nothing else
     models = (network.name,) if models is None else models
     if not any(map(is_language_model, models)):
-        yield name, None, models
+        if measured and not stages and models == (network.name,):
+            yield from ((one, None, ()) for one in measured)
+        else:
+            yield name, None, models
         return
     of_known = tuple(_stage(one) for one in measured)
     for stage in tuple(stages) or of_known or USUAL_STAGES:

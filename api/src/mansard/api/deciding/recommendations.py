@@ -152,7 +152,9 @@ def _recommend_some(
         left_out=tokens.left_out,
     )
     answers = (
-        with_first_token(in_words(decision), decision.choice and tokens.of(decision.choice))
+        with_first_token(
+            in_words(decision), None if decision.choice is None else tokens.of(decision.choice)
+        )
         for decision in decisions
     )
     return tuple(answers), n_modelled

@@ -19,7 +19,7 @@ from mansard.core.weight_formats import WeightFormat, weight_format
 from mansard.estimator.language.architecture import (
     Architecture,
     AttentionSizes,
-    Block,
+    DecoderBlock,
     ExpertSizes,
     StoredWeight,
 )
@@ -29,35 +29,39 @@ from mansard.estimator.operators.contrib.language import DOMAIN
 
 _MICROSOFT = "com.microsoft"
 _OPSETS = {"": 24, _MICROSOFT: 1, DOMAIN: 1}
-_PLAIN = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+PLAIN = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _TOKENS, _BATCH, _NEW, _PAST = "input_ids", "batch", "sequence", "past_sequence"
 _ALL, _ALL_OF_WINDOW = "total_sequence", "total_of_window"
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 _CONTEXT = 4096  # rows of the tables of cosines where the file does not say; few of them are read
 
 
-class Drawn(msgspec.Struct, frozen=True, kw_only=True):
+class DrawnModel(msgspec.Struct, frozen=True, kw_only=True):
     """What is drawn: a model, and how it keeps keys and values.
 
-    ``cache_format``: a weight format, such as Q8_0; None: that of the activations.
+    ``cache_format``: a weight format, such as Q8_0; None: that of the activations. ``compute``:
+    activations and products are in this precision, whatever the weights are stored in; None: each
+    weight says it.
     """
 
     architecture: Architecture
     cache_format: str | None = None
+    compute: str | None = None
 
     @property
     def activations(self) -> str:
         """Their format: that of the embedding, which is fp16 where it is quantised."""
         stored = self.architecture.weights["token_embd.weight"].format
-        return stored if stored in _PLAIN else "fp16"
+        return stored if stored in PLAIN else "fp16"
 
 
 class _Graph:
     """Nodes and stored tensors as they are added; ``hidden`` is the type of activations."""
 
-    def __init__(self, drawn: Drawn) -> None:
+    def __init__(self, drawn: DrawnModel) -> None:
         self.model = drawn.architecture
-        self.hidden = ELEMENT_TYPES[_PLAIN[drawn.activations]]
+        self.compute = drawn.compute
+        self.hidden = ELEMENT_TYPES[PLAIN[drawn.compute or drawn.activations]]
         self.cache: WeightFormat = weight_format(drawn.cache_format or drawn.activations)
         self.nodes: list[ModelNode] = []
         self.stored: dict[str, StoredTensor] = {}
@@ -100,7 +104,7 @@ class _Graph:
         So is a matrix of one row, which files store as a vector.
         """
         weight = self.model.weights[name]
-        return _PLAIN.get(weight.format) != self.hidden.name or len(weight.shape) == 1
+        return PLAIN.get(weight.format) != self.hidden.name or len(weight.shape) == 1
 
     def stored_as_is(self, name: str) -> str:
         """A weight with as many bytes as it is stored in."""
@@ -114,7 +118,7 @@ class _Graph:
         weight = self.model.weights.get(name)
         if weight is None:
             return ""
-        dtype = ELEMENT_TYPES[_PLAIN.get(weight.format, self.hidden.name)]
+        dtype = ELEMENT_TYPES[PLAIN.get(weight.format, self.hidden.name)]
         vector = self.store(name, dtype, weight.shape)
         if dtype == self.hidden:
             return vector
@@ -127,7 +131,11 @@ class _Graph:
         if self.is_packed(weight_name):
             sizes = {"N": prod(weight.shape[:-1]), "K": weight.shape[-1]}
             made = self.node(
-                "MatMulStored", (data, matrix), name, {**_stored(weight), **sizes}, domain=DOMAIN
+                "MatMulStored",
+                (data, matrix),
+                name,
+                {**_stored(self, weight), **sizes},
+                domain=DOMAIN,
             )
         else:
             flipped = self.node("Transpose", (matrix,), f"{weight_name}.t", {"perm": (1, 0)})
@@ -143,13 +151,13 @@ class _Graph:
         return self.node("LayerNormalization", tuple(filter(None, (data, scale, bias))), name)
 
 
-def _stored(*weights: StoredWeight) -> Mapping[str, object]:
+def _stored(graph: _Graph, *weights: StoredWeight) -> Mapping[str, object]:
     """The attributes of an operator of ``weights``: of several, the mean operations a weight."""
     n_ops = sum(weight.unpack_ops for weight in weights) / len(weights)
-    return {"unpack_ops": round(n_ops), "compute": weights[0].compute}
+    return {"unpack_ops": round(n_ops), "compute": graph.compute or weights[0].compute}
 
 
-def draw(drawn: Drawn) -> Model:
+def draw(drawn: DrawnModel) -> Model:
     """The network of a language model."""
     graph, model = _Graph(drawn), drawn.architecture
     state = _embed(graph)
@@ -178,7 +186,7 @@ def _embed(graph: _Graph) -> str:
             (table, _TOKENS),
             "token_embd",
             {
-                **_stored(weight),
+                **_stored(graph, weight),
                 "N": weight.shape[0],
                 "K": weight.shape[1],
                 "dtype": graph.hidden.code,
@@ -200,7 +208,7 @@ def _softcap(graph: _Graph, scores: str) -> str:
     return graph.node("Mul", (bounded, cap), "logits.capped")
 
 
-def _block(graph: _Graph, number: int, block: Block, state: str) -> str:
+def _block(graph: _Graph, number: int, block: DecoderBlock, state: str) -> str:
     """One decoder block: what attention and feed-forward add to ``state``."""
     at = f"blk.{number}"
     normed = graph.norm(state, f"{at}.attn_norm.weight", f"{at}.attn_norm")
@@ -274,7 +282,7 @@ def _row(graph: _Graph, width: int) -> tuple[ElementType, int]:
     """The type of a cache's elements, and how many of them a row of ``width`` numbers has."""
     if graph.cache.is_quantized:
         return UINT8, graph.cache.size_bytes(1, width)
-    return ELEMENT_TYPES[_PLAIN[graph.cache.name]], width
+    return ELEMENT_TYPES[PLAIN[graph.cache.name]], width
 
 
 def _latent(graph: _Graph, number: int, sizes: AttentionSizes, data: str) -> str:
@@ -307,7 +315,7 @@ def _latent(graph: _Graph, number: int, sizes: AttentionSizes, data: str) -> str
             "v_width": sizes.value_width,
             "rank": latent.key_rank,
             "rotary": latent.rotary_width,
-            **_stored(*(graph.model.weights[name] for name in names)),
+            **_stored(graph, *(graph.model.weights[name] for name in names)),
         },
         domain=DOMAIN,
         outputs=(f"{at}.attn", present),
@@ -358,7 +366,7 @@ def _experts(graph: _Graph, at: str, sizes: ExpertSizes, data: str) -> str:
             "hidden": graph.model.hidden,
             "inner": sizes.width,
             "activation": graph.model.activation.partition("_")[0],
-            **_stored(*(graph.model.weights[name] for name in names)),
+            **_stored(graph, *(graph.model.weights[name] for name in names)),
         },
         domain=DOMAIN,
     )

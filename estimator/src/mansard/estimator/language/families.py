@@ -19,19 +19,19 @@ from mansard.estimator.language.architecture import (
     Activation,
     Architecture,
     AttentionSizes,
-    Block,
+    DecoderBlock,
     ExpertSizes,
     LatentSizes,
 )
 from mansard.estimator.language.fields import MAX_BLOCKS, Fields
-from mansard.estimator.language.tensors import Layout
+from mansard.estimator.language.tensors import TensorLayout
 
 
-class Draft(msgspec.Struct, frozen=True):
+class SizesDraft(msgspec.Struct, frozen=True):
     """An architecture whose weights are not known yet, and which tensors there will be."""
 
     architecture: Architecture
-    layout: Layout
+    layout: TensorLayout
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    layout: Layout = Layout()
+    layout: TensorLayout = TensorLayout()
     activation: Activation = "silu"
     is_tied: bool = False
     windows: int = 1
@@ -59,13 +59,15 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "llama": Family(name="llama"),
         "mistral": Family(name="llama", defaults={"num_key_value_heads": 8}),
         "mixtral": Family(name="llama", defaults={"num_key_value_heads": 8}),
-        "qwen2": Family(name="qwen2", layout=Layout(has_qkv_bias=True)),
+        "qwen2": Family(name="qwen2", layout=TensorLayout(has_qkv_bias=True)),
         "qwen2_moe": Family(
-            name="qwen2moe", layout=Layout(has_qkv_bias=True, has_shared_gate=True)
+            name="qwen2moe", layout=TensorLayout(has_qkv_bias=True, has_shared_gate=True)
         ),
-        "qwen3": Family(name="qwen3", layout=Layout(has_qk_norm=True), defaults={"head_dim": 128}),
+        "qwen3": Family(
+            name="qwen3", layout=TensorLayout(has_qk_norm=True), defaults={"head_dim": 128}
+        ),
         "qwen3_moe": Family(
-            name="qwen3moe", layout=Layout(has_qk_norm=True), defaults={"head_dim": 128}
+            name="qwen3moe", layout=TensorLayout(has_qk_norm=True), defaults={"head_dim": 128}
         ),
         "gemma": msgspec.structs.replace(_GEMMA, defaults={"head_dim": 256}),
         "gemma2": msgspec.structs.replace(
@@ -85,7 +87,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             name="gemma3",
             windows=6,
             has_post_norms=True,
-            layout=Layout(has_qk_norm=True),
+            layout=TensorLayout(has_qk_norm=True),
             defaults={
                 "vocab_size": 262208,
                 "num_attention_heads": 8,
@@ -95,9 +97,9 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
                 "max_position_embeddings": 131072,
             },
         ),
-        "phi3": Family(name="phi3", layout=Layout(is_qkv_fused=True, is_gate_up_fused=True)),
+        "phi3": Family(name="phi3", layout=TensorLayout(is_qkv_fused=True, is_gate_up_fused=True)),
         "deepseek_v2": Family(name="deepseek2"),
-        "deepseek_v3": Family(name="deepseek2", layout=Layout(has_router_bias=True)),
+        "deepseek_v3": Family(name="deepseek2", layout=TensorLayout(has_router_bias=True)),
     }
 )
 
@@ -111,7 +113,7 @@ _ACTIVATIONS: Mapping[str, Activation] = {
 }
 
 
-def read_config(config: Mapping[str, Any]) -> Draft:
+def read_config(config: Mapping[str, Any]) -> SizesDraft:
     """The sizes that a config.json of a language model states.
 
     Raises ModelError for a model type that is not known, and for sizes that cannot be.
@@ -133,7 +135,7 @@ def read_config(config: Mapping[str, Any]) -> Draft:
     return draft(Fields({**family.defaults, **stated}), family)
 
 
-def draft(fields: Fields, family: Family) -> Draft:
+def draft(fields: Fields, family: Family) -> SizesDraft:
     """The sizes of a model of ``family``; raises ModelError for those that cannot be."""
     n_blocks = fields.size("num_hidden_layers")
     if n_blocks > MAX_BLOCKS:
@@ -155,10 +157,10 @@ def draft(fields: Fields, family: Family) -> Draft:
         has_output_softcap=bool(fields.values.get("final_logit_softcapping")),
         has_scaled_embedding=family.has_scaled_embedding,
     )
-    return Draft(architecture, _layout(fields, family))
+    return SizesDraft(architecture, _layout(fields, family))
 
 
-def _layout(fields: Fields, family: Family) -> Layout:
+def _layout(fields: Fields, family: Family) -> TensorLayout:
     has_bias = fields.flag("attention_bias")
     return msgspec.structs.replace(
         family.layout,
@@ -168,9 +170,9 @@ def _layout(fields: Fields, family: Family) -> Layout:
     )
 
 
-def _block(fields: Fields, family: Family, index: int) -> Block:
+def _block(fields: Fields, family: Family, index: int) -> DecoderBlock:
     experts = _experts(fields, index)
-    return Block(
+    return DecoderBlock(
         attention=_attention(fields, family, index),
         width=None if experts else fields.size("intermediate_size"),
         experts=experts,

@@ -71,14 +71,14 @@ TYPES = MappingProxyType(
 )
 
 
-class Header(msgspec.Struct, frozen=True):
+class GgufHeader(msgspec.Struct, frozen=True):
     """What a model's files say of it. ``metadata``: without long arrays."""
 
     metadata: dict[str, Any]
     tensors: dict[str, StoredWeight]
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path) -> GgufHeader:
     """The header of a model, all its parts included; raises ModelError or StorageError."""
     name = _PART.fullmatch(path.name)
     if name is None:
@@ -92,7 +92,7 @@ def read_header(path: Path) -> Header:
     return _joined(path.parent, name[1], int(name[3]))
 
 
-def _joined(folder: Path, stem: str, n_parts: int) -> Header:
+def _joined(folder: Path, stem: str, n_parts: int) -> GgufHeader:
     if not 0 < n_parts <= _MAX_PARTS:
         raise ModelError(f"its name says that it is one of {n_parts} parts", fix="rename it")
     paths = [folder / f"{stem}-{part:05d}-of-{n_parts:05d}.gguf" for part in range(1, n_parts + 1)]
@@ -114,10 +114,10 @@ def _joined(folder: Path, stem: str, n_parts: int) -> Header:
         raise ModelError(
             f"its parts hold {len(tensors)} tensors, the first one says {expected}", fix=_AGAIN
         )
-    return Header(headers[0].metadata, tensors)
+    return GgufHeader(headers[0].metadata, tensors)
 
 
-def _read_file(path: Path) -> Header:
+def _read_file(path: Path) -> GgufHeader:
     try:
         with path.open("rb") as file:
             if not path.is_file():
@@ -125,12 +125,12 @@ def _read_file(path: Path) -> Header:
             if not file.read(1):
                 raise ModelError("the file is empty", fix=_AGAIN)
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return _Reader(data).header()
+                return _HeaderReader(data).header()
     except OSError as error:
         raise storage_error(error, path) from error
 
 
-class _Reader:
+class _HeaderReader:
     """Reads one file from its start to the end of its table of tensors."""
 
     def __init__(self, data: mmap.mmap) -> None:
@@ -138,7 +138,7 @@ class _Reader:
         self._size = len(data)
         self._position = 0
 
-    def header(self) -> Header:
+    def header(self) -> GgufHeader:
         self._check_version()
         n_tensors, n_keys = self._number("Q"), self._number("Q")
         _check_count(n_tensors, _MAX_TENSORS, "tensors")
@@ -160,7 +160,7 @@ class _Reader:
                 tensors[name] = self._tensor()
                 end = max(end, self._number("Q") + tensors[name].n_bytes)
         self._check_end(end, metadata.get("general.alignment", _DEFAULT_ALIGNMENT))
-        return Header(metadata, tensors)
+        return GgufHeader(metadata, tensors)
 
     def _check_version(self) -> None:
         if self._bytes(4) != MAGIC:

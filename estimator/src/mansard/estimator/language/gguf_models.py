@@ -18,7 +18,7 @@ from mansard.core.errors import ModelError
 from mansard.estimator.language.architecture import Architecture
 from mansard.estimator.language.families import FAMILIES, Family, draft
 from mansard.estimator.language.fields import Fields
-from mansard.estimator.language.gguf import Header, read_header
+from mansard.estimator.language.gguf import GgufHeader, read_header
 from mansard.estimator.language.tensors import check_shapes, expected_shapes, layout_of
 
 #: The key of each field of config.json.
@@ -76,7 +76,7 @@ def read_gguf(path: Path) -> Architecture:
     return msgspec.structs.replace(read.architecture, weights=header.tensors)
 
 
-def _family(header: Header) -> Family:
+def _family(header: GgufHeader) -> Family:
     name = header.metadata.get("general.architecture")
     if not isinstance(name, str):
         raise ModelError(
@@ -91,7 +91,7 @@ def _family(header: Header) -> Family:
     return ARCHITECTURES[name]
 
 
-def _fields(header: Header, family: Family) -> Fields:
+def _fields(header: GgufHeader, family: Family) -> Fields:
     """The metadata by the names of config.json."""
     names = {field: f"{family.name}.{key}" for field, key in _KEYS.items()}
     values: dict[str, Any] = {

@@ -11,32 +11,51 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.formats.model_files import split_tags
+from mansard.core.formats.onnx import split_tags
 from mansard.core.weight_formats import weight_format
-from mansard.estimator.language import catalogue, reading
-from mansard.estimator.language.drawing import Drawn
+from mansard.estimator.language import catalogue
+from mansard.estimator.language.drawing import PLAIN, DrawnModel, draw
 from mansard.estimator.language.mixes import with_format
+from mansard.estimator.language.reading import read_language_model
+from mansard.estimator.model import Model
 
 _CACHE = "kv="
-_MAGIC = b'{"language_model":'
-_decoder = msgspec.json.Decoder(dict[str, Drawn])
+_decoder = msgspec.json.Decoder(dict[str, DrawnModel])
 
 
-def is_language_model(source: Path | str) -> bool:
-    """Whether a path or name, without its tags, is that of a language model."""
-    plain, _ = split_tags(str(source))
-    if isinstance(source, Path):
-        return reading.is_language_model(Path(plain))
-    return plain in catalogue.MODELS
+class LanguageModels:
+    """What ``scoring`` does with language models, as functions that it imports when it needs one.
+
+    The data of a skeleton is what is to be drawn, as JSON: another process can draw it.
+    """
+
+    @staticmethod
+    def is_public(name: str) -> bool:
+        """Whether a public model is called so."""
+        return name in catalogue.MODELS
+
+    @staticmethod
+    def read(source: Path | str) -> bytes:
+        """A model as the data of a skeleton; raises ModelError, StorageError, UsageError."""
+        return msgspec.json.encode({"language_model": _read(source)})
+
+    @staticmethod
+    def draw(data: bytes, compute: str | None = None) -> Model:
+        """The network of what ``read`` returned; ``compute``: as in DrawnModel."""
+        drawn = _decoder.decode(data)["language_model"]
+        if compute is not None and compute not in PLAIN:
+            raise UsageError(
+                f"a language model is not computed in {compute}",
+                fix=f"use {', '.join(PLAIN)}; a format of its weights stands behind its name, "
+                "as in llama-3.1-8b:Q4_K_M",
+            )
+        return draw(msgspec.structs.replace(drawn, compute=compute))
 
 
-def read_drawn(source: Path | str) -> Drawn:
-    """What is to be drawn of a language model; raises ModelError, StorageError, UsageError."""
+def _read(source: Path | str) -> DrawnModel:
     plain, tags = split_tags(str(source))
-    if isinstance(source, Path):
-        model = reading.read_language_model(Path(plain))
-    else:
-        model = catalogue.architecture(plain)
+    is_file = isinstance(source, Path)
+    model = read_language_model(Path(plain)) if is_file else catalogue.architecture(plain)
     cache_format = None
     for tag in tags:
         if tag.startswith(_CACHE):
@@ -47,16 +66,4 @@ def read_drawn(source: Path | str) -> Drawn:
             )
         else:
             model = with_format(model, tag)
-    return Drawn(architecture=model, cache_format=cache_format)
-
-
-def encoded(drawn: Drawn) -> bytes:
-    """As the data of a skeleton, which another process can draw."""
-    return msgspec.json.encode({"language_model": drawn})
-
-
-def decoded(data: bytes) -> Drawn | None:
-    """What ``encoded`` made; None where it is anything else."""
-    if not data.startswith(_MAGIC):
-        return None
-    return _decoder.decode(data)["language_model"]
+    return DrawnModel(architecture=model, cache_format=cache_format)

@@ -6,27 +6,8 @@ from pathlib import Path
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator.language.architecture import Architecture
-from mansard.estimator.language.gguf import MAGIC
 from mansard.estimator.language.gguf_models import read_gguf
 from mansard.estimator.language.huggingface import read_folder
-
-
-def is_language_model(path: Path) -> bool:
-    """Whether a path is for ``read_language_model``: a GGUF file, or a folder of Transformers.
-
-    A folder is one where it has a config.json or safetensors.
-    """
-    if path.suffix.lower() == ".gguf":
-        return True
-    try:
-        if path.is_dir():
-            return (path / "config.json").exists() or any(path.glob("*.safetensors"))
-        if not path.is_file():
-            return False
-        with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except (OSError, ValueError):  # whoever reads it says so
-        return False
 
 
 def read_language_model(path: Path) -> Architecture:

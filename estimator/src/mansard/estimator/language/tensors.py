@@ -16,7 +16,7 @@ from mansard.core.weight_formats import WeightFormat
 from mansard.estimator.language.architecture import (
     Architecture,
     AttentionSizes,
-    Block,
+    DecoderBlock,
     ExpertSizes,
     StoredWeight,
 )
@@ -26,7 +26,7 @@ VISION = ("v.", "mm.")  # how names of an image encoder and its projection begin
 Named = Iterator[tuple[str, Shape]]
 
 
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
+class TensorLayout(msgspec.Struct, frozen=True, kw_only=True):
     """Which tensors a model has where its sizes leave a choice.
 
     ``has_output_bias``: of the attention. ``has_shared_gate``: qwen2moe weighs its shared expert.
@@ -45,11 +45,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     has_split_latent: bool = False
 
 
-def layout_of(names: Iterable[str]) -> Layout:
+def layout_of(names: Iterable[str]) -> TensorLayout:
     """The layout that the names of a file's tensors show."""
     # Blocks differ (the first ones of deepseek are dense): a tensor counts wherever it is.
     endings = {name.split(".", 2)[2] for name in names if name.startswith("blk.")}
-    return Layout(
+    return TensorLayout(
         has_qkv_bias=bool(endings & {"attn_q.bias", "attn_qkv.bias"}),
         has_output_bias="attn_output.bias" in endings,
         has_feed_forward_bias="ffn_down.bias" in endings,
@@ -62,7 +62,7 @@ def layout_of(names: Iterable[str]) -> Layout:
     )
 
 
-def expected_shapes(architecture: Architecture, layout: Layout) -> dict[str, Shape]:
+def expected_shapes(architecture: Architecture, layout: TensorLayout) -> dict[str, Shape]:
     """Every tensor of the language model, vision towers excluded."""
     hidden, vocabulary = architecture.hidden, architecture.vocabulary
     shapes: dict[str, Shape] = {"token_embd.weight": (vocabulary, hidden)}
@@ -81,7 +81,7 @@ def _linear(name: str, shape: Shape, has_bias: bool) -> Named:
         yield f"{name}.bias", shape[:1]
 
 
-def _attention(block: Block, hidden: int, layout: Layout) -> Named:
+def _attention(block: DecoderBlock, hidden: int, layout: TensorLayout) -> Named:
     sizes = block.attention
     yield "attn_norm.weight", (hidden,)
     if sizes.latent is None:
@@ -94,7 +94,7 @@ def _attention(block: Block, hidden: int, layout: Layout) -> Named:
         yield "post_attention_norm.weight", (hidden,)
 
 
-def _projections(sizes: AttentionSizes, hidden: int, layout: Layout) -> Named:
+def _projections(sizes: AttentionSizes, hidden: int, layout: TensorLayout) -> Named:
     queries = sizes.n_heads * sizes.head_width
     keys = sizes.n_kv_heads * sizes.head_width
     values = sizes.n_kv_heads * sizes.value_width
@@ -108,7 +108,7 @@ def _projections(sizes: AttentionSizes, hidden: int, layout: Layout) -> Named:
         yield "attn_k_norm.weight", (sizes.head_width,)
 
 
-def _latent_projections(sizes: AttentionSizes, hidden: int, layout: Layout) -> Named:
+def _latent_projections(sizes: AttentionSizes, hidden: int, layout: TensorLayout) -> Named:
     latent = sizes.latent
     assert latent is not None  # noqa: S101 - the caller asks only then
     queries = sizes.n_heads * sizes.head_width
@@ -130,7 +130,7 @@ def _latent_projections(sizes: AttentionSizes, hidden: int, layout: Layout) -> N
         yield "attn_kv_b.weight", (rows, latent.key_rank)
 
 
-def _feed_forward(block: Block, hidden: int, layout: Layout) -> Named:
+def _feed_forward(block: DecoderBlock, hidden: int, layout: TensorLayout) -> Named:
     yield "ffn_norm.weight", (hidden,)
     if block.experts is not None:
         yield from _mixture(block.experts, hidden, layout)
@@ -146,7 +146,7 @@ def _feed_forward(block: Block, hidden: int, layout: Layout) -> Named:
         yield "post_ffw_norm.weight", (hidden,)
 
 
-def _mixture(experts: ExpertSizes, hidden: int, layout: Layout) -> Named:
+def _mixture(experts: ExpertSizes, hidden: int, layout: TensorLayout) -> Named:
     yield "ffn_gate_inp.weight", (experts.n_experts, hidden)
     if layout.has_router_bias:
         yield "exp_probs_b.bias", (experts.n_experts,)

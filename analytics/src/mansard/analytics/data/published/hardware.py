@@ -8,6 +8,7 @@ is a time that nothing is below. Launches and energies are not known.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from msgspec.structs import replace as replace_record
 
@@ -26,7 +27,10 @@ from mansard.core.precision import PRECISIONS
 from mansard.core.records import PublishedMode, PublishedRate, RateWorkUnit
 
 _METHOD = "limit of the hardware at the clocks of the mode"
-_UNITS: tuple[tuple[RateWorkUnit, str], ...] = (("CUDA core", "fma"), ("tensor core", "tensor"))
+_UNITS: tuple[tuple[RateWorkUnit, Literal["fma", "tensor"]], ...] = (
+    ("CUDA core", "fma"),
+    ("tensor core", "tensor"),
+)
 
 
 def hardware_rates(name: str) -> Imported:

@@ -70,7 +70,7 @@ def stored_rows(node: Node) -> Cost:
     return _unpack(node, node.output.n_elements)
 
 
-class _ExpertSizes(msgspec.Struct, frozen=True):
+class _StoredExperts(msgspec.Struct, frozen=True):
     n_tokens: int
     n_experts: int
     n_active: int
@@ -83,7 +83,7 @@ class _ExpertSizes(msgspec.Struct, frozen=True):
         return min(self.n_experts, self.n_tokens * self.n_active)
 
 
-def _expert_sizes(node: Node) -> _ExpertSizes:
+def _expert_sizes(node: Node) -> _StoredExperts:
     data = node.input(0)
     n_experts, n_active = required(node, "n_experts"), required(node, "n_active")
     hidden, inner = required(node, "hidden"), required(node, "inner")
@@ -92,7 +92,7 @@ def _expert_sizes(node: Node) -> _ExpertSizes:
             f"tokens {list(data.shape)} and scores {list(node.input(1).shape)} do not fit "
             f"{n_active} of {n_experts} experts of {hidden}"
         )
-    return _ExpertSizes(data.n_elements // hidden, n_experts, n_active, hidden, inner)
+    return _StoredExperts(data.n_elements // hidden, n_experts, n_active, hidden, inner)
 
 
 def _expert_weights(node: Node) -> int:
@@ -139,7 +139,7 @@ def stored_experts(node: Node) -> Cost:
     return work + _unpack(node, sizes.n_used * n_matrices * sizes.hidden * sizes.inner)
 
 
-class _LatentSizes(msgspec.Struct, frozen=True):
+class _LatentRows(msgspec.Struct, frozen=True):
     """``width``: of the part of a query that is not rotated. A cached row is rank + rotary."""
 
     batch: int
@@ -160,7 +160,7 @@ class _LatentSizes(msgspec.Struct, frozen=True):
         return self.batch * self.heads * self.n_new
 
 
-def _latent_sizes(node: Node) -> _LatentSizes:
+def _latent_sizes(node: Node) -> _LatentRows:
     query, new, past = node.input(0), node.input(1), node.optional(2)
     heads, width = required(node, "num_heads"), required(node, "width")
     v_width, rank = required(node, "v_width"), required(node, "rank")
@@ -170,7 +170,7 @@ def _latent_sizes(node: Node) -> _LatentSizes:
             f"queries {list(query.shape)} and rows {list(new.shape)} do not fit {heads} heads"
         )
     n_past = past.shape[1] if past is not None else 0
-    return _LatentSizes(query.shape[0], query.shape[1], n_past, heads, width, v_width, rank, rotary)
+    return _LatentRows(query.shape[0], query.shape[1], n_past, heads, width, v_width, rank, rotary)
 
 
 def _latent_shape(node: Node) -> Specs:

@@ -12,10 +12,10 @@ from mansard.estimator.decoding import Stage, with_stage
 from mansard.estimator.language.architecture import (
     Architecture,
     AttentionSizes,
-    Block,
+    DecoderBlock,
     StoredWeight,
 )
-from mansard.estimator.language.drawing import Drawn, draw
+from mansard.estimator.language.drawing import DrawnModel, draw
 from mansard.estimator.layers import ConstantRows
 from mansard.estimator.scoring import Loaded
 from mansard.estimator.shape_inference.inference import prepare
@@ -66,7 +66,7 @@ def llama(form: str = "fp16", n_blocks: int = 1, **changes: object) -> Architect
         family="llama",
         hidden=HIDDEN,
         vocabulary=WORDS,
-        blocks=(Block(attention=attention(), width=INNER),) * n_blocks,
+        blocks=(DecoderBlock(attention=attention(), width=INNER),) * n_blocks,
         weights=weights,
         is_tied=False,
         context=4096,
@@ -87,10 +87,10 @@ def with_weights(model: Architecture, form: str, **shapes: tuple[int, ...]) -> A
 
 def loaded(model: Architecture, cache_format: str | None = None) -> Loaded:
     """The network that is drawn of ``model``."""
-    network = draw(Drawn(architecture=model, cache_format=cache_format))
+    network = draw(DrawnModel(architecture=model, cache_format=cache_format))
     prepared = prepare(network)
     caches = find_caches(network, prepared.tensors)
-    return Loaded("m", "m", "", network, prepared, ConstantRows(), caches, is_drawn=True)
+    return Loaded("m", "m", "", network, prepared, ConstantRows(), caches)
 
 
 def score_stage(
