@@ -15,6 +15,7 @@ from mansard.core.formats.onnx import split_tags
 from mansard.core.weight_formats import weight_format
 from mansard.estimator.language import catalogue
 from mansard.estimator.language.drawing import PLAIN, DrawnModel, draw
+from mansard.estimator.language.mixes import with_format
 from mansard.estimator.language.reading import read_language_model
 from mansard.estimator.model import Model
 
@@ -64,5 +65,5 @@ def _read(source: Path | str) -> DrawnModel:
                 f"the tag {tag!r} means nothing", fix="use :FORMAT for weights, :kv=FORMAT"
             )
         else:
-            raise UsageError(f"the format {tag!r} is not known yet")
+            model = with_format(model, tag)
     return DrawnModel(architecture=model, cache_format=cache_format)

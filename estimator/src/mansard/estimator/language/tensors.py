@@ -22,6 +22,7 @@ from mansard.estimator.language.architecture import (
 )
 
 Shape = tuple[int, ...]
+VISION = ("v.", "mm.")  # how names of an image encoder and its projection begin
 Named = Iterator[tuple[str, Shape]]
 
 
