@@ -16,7 +16,6 @@ from mansard.core.weight_formats import weight_format
 from mansard.estimator.language import catalogue
 from mansard.estimator.language.drawing import PLAIN, DrawnModel, draw
 from mansard.estimator.language.mixes import with_format
-from mansard.estimator.language.mixes import with_format
 from mansard.estimator.language.reading import read_language_model
 from mansard.estimator.model import Model
 
@@ -34,6 +33,11 @@ class LanguageModels:
     def is_public(name: str) -> bool:
         """Whether a public model is called so."""
         return name in catalogue.MODELS
+
+    @staticmethod
+    def names() -> tuple[str, ...]:
+        """Those of public models."""
+        return tuple(catalogue.MODELS)
 
     @staticmethod
     def read(source: Path | str) -> bytes:
