@@ -1,6 +1,6 @@
 """How far are our times of a server from llama.cpp's own?
 
-    PYTHONPATH=. python benchmarks/llm_server.py [--prompt 128,512,2048] [--generate 128] [--threads 1]
+    PYTHONPATH=. python benchmarks/llm_server.py [--prompt 128,512,2048] [--threads 1]
 
 llama.cpp's server (``make llm``) with a model of random weights, 8 layers of 512, in fp32, is
 measured as by ``mansard measure --start``. Its own timings come in the last event of each answer:
