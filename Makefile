@@ -23,7 +23,7 @@ export $(TEXTS)
 BIN := .venv/bin
 ROOMS := core device simulator measuring microbench inference estimator scheduler analytics containers sweeps api cli
 
-.PHONY: help bench demo report docs test test-waiting test-computing test-random test-docs test-gpu setup-gpu engine prometheus builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz compiled packages
+.PHONY: help bench demo report docs test test-waiting test-computing test-random test-docs test-gpu setup-gpu engine prometheus builder ncu podman llm check format doctor setup setup-dev browser peers constraints clean wheels fuzz compiled packages
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -130,7 +130,7 @@ engine: ## install Docker's daemon and an SSH server for the tests (Debian's pac
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io openssh-server openssh-client; } >/dev/null 2>&1; } || \
 	echo "no dockerd or sshd and no right to install them: their tests will skip" >&2
 
-compiled: builder # what each worker would compile for itself in a fresh checkout
+compiled: builder llm # what each worker would compile for itself in a fresh checkout
 	-@$(BIN)/python -m tests.compiled
 
 packages: # one after the other: apt has a lock
@@ -148,6 +148,13 @@ builder: | .venv/bin/python ## install TensorRT for RTX for the tests: it builds
 	  $(call install,dev trt-test) && \
 	  touch .venv/.base .venv/.dev; } || \
 	echo "TensorRT for RTX cannot be installed: the tests that build engines will skip" >&2
+
+llm: | .venv/bin/python ## install llama.cpp's server for the tests (x86 alone; 34 MB)
+	@$(BIN)/python -c 'import gguf, xllamacpp' 2>/dev/null || { \
+	  echo "setting up .venv with the test tools and llama.cpp (once)" >&2; \
+	  $(call install,dev llm) && \
+	  touch .venv/.base .venv/.dev; } || \
+	echo "llama.cpp cannot be installed: the tests that start its server will skip" >&2
 
 podman: ## install podman for the tests, rootless too (Debian's packages; root only; 3 minutes more of tests)
 	@{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \

@@ -23,7 +23,7 @@ def assert_same(found: Dataset, wanted: Dataset) -> None:
         )
     for name in (
         *("manifests", "scores", "notes"),
-        *("workload_manifests", "measurements", "programs"),
+        *("workload_manifests", "measurements", "programs", "generations"),
         *("accuracy_manifests", "accuracies", "multi", "contention"),
     ):
         assert getattr(found, name) == getattr(wanted, name)

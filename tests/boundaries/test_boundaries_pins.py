@@ -28,6 +28,7 @@ FILES = {
     "docs": ("constraints.txt",),
     "peers": ("constraints-peers.txt",),
     "trt-test": ("constraints.txt",),
+    "llm": ("constraints.txt",),
     "cuda12": ("constraints.txt", "constraints-cuda12.txt"),
     "cuda13": ("constraints.txt", "constraints-cuda13.txt"),
     "export": ("constraints-export.txt",),
@@ -148,7 +149,7 @@ def test_what_the_project_needs_is_in_the_list_that_every_installation_takes() -
         assert canonicalize_name(Requirement(line).name) in base
 
 
-@pytest.mark.parametrize("extra", ["dev", "docs", "trt-test", "cuda12", "cuda13"])
+@pytest.mark.parametrize("extra", ["dev", "docs", "trt-test", "llm", "cuda12", "cuda13"])
 def test_what_an_extra_needs_is_in_its_list(extra: str) -> None:
     listed = pins(ROOT / "requirements/base.txt", ROOT / f"requirements/{extra}.txt")
     for requirement in needed(extra):

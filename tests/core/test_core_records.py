@@ -18,6 +18,7 @@ from mansard.core.hashing import content_hash
 from mansard.core.power_mode import core_count_mode, parse_modes
 from mansard.core.precision import PRECISIONS, parse_precision
 from mansard.core.records import (
+    GenerationRun,
     PowerSample,
     Problem,
     ProgramRun,
@@ -133,6 +134,7 @@ def test_records_are_read_back_equal() -> None:
         (PublishedRate, "published-rate", 1),
         (PublishedRun, "published-run", 2),
         (ProgramRun, "program-run", 3),
+        (GenerationRun, "generation-run", 1),
         (Problem, "schedule-problem", 1),
         (Schedule, "schedule", 2),
     ],

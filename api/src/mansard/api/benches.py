@@ -14,11 +14,13 @@ from msgspec.structs import replace
 from mansard.analytics.data.scores import keep_scores, replace_scores
 from mansard.api.scores import score_networks
 from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.formats.onnx import named
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import PowerMode, Trial
 from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.estimator import zoo
+from mansard.estimator.scoring import is_language_model
 from mansard.estimator.zoo.operators import NAMES as OPERATOR_NAMES
 from mansard.measuring.runner import run_plan
 from mansard.microbench.kernel import Kernel, with_kernels
@@ -134,8 +136,8 @@ def _models(request: BenchRequest) -> tuple[str, ...]:
     """The networks to be run: those that are named, else of the zoo as many as the profile says."""
     if not request.has_networks:
         return ()
-    if request.models:
-        return tuple(map(str, request.models))
+    if request.models:  # no engine here runs a language model: a server does
+        return tuple(str(model) for model in request.models if not is_language_model(named(model)))
     return {"brief": (), "full": zoo.names()}.get(request.profile, _QUICK)
 
 

@@ -2,6 +2,7 @@ from mansard.api.deciding.hierarchical import parse_amount as parse_amount
 from mansard.api.deciding.hierarchical import parse_logistic as parse_logistic
 from mansard.api.deciding.recommendations import AUTO_BATCHES as AUTO_BATCHES
 from mansard.api.outputs import output_types as output_types
+from mansard.api.servers import measure_server as measure_server
 from mansard.api.watching import LIVE_INTERVAL_S as LIVE_INTERVAL_S
 from mansard.api.watching import write_lines as write_lines
 from mansard.containers.images.pulling import LIBRARIES_BYTES as LIBRARIES_BYTES
@@ -12,6 +13,8 @@ from mansard.estimator.export.request import parse_input as parse_input
 from mansard.estimator.export.request import parse_settings as parse_settings
 from mansard.estimator.summary import differing_dimensions as differing_dimensions
 from mansard.estimator.summary import is_functional as is_functional
+from mansard.inference.servers.plan import parse_counts as parse_counts
 from mansard.sweeps.layers import parse_cpus as parse_cpus
 from mansard.sweeps.layers import parse_each_layer as parse_each_layer
 from mansard.sweeps.mappings import whole_mapping as whole_mapping
+from mansard.sweeps.servers import ServerRequest as ServerRequest

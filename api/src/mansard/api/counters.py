@@ -25,7 +25,7 @@ from mansard.analytics.models.counters.check import CheckedNetwork, check_networ
 from mansard.analytics.models.counters.importing import ExportOrigin
 from mansard.analytics.models.counters.importing import import_counters as read
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
-from mansard.core.formats.onnx import find_onnx_files
+from mansard.core.formats.onnx import find_model_files, model_name
 from mansard.core.records import CounterRun, Manifest, Measurement, ModelScore
 from mansard.core.storage.documents import read_document
 from mansard.core.storage.files import entries_in, find_status
@@ -188,7 +188,7 @@ def check_counters(
         raise UsageError(
             f"there are no counters of {network!r}", fix=f"use one of {', '.join(names)}"
         )
-    files = {path.stem: path for path in find_onnx_files(models)}
+    files = {model_name(path): path for path in find_model_files(models)}
     only = next(iter(files.values())) if len(files) == 1 else None
     checker = _Checker(runs, files, batch, precision, cache_bytes)
     checked = [checker.check(one, only if network else None) for one in wanted]

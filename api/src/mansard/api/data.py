@@ -14,6 +14,7 @@ from mansard.analytics.data.names import device_labels
 from mansard.analytics.data.opening import Merged, open_runs
 from mansard.analytics.data.opening import merge as merge_runs
 from mansard.analytics.data.published.doubts import check_possible, doubt_notes
+from mansard.analytics.data.published.hardware import hardware_rates
 from mansard.analytics.data.published.importing import Imported, import_files
 from mansard.analytics.data.published.modes import filled_notes
 from mansard.analytics.data.published.origin import PublishedOrigin
@@ -22,6 +23,7 @@ from mansard.analytics.decisions.comparison import Comparison, Side, pair_runs, 
 from mansard.analytics.decisions.comparison import compare as compare_sides
 from mansard.analytics.models.contention import FitLine, VictimContention
 from mansard.analytics.models.contention import measured_contention as find
+from mansard.analytics.models.predict.generation_times import GenerationTimes, generation_times
 from mansard.analytics.models.predict.group_times import GroupTimes, group_times
 from mansard.analytics.models.predict.measured import (
     NetworkTimes,
@@ -36,7 +38,7 @@ from mansard.analytics.models.roofs.published_rooflines import find_module
 from mansard.analytics.models.scaling.observations import network_measurements
 from mansard.api.counters import group_bytes_in
 from mansard.core.errors import MansardError, UsageError
-from mansard.core.records import Manifest, ProgramRun, with_known
+from mansard.core.records import GenerationRun, Manifest, ProgramRun, with_known
 from mansard.core.storage.documents import read_document
 from mansard.core.text import is_utf8
 from mansard.scheduler.contention import curve, fit_pccs
@@ -166,10 +168,21 @@ def times_of_programs(
     ]
 
 
+def times_of_generations(
+    rows: Sequence[tuple[Manifest, GenerationRun]],
+) -> list[GenerationTimes]:
+    """The times of each row of a server."""
+    devices = device_labels([manifest for manifest, _ in rows])
+    return [
+        generation_times(row, devices[manifest.run_id], manifest.mode_read_back.name)
+        for manifest, row in rows
+    ]
+
+
 class TableOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """Where tables were published, and of what. ``module``: such as agx-orin or p3701-0005."""
 
-    citation: str
+    citation: str = ""
     device: str | None = None  # None: the name of the module
     module: str | None = None  # figures are checked against what it can reach
     processor: Literal["cpu", "gpu"] = "gpu"
@@ -195,6 +208,7 @@ def import_tables(
     *,
     columns: Mapping[str, str] | None = None,
     fixed: Mapping[str, str] | None = None,
+    hardware: str | None = None,
     runs: Path = Path("runs"),
     reporter: Reporter = SILENT,
 ) -> tuple[ImportedTable, ...]:
@@ -204,9 +218,13 @@ def import_tables(
     hold; one that holds runs and layers comes twice.
     They are labelled published and kept apart from what was measured; ``report`` draws them.
     ``columns``: which column is what (``time_ms=NAME``; no name: none); ``fixed``: what holds
-    for all rows. A table that was imported before is not imported again. All are read before one
-    is written. Raises UsageError, InputError, StorageError.
+    for all rows. ``hardware``: a board whose own limits are kept too, by the clocks of its modes. A
+    table that was imported before is not imported again. All are read before one is written. Raises
+    UsageError, InputError, StorageError.
     """
+    of_hardware = [] if hardware is None else [(Path(hardware), hardware_rates(hardware))]
+    if not tables and of_hardware:
+        return tuple(_keep(table, one, runs) for table, one in of_hardware)
     for word in (origin.device or "", origin.citation, *(fixed or {}).values()):
         if not is_utf8(word):
             raise UsageError(f"{word!r} is no text in UTF-8", fix="write it in UTF-8")
@@ -224,17 +242,16 @@ def import_tables(
             lines.append(f"not read: {', '.join(one.ignored)}")
         for line in (*lines, *_filled(one, module)):
             reporter.note(f"note: {table}: {line}".replace("\u00a0", " "))
-    written = []
-    for table, one in imported:
-        if not one.rows:
-            continue
-        path, was_there = write_published(runs, one)
-        modes = tuple(dict.fromkeys(row.mode.name for row in one.rows))
-        counts = (len(one.rates), len(one.runs), len(one.layers))
-        written.append(
-            ImportedTable(table, one.table_id, *counts, modes, one.ignored, was_there, path)
-        )
-    return tuple(written)
+    return tuple(_keep(table, one, runs) for table, one in (*imported, *of_hardware) if one.rows)
+
+
+def _keep(table: Path, imported: Imported, runs: Path) -> ImportedTable:
+    path, was_there = write_published(runs, imported)
+    modes = tuple(dict.fromkeys(row.mode.name for row in imported.rows))
+    counts = (len(imported.rates), len(imported.runs), len(imported.layers))
+    return ImportedTable(
+        table, imported.table_id, *counts, modes, imported.ignored, was_there, path
+    )
 
 
 def _filled(imported: Imported, module: Module | None) -> list[str]:

@@ -19,6 +19,7 @@ from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.decisions.time_sharing import MixAnswer
 from mansard.analytics.models.contention import VictimContention
 from mansard.analytics.models.counters.check import CheckedNetwork
+from mansard.analytics.models.predict.generation_times import GenerationTimes
 from mansard.analytics.models.predict.group_times import GroupTimes
 from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
 from mansard.analytics.models.predict.memory_use import MemoryTraffic
@@ -32,7 +33,14 @@ from mansard.api.measurements import MeasuredMulti, MeasuredNetwork
 from mansard.containers.images.building import BuiltImage
 from mansard.containers.images.fitting import FittingImage
 from mansard.containers.images.store import Archive
-from mansard.core.records import BoardSample, EngineBuild, ModelScore, PowerMode, ProgramRun
+from mansard.core.records import (
+    BoardSample,
+    EngineBuild,
+    GenerationRun,
+    ModelScore,
+    PowerMode,
+    ProgramRun,
+)
 from mansard.device.holding.restoring import Restored
 from mansard.device.power_modes.listing import ListedMode
 from mansard.device.tegrastats.sample import Rail, TegrastatsSample
@@ -54,6 +62,12 @@ class _Program(msgspec.Struct):
     mode: PowerMode
     run: ProgramRun
     times: tuple[ProgramTimes, ...]
+
+
+class _Generation(msgspec.Struct):
+    mode: PowerMode
+    run: GenerationRun
+    times: GenerationTimes
 
 
 class _Score(msgspec.Struct):
@@ -129,6 +143,7 @@ def output_types() -> dict[str, Any]:
             "groups": tuple[GroupTimes, ...],
         },
         "measure-program": {"programs": tuple[_Program, ...]},
+        "measure-server": {"generations": tuple[_Generation, ...]},
         "merge": {"place": str, "n_new": int, "n_grown": int, "n_same": int},
         "modes": {
             "machine": str | None,

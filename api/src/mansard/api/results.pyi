@@ -13,6 +13,7 @@ from mansard.analytics.decisions.time_sharing import Share as Share
 from mansard.analytics.models.contention import VictimContention as VictimContention
 from mansard.analytics.models.counters.check import CheckedNetwork as CheckedNetwork
 from mansard.analytics.models.counters.check import CheckedPart as CheckedPart
+from mansard.analytics.models.predict.generation_times import GenerationTimes as GenerationTimes
 from mansard.analytics.models.predict.group_times import GroupTimes as GroupTimes
 from mansard.analytics.models.predict.measured import NetworkTimes as NetworkTimes
 from mansard.analytics.models.predict.measured import ProgramTimes as ProgramTimes
@@ -49,6 +50,8 @@ from mansard.api.measurements import ProgramResult as ProgramResult
 from mansard.api.reports import Report as Report
 from mansard.api.scores import Scores as Scores
 from mansard.api.scores import ZooNetwork as ZooNetwork
+from mansard.api.servers import MeasuredGeneration as MeasuredGeneration
+from mansard.api.servers import ServerResult as ServerResult
 from mansard.api.watching import LiveSummary as LiveSummary
 from mansard.api.watching import OnLine as OnLine
 from mansard.api.watching import SampleFile as SampleFile

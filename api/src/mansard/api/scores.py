@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from mansard.core.errors import MansardError, StorageError, UsageError
-from mansard.core.formats.onnx import is_path, onnx_files
+from mansard.core.formats.onnx import model_files, named
 from mansard.core.precision import parse_precision
 from mansard.core.records import ModelScore, named_notes
 from mansard.core.storage.files import make_folder, storage_errors
 from mansard.estimator import zoo
-from mansard.estimator.decoding import Stage, with_stage
+from mansard.estimator.decoding import USUAL_STAGES, Stage, stage_name, with_stage
 from mansard.estimator.model import Given
 from mansard.estimator.score_context import Settings
 from mansard.estimator.scoring import (
     Loaded,
     Skeleton,
+    is_language_model,
+    known_network,
     load,
     load_network,
     read_network,
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
 
 
 BENCH_PRECISION = "fp32"  # what the kernels of a plain machine are measured in
+
+
+# Of a language model: what a report shows over the context.
+BENCH_STAGES = (*USUAL_STAGES, Stage(1, 4096), Stage(1, 16384), Stage(1, 65536))
 
 
 class Scores(msgspec.Struct, frozen=True):
@@ -129,9 +135,11 @@ def _find_models(models: Sequence[Path | str]) -> list[Path]:
     """Files, those in folders, and names of the zoo: the paths that are no files."""
     paths: dict[Path, None] = {}
     for model in models:
-        files = onnx_files(str(model))
-        if files is None:
-            names = zoo.family(str(model)) or (zoo.entry(str(model)).name,)
+        files = model_files(str(model))
+        if files is None and is_language_model(str(model)):
+            files = [Path(model)]
+        elif files is None:
+            names = zoo.family(str(model)) or (known_network(str(model)).name,)
             files = [*map(Path, names)]
         paths.update(dict.fromkeys(files))
     return list(paths)
@@ -162,7 +170,7 @@ class _Read(msgspec.Struct, frozen=True):
 
 def _read_file(path: Path) -> _Read:
     try:
-        return _Read(path, read_network(path if is_path(path) else str(path)))
+        return _Read(path, read_network(named(path)))
     except MansardError as error:
         return _Read(path, error)
 
@@ -182,8 +190,11 @@ def _score_file(read: _Read, request: _Request) -> _Outcome:
         settings = msgspec.structs.replace(settings, given=given)
     scores: list[ModelScore] = []
     errors: dict[str, MansardError] = {}
+    stages = request.stages
+    if loaded.is_drawn and stages == (None,):
+        stages = USUAL_STAGES
     for batch in request.batches:
-        for stage in request.stages:
+        for stage in stages:
             try:
                 scores.append(_score_case(loaded, settings, batch, stage))
             except MansardError as error:
@@ -209,7 +220,8 @@ def _score_case(
     scored = score_loaded(loaded, settings)
     if asked is not None and scored.kv_cache_update == "none":
         notes = (*notes, f"--kv-cache {asked} has no effect: the network has no cache")
-    return msgspec.structs.replace(scored, notes=(*notes, *scored.notes)) if notes else scored
+    name = scored.model if stage is None else stage_name(scored.model, stage)
+    return msgspec.structs.replace(scored, model=name, notes=(*notes, *scored.notes))
 
 
 def _names_of(given: Given) -> frozenset[str]:
@@ -262,8 +274,8 @@ def score_networks(
     """
     settings, scores = _bench_settings(dims), []
     for path in _find_models(models) if models else ():
-        source = path if is_path(path) else str(path)
-        of_model = score_batches(source, batches, settings, reporter)
+        source = named(path)
+        of_model = _score_bench(source, batches, settings, reporter)
         _note_unknown(path, totals(of_model[0]), reporter)
         scores += of_model
     if models:
@@ -275,6 +287,19 @@ def score_networks(
             scores += score_batches(name, batches, settings, reporter)
             progress.update(number, len(names), None, name)
     return scores
+
+
+def _score_bench(
+    source: Path | str, batches: Sequence[int], settings: Settings, reporter: Reporter
+) -> list[ModelScore]:
+    """The scores of one network; of a language model those of each stage."""
+    if not is_language_model(source):
+        return score_batches(source, batches, settings, reporter)
+    return [
+        score
+        for stage in BENCH_STAGES
+        for score in score_batches(source, batches, settings, reporter, stage)
+    ]
 
 
 def _note_unknown(path: Path, sums: Totals, reporter: Reporter) -> None:
@@ -297,14 +322,18 @@ def _check_dimensions(dims: Mapping[str, int], known: set[str]) -> None:
 
 
 def score_batches(
-    source: Path | str, batches: Sequence[int | None], settings: Settings, reporter: Reporter
+    source: Path | str,
+    batches: Sequence[int | None],
+    settings: Settings,
+    reporter: Reporter,
+    stage: Stage | None = None,
 ) -> list[ModelScore]:
-    """Scores of a file or of a network of the zoo, one for each of ``batches``.
+    """Scores of a file or of a network by its name, one for each of ``batches``.
 
     None is the file's own batch, 1 where that is open. A batch that the file cannot have is left
-    out with a note; a file that can have none of them is scored as it is. What every command can
-    print of their notes is told. Raises MansardError where the file cannot be scored, UsageError
-    for an unknown name.
+    out with a note; a file that can have none of them is scored as it is. ``stage``: of a decoder.
+    What every command can print of their notes is told. Raises MansardError where the file cannot
+    be scored, UsageError for an unknown name.
     """
     loaded, stated = load_network(source), settings.given
     if isinstance(source, str):  # of the zoo: a dimension may be another network's
@@ -312,6 +341,9 @@ def score_batches(
 
     def score_as(batch: int | None, *, as_it_is: bool = False) -> ModelScore:
         given = msgspec.structs.replace(stated, batch=batch)
+        if stage is not None:
+            case = msgspec.structs.replace(settings, given=given)
+            return _score_case(loaded, case, batch or 1, stage)
         if not as_it_is:
             given = with_defaults(loaded, given)
         return score_loaded(loaded, msgspec.structs.replace(settings, given=given))

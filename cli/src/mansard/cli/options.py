@@ -118,6 +118,21 @@ PrecisionsOption = Annotated[
     list[str] | None,
     typer.Option(help="fp32, fp16, int8. Repeatable; that of each file by default."),
 ]
+PromptOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--prompt",
+        help="Of language models: tokens that prefill reads: 512, 2k. Repeatable; 512 by default.",
+    ),
+]
+ContextOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--context",
+        help="Of language models: tokens cached when the next is made: 512, 4k. Repeatable; 512 "
+        "by default.",
+    ),
+]
 ProviderOption = Annotated[
     Literal["cpu", "cuda", "tensorrt"] | None,
     typer.Option(help="Provider of the engine; by default the fastest that is there."),
@@ -334,6 +349,21 @@ def parse_sizes(option: str, texts: Sequence[str]) -> tuple[int, ...]:
     if any(size is None or size < 1 for size in sizes):
         raise UsageError(f"{option} {','.join(texts)!r} holds no size", fix="write 1 or 1,8,32")
     return tuple(dict.fromkeys(size for size in sizes if size is not None))
+
+
+_TOKENS = re.compile(r"([1-9][0-9]{0,8})(k?)")
+
+
+def parse_tokens(option: str, texts: list[str] | None) -> tuple[int, ...]:
+    """Numbers of tokens, ``512,4k``: k is 1024. Raises UsageError."""
+    numbers: list[int] = []
+    words = (word.strip() for text in texts or () for word in text.split(","))
+    for text in words:
+        match = _TOKENS.fullmatch(text.casefold())
+        if match is None:
+            raise UsageError(f"{option} {text!r} is no number of tokens", fix=f"{option} 512,4k")
+        numbers.append(int(match[1]) * (1024 if match[2] else 1))
+    return tuple(dict.fromkeys(numbers))
 
 
 def parse_batches(texts: Sequence[str] | None) -> tuple[int, ...]:

@@ -54,6 +54,7 @@ ATTENTION: Mapping[tuple[str, str], AttentionPlaces] = {
     (_MS, "SparseAttention"): AttentionPlaces(
         ((3, 1), (4, 2)), 2, {"total": 7, "total of each": 8}
     ),
+    ("mansard", "LatentAttention"): AttentionPlaces(((2, 1),), 1),
 }
 _SCATTERS = frozenset({"Scatter", "ScatterElements", "ScatterND", "TensorScatter"})
 _VIEWS = frozenset({"Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze"})

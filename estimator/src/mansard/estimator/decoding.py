@@ -56,8 +56,22 @@ class Stage(msgspec.Struct, frozen=True):
         return self.n_new + self.n_cached
 
     @property
+    def title(self) -> str:
+        """How it is called behind the name of its network."""
+        return f"decode {self.n_cached}" if self.n_cached else f"prefill {self.n_new}"
+
+    @property
     def option(self) -> str:
         return f"--decode {self.n_cached}" if self.n_cached else f"--prefill {self.n_new}"
+
+
+# What a language model is asked for where nobody says it: a prompt, and a token behind it.
+USUAL_STAGES = (Stage(512, 0), Stage(1, 512))
+
+
+def stage_name(network: str, stage: Stage) -> str:
+    """How a stage of a network is called, as a window of a program is: ``llama [decode 512]``."""
+    return f"{network} [{stage.title}]"
 
 
 def with_stage(loaded: Loaded, given: Given, stage: Stage) -> tuple[Given, tuple[str, ...]]:

@@ -6,16 +6,18 @@ the defaults of this module: the usual dimensions of the zoo's networks, and a b
 
 from __future__ import annotations
 
+import difflib
 import gc
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
 from mansard.core.errors import ModelError, UsageError
+from mansard.core.formats.onnx import model_name, split_tags
+from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
 from mansard.core.records.score import UNKNOWN_LAYERS
@@ -48,6 +50,10 @@ from mansard.estimator.shape_inference.inference import (
 from mansard.estimator.tensors import Node, Shape, walk
 from mansard.estimator.traffic import winograd_notes
 
+if TYPE_CHECKING:
+    from mansard.estimator.language.models import LanguageModels
+    from mansard.estimator.zoo import Entry
+
 
 @contextmanager
 def _paused_collector() -> Iterator[None]:
@@ -70,8 +76,12 @@ def naming_model(where: str) -> Iterator[None]:
     try:
         yield
     except (ModelError, UsageError) as error:
-        what = f"{error.where}: {error.what}" if error.where else error.what
+        is_named = error.where in (None, "", where)
+        what = error.what if is_named else f"{error.where}: {error.what}"
         raise type(error)(what, where=where, fix=error.fix) from error
+
+
+LANGUAGE_MODEL = b'{"language_model":'  # how the data of one begins: no ONNX file does
 
 
 class Loaded(msgspec.Struct, frozen=True, eq=False):
@@ -85,6 +95,12 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     constant_rows: ConstantRows
     caches: Caches  # the inputs and outputs that hold keys and values of earlier tokens
     usual: Mapping[str, int] = {}  # default dimensions of a network of the zoo
+    drawn: bytes = b""  # of a language model: what its network is drawn of
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it is a language model: it has stages, and no batch of its own."""
+        return bool(self.drawn)
 
 
 class Skeleton(msgspec.Struct, frozen=True, eq=False):
@@ -104,8 +120,7 @@ def read_skeleton(
     if isinstance(source, str):
         source = Path(source)
     if isinstance(source, Path):
-        # A file's name may be any bytes; a record holds text.
-        name = name or os.fsencode(source.stem).decode("utf-8", "replace")
+        name = name or model_name(source)
         where = str(source)
     else:
         name = name or "model"
@@ -119,23 +134,72 @@ def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Load
     """Read a model, from a path, its bytes or its skeleton; raises ModelError or StorageError."""
     read = source if isinstance(source, Skeleton) else read_skeleton(source, name)
     with naming_model(read.where), _paused_collector():
-        model = read_model(read.data)
+        is_drawn = read.data.startswith(LANGUAGE_MODEL)
+        model = _language_models().draw(read.data) if is_drawn else read_model(read.data)
         prepared = prepare(model)
         caches = find_caches(model, prepared.tensors)
         rows = ConstantRows()
         return Loaded(
-            read.name, read.where, read.model_hash, model, prepared, rows, caches, read.usual
+            *(read.name, read.where, read.model_hash, model, prepared, rows, caches, read.usual),
+            drawn=read.data if is_drawn else b"",
         )
 
 
+def is_language_model(source: Path | str) -> bool:
+    """Whether a path or a name is that of a language model, which has to be drawn."""
+    plain = Path(split_tags(str(source))[0])
+    if isinstance(source, Path):
+        return (
+            plain.suffix.lower() == ".gguf" or (plain / "config.json").exists() or _is_gguf(plain)
+        )
+    is_of_zoo = zoo.has(str(source)) or bool(zoo.family(str(source)))
+    return not is_of_zoo and _language_models().is_public(str(plain))
+
+
+def known_network(name: str) -> Entry:
+    """What the zoo knows of a network; UsageError for a name that neither it nor a model has."""
+    try:
+        return zoo.entry(name)
+    except UsageError as error:
+        close = difflib.get_close_matches(name.lower(), _language_models().names(), n=1, cutoff=0.7)
+        if not close:
+            raise
+        raise UsageError(
+            f"no network or language model is called {name!r}", fix=f"did you mean {close[0]}?"
+        ) from error
+
+
+def _is_gguf(path: Path) -> bool:
+    """Whether a file begins as GGUF does; Ollama's have no suffix."""
+    if path.suffix.lower() == ".onnx":
+        return False
+    try:
+        with path.open("rb") as stream:
+            return path.is_file() and stream.read(4) == b"GGUF"
+    except (OSError, ValueError):  # whoever reads it says so
+        return False
+
+
+def _language_models() -> type[LanguageModels]:
+    """Imported where one is meant: other networks are scored without all of this."""
+    from mansard.estimator.language.models import LanguageModels
+
+    return LanguageModels
+
+
 def read_network(source: Path | str) -> Skeleton:
-    """An ONNX file by its path, or a network of the zoo by its name, without weights.
+    """An ONNX file or language model by its path, or a network by its name, without weights.
 
     Raises ModelError, StorageError or UsageError.
     """
+    if is_language_model(source):
+        name = model_name(source) if isinstance(source, Path) else source
+        with naming_model(str(source)):
+            data = _language_models().read(source)
+        return Skeleton(name, str(source), file_hash(data), data)
     if isinstance(source, Path):
         return read_skeleton(source)
-    usual = {name: size for name, size in zoo.entry(source).dims if name != "batch"}
+    usual = {name: size for name, size in known_network(source).dims if name != "batch"}
     return read_skeleton(zoo.read(source), source, usual)
 
 
@@ -232,9 +296,28 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
 
 
 def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
-    """Score a model that was read before; raises ModelError or UsageError."""
+    """Score a model that was read before; raises ModelError or UsageError.
+
+    A language model keeps its weights as they are stored, whatever precision it is counted in.
+    """
     with naming_model(loaded.where), _paused_collector():
+        if loaded.is_drawn and settings.precision is not None:
+            loaded = _in_precision(loaded, settings.precision.name)
+            settings = msgspec.structs.replace(settings, precision=None)
         return _score(loaded, settings)
+
+
+def _in_precision(loaded: Loaded, precision: str) -> Loaded:
+    """A language model that computes in ``precision``, whatever its weights are stored in."""
+    model = _language_models().draw(loaded.drawn, precision)
+    prepared = prepare(model)
+    return msgspec.structs.replace(
+        loaded,
+        model=model,
+        prepared=prepared,
+        constant_rows=ConstantRows(),
+        caches=find_caches(model, prepared.tensors),
+    )
 
 
 def settled(loaded: Loaded, given: Given) -> Given:

@@ -18,6 +18,7 @@ from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node
 
 # Operators that only move a dequantised tensor's integers.
+_PLAIN = frozenset({"fp16", "bf16", "fp32"})  # as the activations are
 _TRANSPARENT = frozenset(
     {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split"}
     | {"Gather", "Expand", "MaxPool", "DepthToSpace", "SpaceToDepth"}
@@ -54,6 +55,9 @@ def work_precision(
     type of the first output.
     """
     if macs and operator is not None:
+        compute = node.attributes.get("compute")
+        if isinstance(compute, str) and compute not in _PLAIN:  # of stored weights
+            return compute
         factors = _factors(node, operator, quantized_types)
         if factors:
             widest = max(factors, key=lambda dtype: dtype.n_bits)

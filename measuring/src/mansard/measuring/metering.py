@@ -61,6 +61,26 @@ class Stretch:
         return Stretch(self.raw + other.raw, self.repetitions)
 
 
+def energy_between(
+    sampler: Sampler,
+    meters: Meters,
+    n_changed_min: int,
+    start_s: float,
+    end_s: float,
+    repetitions: int = 1,
+) -> tuple[EnergyWindow | None, str]:
+    """The energy of a stretch that has passed, or why it is not known."""
+    if not meters.found:
+        return None, NO_METER
+    try:
+        window = sampler.window(
+            start_s, end_s, n_changed_min=n_changed_min, repetitions=repetitions
+        )
+    except MeasurementError as error:
+        return None, str(error)
+    return window, ""
+
+
 class EnergyMetering:
     """Meters over a kernel that runs on; ``keep`` gets every raw reading in the end.
 

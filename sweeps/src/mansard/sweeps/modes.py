@@ -98,6 +98,20 @@ def plan_modes(
     return [ModePlan(plan, len(missing_trials(plan, runs))) for plan in plans]
 
 
+def newest_plan(plan: PlanT, runs: Path, *, is_again: bool) -> PlanT:
+    """The newest run of a plan; the next one where it is to be measured again.
+
+    Runs of the same plan differ in its seed alone.
+    """
+    is_there = not missing_trials(plan, runs)
+    while is_there:
+        later = msgspec.structs.replace(plan, seed=plan.seed + 1)
+        is_there = not missing_trials(later, runs)
+        if is_there or is_again:
+            plan = later
+    return plan
+
+
 def rows_of(
     runs: Path, run_ids: Iterable[str], kind: MeasurementKind[PlanT, RowT]
 ) -> list[tuple[Manifest, RowT]]:

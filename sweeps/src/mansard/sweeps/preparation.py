@@ -14,7 +14,7 @@ import msgspec
 
 from mansard.analytics.data.scores import keep_scores
 from mansard.core.errors import MansardError
-from mansard.core.formats.onnx import onnx_files
+from mansard.core.formats.onnx import model_files
 from mansard.core.records import Copies, EngineBuild, Gpu, ModelScore, PowerMode, Waiting
 from mansard.core.storage.files import make_folder, storage_errors
 from mansard.core.storage.leftovers import temporary_folder
@@ -74,7 +74,7 @@ def sources_of(model: str) -> Sequence[Path | str]:
 
     Raises InputError for a folder without any.
     """
-    return onnx_files(model) or zoo.family(model) or (model,)
+    return model_files(model) or zoo.family(model) or (model,)
 
 
 class Preparation:

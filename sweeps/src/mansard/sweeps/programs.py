@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from mansard.core.errors import UsageError
 from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
@@ -29,7 +27,7 @@ from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import find_protocol
 from mansard.measuring.runner import missing_trials
-from mansard.sweeps.modes import ModePlan
+from mansard.sweeps.modes import ModePlan, newest_plan
 from mansard.sweeps.reporter import SILENT, ProgressDisplay, Reporter
 from mansard.sweeps.sweep import SweepRequest, Swept, sweep
 from mansard.sweeps.targets import BenchTarget, LocalTarget
@@ -115,10 +113,6 @@ def _plan_modes(
 def _plan(
     trial: ProgramTrial, request: ProgramRequest, machine: MachineIdentity, mode: PowerMode
 ) -> ModePlan:
-    """The newest run of the program in this mode; the next one where it is to be measured again.
-
-    Runs of the same plan differ in its seed alone.
-    """
     find_protocol(request.profile)  # an unknown one is an error
     plan = ProgramPlan(
         profile=request.profile,  # type: ignore[arg-type]  # checked above
@@ -133,12 +127,7 @@ def _plan(
         versions={"mansard": VERSION},
         unknown={"gpu": "not asked: what opens a GPU keeps it awake while a program is metered"},
     )
-    is_there = not missing_trials(plan, request.runs)
-    while is_there:
-        later = msgspec.structs.replace(plan, seed=plan.seed + 1)
-        is_there = not missing_trials(later, request.runs)
-        if is_there or request.is_again:
-            plan = later
+    plan = newest_plan(plan, request.runs, is_again=request.is_again)
     n_missing = len(missing_trials(plan, request.runs))
     return ModePlan(
         plan, n_missing, subject=trial.workload, is_bounded=False, how_to_repeat=_HOW_TO_REPEAT

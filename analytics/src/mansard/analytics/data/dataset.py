@@ -10,6 +10,7 @@ from mansard.core.hashing import content_hash
 from mansard.core.records import (
     Accuracy,
     ContentionPoint,
+    GenerationRun,
     MachineIdentity,
     Manifest,
     Measurement,
@@ -44,9 +45,9 @@ class Dataset:
 
     All of these hold runs of kernels only, so roofs are never computed from other runs. Runs of
     networks and programs are ``workload_manifests``, their rows ``measurements`` (with
-    the times of layers) and ``programs``; so are runs of several networks at once, ``multi``, and
-    of demands on memory beside others, ``contention``. Runs of accuracy, which are in no power
-    mode, are ``accuracy_manifests``, their rows ``accuracies``.
+    the times of layers), ``programs`` and ``generations`` of servers; so are runs of several
+    networks at once, ``multi``, and of demands on memory beside others, ``contention``. Runs of
+    accuracy, which are in no power mode, are ``accuracy_manifests``, their rows ``accuracies``.
     """
 
     locations: tuple[str, ...]  # folders of runs or datasets, and URLs
@@ -62,6 +63,7 @@ class Dataset:
     accuracy_manifests: tuple[Manifest, ...]
     measurements: tuple[Measurement, ...]
     programs: tuple[ProgramRun, ...]
+    generations: tuple[GenerationRun, ...]
     accuracies: tuple[Accuracy, ...]
     multi: tuple[MultiRun, ...]
     contention: tuple[ContentionPoint, ...]
@@ -124,16 +126,19 @@ def processor_of(manifest: Manifest) -> Processor:
     return "cpu" if manifest.gpu is None else "gpu"
 
 
+_OF_MACHINES = frozenset({"programs", "generations"})  # kinds of runs
+
+
 def whole_machine(manifest: Manifest) -> bool:
-    """Whether a run is of a whole machine with a GPU: a program may use all of it."""
-    return manifest.kind == "programs" and manifest.machine.kind != "cpu"
+    """Whether a run is of a whole machine with a GPU: programs and servers may use all of it."""
+    return manifest.kind in _OF_MACHINES and manifest.machine.kind != "cpu"
 
 
 def device_id(manifest: Manifest) -> str:
     """A short name for one processor of one machine; a GPU is not the CPU beside it.
 
-    A program's device is the whole machine, unless it has nothing but a CPU. SMs that a mode
-    switches off belong to the GPU all the same.
+    The device of a program or a server is the whole machine, unless it has nothing but a CPU. SMs
+    that a mode switches off belong to the GPU all the same.
     """
     gpu = manifest.gpu
     if whole_machine(manifest):

@@ -17,6 +17,7 @@ from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.frames import (
     accuracy_frame,
     concurrent_frame,
+    generation_frame,
     layer_frame,
     layer_time_frame,
     measurement_frame,
@@ -36,6 +37,7 @@ from mansard.analytics.data.limits import (
     RUN_ID,
     check_accuracy,
     check_contention,
+    check_generation,
     check_manifest,
     check_measurement,
     check_multi,
@@ -50,6 +52,7 @@ from mansard.core.processes.line_channel import DECODE_ERRORS
 from mansard.core.records import (
     Accuracy,
     ContentionPoint,
+    GenerationRun,
     Manifest,
     Measurement,
     ModelScore,
@@ -150,6 +153,7 @@ def dataset_of(part: DatasetPart) -> Dataset:
         ),
         measurements=contents.measurements,
         programs=contents.programs,
+        generations=contents.generations,
         accuracies=contents.accuracies,
         multi=contents.multi,
         contention=contents.contention,
@@ -199,6 +203,7 @@ class RunContents(NamedTuple):
     scores: tuple[ModelScore, ...]
     measurements: tuple[Measurement, ...]
     programs: tuple[ProgramRun, ...]
+    generations: tuple[GenerationRun, ...]
     accuracies: tuple[Accuracy, ...]
     multi: tuple[MultiRun, ...]
     contention: tuple[ContentionPoint, ...]
@@ -231,6 +236,7 @@ def check_part(part: DatasetPart) -> RunContents:
         scores,
         _records(part, files, "measurements", Measurement, measurement_frame, check_measurement),
         _records(part, files, "programs", ProgramRun, program_frame, check_program),
+        _records(part, files, "generations", GenerationRun, generation_frame, check_generation),
         _records(part, files, "accuracies", Accuracy, accuracy_frame, check_accuracy),
         _records(part, files, "multi", MultiRun, concurrent_frame, check_multi),
         _records(part, files, "contention", ContentionPoint, concurrent_frame, check_contention),
@@ -332,6 +338,7 @@ def join(parts: Sequence[DatasetPart]) -> Dataset:
         accuracy_manifests=_by_run(dataset.accuracy_manifests for dataset in datasets),
         measurements=_by_run(dataset.measurements for dataset in datasets),
         programs=_by_run(dataset.programs for dataset in datasets),
+        generations=_by_run(dataset.generations for dataset in datasets),
         accuracies=_by_run(dataset.accuracies for dataset in datasets),
         multi=_by_run(dataset.multi for dataset in datasets),
         contention=_by_run(dataset.contention for dataset in datasets),
@@ -340,7 +347,16 @@ def join(parts: Sequence[DatasetPart]) -> Dataset:
     return joined.without_operators()
 
 
-_OfRun = TypeVar("_OfRun", Manifest, Measurement, ProgramRun, Accuracy, MultiRun, ContentionPoint)
+_OfRun = TypeVar(
+    "_OfRun",
+    Manifest,
+    Measurement,
+    ProgramRun,
+    GenerationRun,
+    Accuracy,
+    MultiRun,
+    ContentionPoint,
+)
 
 
 def _by_run(several: Iterable[Sequence[_OfRun]]) -> tuple[_OfRun, ...]:
@@ -435,7 +451,7 @@ def _fixed(part: DatasetPart, entry: Entry) -> dict[str, object]:
 
 _MEASURED = (
     *("trials", "repetitions", "energy", "measurements", "layer_times", "programs"),
-    *("accuracies", "multi", "contention"),
+    *("generations", "accuracies", "multi", "contention"),
 )
 _DERIVED = ("machine_id", "mode", "disturbances", "clock_hz")  # of trials: by this version
 

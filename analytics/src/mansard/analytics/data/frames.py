@@ -21,6 +21,7 @@ from mansard.core.records import (
     LAYER_COUNTS,
     Accuracy,
     ContentionPoint,
+    GenerationRun,
     Measurement,
     ModelScore,
     MultiRun,
@@ -79,6 +80,23 @@ PROGRAM_SCHEMA: FrameSchema = {
     "disturbances": pl.List(pl.String),
     "started_utc": pl.String,
     "row_json": pl.String,  # the ProgramRun
+}
+GENERATION_SCHEMA: FrameSchema = {
+    "run_id": pl.String,
+    "trial_id": pl.String,
+    "source": pl.String,
+    "workload": pl.String,
+    "model": pl.String,
+    "server": pl.String,
+    "server_version": pl.String,
+    "prompt_tokens": pl.Int64,
+    "generate_tokens": pl.Int64,
+    "concurrency": pl.Int64,
+    "first_token_s": pl.List(pl.Float64),  # of each request that counts
+    "token_s": pl.List(pl.Float64),  # likewise, of each token after the first
+    "disturbances": pl.List(pl.String),
+    "started_utc": pl.String,
+    "row_json": pl.String,  # the GenerationRun
 }
 ACCURACY_SCHEMA: FrameSchema = {
     "run_id": pl.String,
@@ -165,6 +183,20 @@ def program_frame(programs: Sequence[ProgramRun]) -> pl.DataFrame:
         for row in programs
     ]
     return pl.DataFrame(rows, schema=PROGRAM_SCHEMA)
+
+
+def generation_frame(generations: Sequence[GenerationRun]) -> pl.DataFrame:
+    """One row for each, in their order."""
+    rows = []
+    for row in generations:
+        requests = [request for one in row.counted for request in one.requests]
+        times = {
+            "first_token_s": [request.event_s[0] for request in requests],
+            "token_s": [request.token_s for request in requests],
+        }
+        named = {name: getattr(row, name, None) for name in GENERATION_SCHEMA}
+        rows.append(named | times | {"row_json": to_json(row)})
+    return pl.DataFrame(rows, schema=GENERATION_SCHEMA)
 
 
 Frame: TypeAlias = pl.DataFrame  # for signatures in rooms that do not import polars

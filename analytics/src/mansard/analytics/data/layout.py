@@ -25,6 +25,7 @@ import polars as pl
 from mansard.analytics.data.frames import (
     ACCURACY_SCHEMA,
     CONCURRENT_SCHEMA,
+    GENERATION_SCHEMA,
     LAYER_SCHEMA,
     LAYER_TIME_SCHEMA,
     MEASUREMENT_SCHEMA,
@@ -225,6 +226,7 @@ RUN_TABLES: dict[str, FrameSchema] = {
     "measurements": MEASUREMENT_SCHEMA,
     "layer_times": LAYER_TIME_SCHEMA,
     "programs": PROGRAM_SCHEMA,
+    "generations": GENERATION_SCHEMA,
     "accuracies": ACCURACY_SCHEMA,
     "multi": CONCURRENT_SCHEMA,
     "contention": CONCURRENT_SCHEMA,

@@ -14,6 +14,7 @@ from mansard.core.records import (
     Accuracy,
     ContentionPoint,
     EnergyWindow,
+    GenerationRun,
     Manifest,
     Measurement,
     ModelScore,
@@ -31,6 +32,7 @@ ROW_TABLES = {
     "accuracies": "accuracies",
     "multi": "multi",
     "contention": "contention",
+    "generations": "generations",
 }
 MOST_TRIALS = 20_000  # of one run: a full plan has some hundred, and each takes a second or more
 LARGEST_COUNT = 2**63  # the columns are 64-bit integers
@@ -224,6 +226,35 @@ def check_contention(row: ContentionPoint, path: Path | str) -> None:
     else:
         return
     raise InputError(problem, where=where, fix=_MEASURE_AGAIN)
+
+
+def check_generation(row: GenerationRun, path: Path | str) -> None:
+    """Raises InputError for times or counts that cannot be."""
+    where = f"{path}, trial {row.trial_id}"
+    requests = [request for one in row.rounds for request in one.requests]
+    for record in (row, row.conditions, *row.rounds, *requests):
+        _check_counts(record, where, _MEASURE_AGAIN)
+    _check_windows(generation_windows(row), where)
+    if not all(one.requests for one in row.rounds):
+        problem = "a round has no request"
+    elif not all(request.event_s for request in requests):
+        problem = "a request has no token"
+    elif not all(
+        _is_duration(request.event_s[0])
+        and request.event_s[-1] <= request.end_s <= LONGEST_S
+        and list(request.event_s) == sorted(request.event_s)
+        for request in requests
+    ):
+        problem = "tokens of a request are out of order, or come after its end"
+    else:
+        return
+    raise InputError(problem, where=where, fix=_MEASURE_AGAIN)
+
+
+def generation_windows(row: GenerationRun) -> list[EnergyWindow]:
+    """The energy windows of each round's phases, and of prompts alone."""
+    windows = [window for one in row.rounds for window in (one.prefill, one.decode)]
+    return [window for window in (*windows, *(row.prefills or ())) if window is not None]
 
 
 def program_windows(program: ProgramRun) -> list[EnergyWindow]:

@@ -18,6 +18,7 @@ from mansard.analytics.data.dataset import processor_of
 from mansard.analytics.data.frames import (
     accuracy_frame,
     concurrent_frame,
+    generation_frame,
     layer_time_frame,
     measurement_frame,
     program_frame,
@@ -29,10 +30,12 @@ from mansard.analytics.data.limits import (
     ROW_TABLES,
     check_accuracy,
     check_contention,
+    check_generation,
     check_measurement,
     check_multi,
     check_program,
     check_trial,
+    generation_windows,
     program_windows,
 )
 from mansard.analytics.data.names import display_name
@@ -50,6 +53,7 @@ from mansard.core.records import (
     Accuracy,
     ContentionPoint,
     EnergyWindow,
+    GenerationRun,
     Manifest,
     Measurement,
     MultiRun,
@@ -60,7 +64,9 @@ from mansard.core.records import (
 from mansard.core.storage.files import find_status, open_file, storage_errors
 from mansard.core.storage.jsonl import BATCH_BYTES, Row, RowReader
 
-_AnyRow: TypeAlias = Trial | Measurement | ProgramRun | Accuracy | MultiRun | ContentionPoint
+_AnyRow: TypeAlias = (
+    Trial | Measurement | ProgramRun | GenerationRun | Accuracy | MultiRun | ContentionPoint
+)
 MANIFEST, SAMPLES = "manifest.json", "samples.jsonl"
 _FILES = (MANIFEST, *(f"{table}.jsonl" for table in ROW_TABLES.values()), SAMPLES)
 
@@ -105,6 +111,13 @@ _KINDS: Mapping[str, _RowKind[Any]] = {
         program_windows,
         lambda rows, _: {"programs": program_frame(rows)},
         "mansard measure",
+    ),
+    "generations": _RowKind(
+        GenerationRun,
+        check_generation,
+        generation_windows,
+        lambda rows, _: {"generations": generation_frame(rows)},
+        "mansard measure --server",
     ),
     "accuracies": _RowKind(
         Accuracy,
@@ -252,8 +265,8 @@ def _check_identity(row: _AnyRow, manifest: Manifest, path: Path, seen: set[str]
             where=str(path),
             fix=_MIXED,
         )
-    # A program runs on the whole machine.
-    if not isinstance(row, ProgramRun) and row.processor != processor_of(manifest):
+    # A program and a server run on the whole machine.
+    if not isinstance(row, ProgramRun | GenerationRun) and row.processor != processor_of(manifest):
         raise InputError(
             f"trial {row.trial_id} ran on the {row.processor.upper()}, by its manifest "
             f"the run is one of the {processor_of(manifest).upper()}",

@@ -6,7 +6,7 @@ what is missing. It consists of facts; ``pages.words`` turns them into sentences
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -282,13 +282,15 @@ def decide_each(
     *,
     accuracies: Sequence[NetworkAccuracy] = (),
     observations: pl.DataFrame | None = None,
+    left_out: Mapping[tuple[str, str], Collection[str]] | None = None,
 ) -> tuple[Decision, ...]:
     """One decision for each device, network and phase of ``predictions``.
 
     The highest of ``modes`` (MODE_SCHEMA) and the mode that ``defaults`` names for the device
     are the baselines of the choice. ``refused``: by device and network, why nothing is recommended.
     ``accuracies``: those measured; of several engines the one of ``observations``
-    (OBSERVATION_SCHEMA) counts.
+    (OBSERVATION_SCHEMA) counts. ``left_out``: by device and network, modes that are not to be
+    chosen.
     """
     decisions: list[Decision] = []
     keys = ("device", "network", "phase")
@@ -306,7 +308,8 @@ def decide_each(
             decisions.append(none)
             continue
         of_device = modes.filter(pl.col("device") == device)
-        mode_names = of_device["mode"].to_list()
+        omitted = (left_out or {}).get((device, str(rows["network"][0])), ())
+        mode_names = [name for name in of_device["mode"].to_list() if name not in omitted]
         baselines = find_baselines(of_device, rows, (defaults or {}).get(device))
         known = by_precision(accuracies, device, str(rows["network"][0]), observations)
         decision = decide(rows, wanted, baselines, known, mode_names)

@@ -32,8 +32,9 @@ class Wanted:
     ``max_latency_s`` bounds the time of one batch, ``max_energy_j`` the energy of one item,
     ``max_power_w`` the mean power while it runs, ``min_fps`` the items per second that it could
     do one batch after the other. ``max_drop`` bounds how many fewer samples it has right than in
-    fp32, as a share of all. ``batches``: which batch sizes are open; None means all that
-    were predicted ("auto"). ``probability``: how likely each limit has to hold.
+    fp32, as a share of all. ``max_first_token_s`` bounds the prefill of a language model, whose
+    other quantities are of decode: an item is a token. ``batches``: which batch sizes are open;
+    None means all that were predicted ("auto"). ``probability``: how likely each limit has to hold.
     ``falls_back``: the least time is wanted where too few modes have an energy to compare.
     """
 
@@ -43,6 +44,7 @@ class Wanted:
     max_energy_j: float | None = None
     min_fps: float | None = None
     max_drop: float | None = None
+    max_first_token_s: float | None = None
     batches: tuple[int, ...] | None = None
     probability: float = PROBABILITY
     falls_back: bool = False
@@ -237,6 +239,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     relaxations: tuple[Relaxation, ...] = ()
     notes: tuple[str, ...] = ()
     accuracy: NetworkAccuracy | None = None
+    prefill: tuple[Candidate, ...] = ()  # of a language model: in the mode of the choice
     modes_unknown: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property

@@ -17,6 +17,10 @@ from mansard.analytics.decisions.recommend import decide_each
 from mansard.analytics.decisions.records import Recommendation, Wanted
 from mansard.analytics.models.energy.fit import EnergyFit, fit_rails
 from mansard.analytics.models.predict.engine import SHARE_SCHEMA
+from mansard.analytics.models.predict.generation_times import (
+    GenerationTimes,
+    measured_generations,
+)
 from mansard.analytics.models.predict.group_rows import predict_groups
 from mansard.analytics.models.predict.group_times import CountedBytes, GroupTimes, group_times
 from mansard.analytics.models.predict.measured import (
@@ -76,6 +80,7 @@ class Results:
     observations: pl.DataFrame
     measured: tuple[NetworkTimes, ...]
     programs: tuple[ProgramTimes, ...]
+    generations: tuple[GenerationTimes, ...]
     accuracies: tuple[NetworkAccuracy, ...]
     parts: tuple[PartTimes, ...]  # of networks, run alone; no model uses them
     part_sums: tuple[PartSum, ...]
@@ -143,6 +148,7 @@ def compute(
         observations=models.observations,
         measured=measured_networks(dataset, prediction.predictions),
         programs=measured_programs(dataset),
+        generations=measured_generations(dataset),
         accuracies=network_accuracies(dataset),
         parts=measured_parts(dataset),
         part_sums=part_sums(dataset),

@@ -11,7 +11,7 @@ from mansard.analytics.data.names import device_labels, display_name, window_nam
 from mansard.analytics.data.store import is_url
 from mansard.analytics.models.scaling.observations import windows_by_name
 from mansard.api.deciding.predictions import PredictionRequest
-from mansard.core.formats.onnx import onnx_files
+from mansard.core.formats.onnx import model_files, model_name
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.units import format_frequency
 from mansard.estimator import zoo
@@ -134,7 +134,7 @@ def program_words(program: ProgramRun, *, is_again: bool = False) -> list[str]:
 def _model_of(network: str, asked: PredictionRequest) -> str | None:
     """The file that was named, or the network's name where it is of the zoo."""
     for wanted in asked.networks:
-        files = [path for path in onnx_files(wanted.name) or () if Path(path).stem == network]
+        files = [path for path in model_files(wanted.name) or () if model_name(path) == network]
         if files:
             return str(files[0])
     return network if network in zoo.names() else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from mansard.analytics.data.opening import open_runs
+from mansard.analytics.decisions.first_token import stage_of
 from mansard.analytics.models.predict.board_transfer import called
 from mansard.analytics.models.predict.models import Models, find_models
 from mansard.analytics.models.predict.prediction import (
@@ -23,10 +24,12 @@ from mansard.api.deciding.candidate_modes import find_modes, require_local
 from mansard.api.parallel import Work, do_work
 from mansard.api.scores import note_scores, score_batches
 from mansard.core.errors import ClusterError, MansardError, UsageError
-from mansard.core.formats.onnx import onnx_files
+from mansard.core.formats.onnx import model_files, model_name
 from mansard.core.precision import parse_precision
 from mansard.device.system import board_root
 from mansard.estimator import Given, Settings, zoo
+from mansard.estimator.decoding import USUAL_STAGES, Stage, stage_name
+from mansard.estimator.scoring import is_language_model
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
@@ -51,7 +54,7 @@ class NetworkRequest:
 
     def display_name(self) -> str:
         """How predictions call it: a file by its stem."""
-        return self.name if onnx_files(self.name) is None else Path(self.name).stem
+        return self.name if model_files(self.name) is None else model_name(Path(self.name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +68,10 @@ class PredictionRequest:
     or as ``find_modes`` takes them; None means those that were measured. ``device``: part of
     its name. ``board``: root folder of the board that knows the modes. ``mix``: take
     together runs of one device by different versions, and boards that are alike.
-    ``calibrate``: scale predictions to the measured networks, named or not.
+    ``calibrate``: scale predictions to the measured networks, named or not. ``prompts`` and
+    ``contexts``: tokens that a language model reads in prefill, and that are cached when it makes
+    the next; each stage is a network (``llama [decode 512]``). None means those that were measured
+    of it, else 512.
     """
 
     runs: tuple[str, ...] = ("runs",)
@@ -79,6 +85,17 @@ class PredictionRequest:
     board: Path | None = None
     mix: bool = False
     calibrate: bool = False
+    prompts: tuple[int, ...] = ()
+    contexts: tuple[int, ...] = ()
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Those of ``prompts`` and ``contexts``; the usual one of what is not said. Empty: auto."""
+        if not self.prompts and not self.contexts:
+            return ()
+        prefill, decode = USUAL_STAGES
+        prefills = tuple(Stage(n, 0) for n in self.prompts) or (prefill,)
+        return (*prefills, *(tuple(Stage(1, n) for n in self.contexts) or (decode,)))
 
 
 def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Prediction:
@@ -112,6 +129,9 @@ def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple
     scored = models.dataset.scores
     note_scores([score for score in scored if names & {score.model, None}], reporter)  # None: all
     scores = _score_measured(models, request, reporter) if request.calibrate else ()
+    staged = [score for network in networks for score in network.scores or ()]
+    precisions = {s.model: s.precision for s in (*scores, *staged) if stage_of(s.model)}
+    models = models.with_precisions(precisions)
     return models, basis_of(
         models, networks, modes, calibrate=request.calibrate, measured_scores=scores
     )
@@ -219,27 +239,52 @@ def _select_networks(
     for network in request.networks:
         batches = network.batches or request.batches
         precisions = network.precisions or request.precisions
-        models: Sequence[Path | str] | None = onnx_files(network.name)
-        if models is None:
-            models = () if _is_recorded(network.name, known) else (network.name,)
-        scores = [
-            score
-            for model in models
-            for precision in precisions or (None,)
-            for score in score_batches(
-                model, batches or (None,), _settings(request, precision), reporter
+        for name, stage, models in _cases(network, request.stages, known):
+            scores = [
+                score
+                for model in models
+                for precision in precisions or (None,)
+                for score in score_batches(
+                    model, batches or (None,), _settings(request, precision), reporter, stage
+                )
+            ]
+            selections.append(
+                NetworkSelection(
+                    name=name, scores=scores, batches=batches, precisions=precisions, phase=phase
+                )
             )
-        ]
-        selections.append(
-            NetworkSelection(
-                name=network.display_name(),
-                scores=scores,
-                batches=batches,
-                precisions=precisions,
-                phase=phase,
-            )
-        )
     return selections
+
+
+def _cases(
+    network: NetworkRequest, stages: Sequence[Stage], known: Collection[str]
+) -> Iterator[tuple[str, Stage | None, Sequence[Path | str]]]:
+    """The name of each network to predict, its stage, and the models to score.
+
+    A language model is one network in each of ``stages``; without any, in those that are ``known``
+    of it, else in the usual ones.
+    """
+    name = network.display_name()
+    models: Sequence[Path | str] | None = model_files(network.name)
+    measured = [one for one in sorted(known) if (stage_of(one) or [""])[0] == name]
+    if _is_recorded(network.name, known):
+        models = ()  # its times are known, and nothing else
+    models = (network.name,) if models is None else models
+    if not any(map(is_language_model, models)):
+        if measured and not stages and models == (network.name,):
+            yield from ((one, None, ()) for one in measured)
+        else:
+            yield name, None, models
+        return
+    of_known = tuple(_stage(one) for one in measured)
+    for stage in tuple(stages) or of_known or USUAL_STAGES:
+        yield stage_name(name, stage), stage, models
+
+
+def _stage(network: str) -> Stage:
+    """The stage that the name of a network says."""
+    _, stage, n_tokens = stage_of(network) or ("", "decode", 0)
+    return Stage(n_tokens, 0) if stage == "prefill" else Stage(1, n_tokens)
 
 
 def _score_measured(
@@ -253,8 +298,13 @@ def _score_measured(
     measured = models.of_devices(models.observations).select(columns).unique(maintain_order=True)
     scores: list[ModelScore] = []
     for network, batch, precision, phase in measured.iter_rows():
-        if network in zoo.names() and batch and precision and phase == request.phase:
+        if not batch or phase != request.phase:
+            continue
+        if network in zoo.names() and precision:
             scores += score_batches(network, (batch,), _settings(request, precision), reporter)
+        elif (staged := stage_of(network)) is not None and is_language_model(staged[0]):
+            settings, stage = _settings(request, None), _stage(network)
+            scores += score_batches(staged[0], (batch,), settings, reporter, stage)
     return scores
 
 
@@ -266,7 +316,7 @@ def _settings(request: PredictionRequest, precision: str | None) -> Settings:
 
 def _is_recorded(name: str, known: Collection[str]) -> bool:
     """Whether times are all there is of a network: it is neither a file nor of the zoo."""
-    return onnx_files(name) is None and name in known and name not in zoo.names()
+    return model_files(name) is None and name in known and name not in zoo.names()
 
 
 def _check_dims(request: PredictionRequest, known: Collection[str]) -> None:

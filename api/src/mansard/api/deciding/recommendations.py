@@ -14,6 +14,7 @@ import msgspec
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, by_precision, network_accuracies
 from mansard.analytics.decisions import batches
+from mansard.analytics.decisions.first_token import screen_first_tokens
 from mansard.analytics.decisions.limits import without_drops, without_energy
 from mansard.analytics.decisions.recommend import decide_each
 from mansard.analytics.decisions.time_sharing import Mix, MixAnswer, Task
@@ -22,6 +23,7 @@ from mansard.analytics.models.predict.measured import prefer_measured, prefer_ob
 from mansard.analytics.models.sanity.checks import find_faults
 from mansard.analytics.models.sanity.finding import Finding, refusals
 from mansard.analytics.pages.words.comparisons import drop_notes, unknown_modes_notes, with_remarks
+from mansard.analytics.pages.words.first_token import with_first_token
 from mansard.analytics.pages.words.mixes import mix_in_words
 from mansard.analytics.pages.words.recommendation import in_words
 from mansard.api.deciding.candidate_modes import elsewhere_note, local_devices
@@ -138,16 +140,24 @@ def _recommend_some(
     predictions, refused = _believable(
         predictions, basis.scores["score_id"].to_list(), findings, inputs.wanted
     )
+    tokens = screen_first_tokens(predictions, inputs.wanted)
     decisions = decide_each(
-        predictions,
+        tokens.predictions,
         basis.modes,
         inputs.wanted,
         inputs.defaults,
         refused,
         accuracies=inputs.accuracies,
         observations=basis.observations,
+        left_out=tokens.left_out,
     )
-    return tuple(map(in_words, decisions)), n_modelled
+    answers = (
+        with_first_token(
+            in_words(decision), None if decision.choice is None else tokens.of(decision.choice)
+        )
+        for decision in decisions
+    )
+    return tuple(answers), n_modelled
 
 
 def _believable(

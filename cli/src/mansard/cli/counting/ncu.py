@@ -28,6 +28,7 @@ from mansard.cli.options import (
 )
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.errors import UsageError
+from mansard.core.hardware import cache_bytes
 from mansard.core.precision import parse_precision
 
 ncu_app = typer.Typer(
@@ -193,7 +194,6 @@ def check_estimates(
     of more than 5 % have a class: padding to tiles, split sums, kept in the cache, and so on, or
     "not explained".
     """
-    from mansard.core.hardware import cache_bytes  # the tables of all boards: for this alone
 
     checked = api.check_counters(
         runs,

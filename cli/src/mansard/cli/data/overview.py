@@ -60,7 +60,9 @@ def overview_tables(summary: results.Summary, run_ids: Collection[str] | None) -
                 [network for network in networks if network.run_id in ids], group
             )
     tables += accuracy_tables(summary.accuracies)
-    return [*tables, programs_table(summary.programs)] if summary.programs else tables
+    if summary.programs:
+        tables.append(programs_table(summary.programs))
+    return [*tables, generations_table(summary.generations)] if summary.generations else tables
 
 
 def left_devices(summary: results.Summary, run_ids: Collection[str] | None) -> str:
@@ -115,6 +117,36 @@ def programs_table(programs: Sequence[results.ProgramTimes]) -> Table:
     heads = ("program", "mode", "time", "energy", "power", "metric", "runs", "source", "remark")
     title = _title_with_rest("Programs that were run", _share(len(rows), len(programs), "rows"))
     return without_silent(Table(title, heads, rows), {"energy", "power", "metric"})
+
+
+def generations_table(times: Sequence[results.GenerationTimes]) -> Table:
+    """Servers of language models: first token, tokens and the energies of both phases."""
+    rows = [
+        (
+            row.model,
+            row.server,
+            row.mode,
+            f"{row.prompt_tokens} + {row.generate_tokens}",
+            str(row.concurrency),
+            seconds(row.first_token_s, row.first_token_low_s, row.first_token_high_s),
+            seconds(row.token_s, row.token_low_s, row.token_high_s),
+            "unknown" if row.decode_tokens_per_s is None else digits(row.decode_tokens_per_s),
+            joules(row.prefill_token_j),
+            joules(row.decode_token_j),
+            watts(row.decode_w),
+            row.source,
+            row.remark,
+        )
+        for row in times[:_MOST_MEASURED]
+    ]
+    heads = (
+        *("model", "server", "mode", "tokens", "at once", "first token", "token", "tokens/s"),
+        *("prefill J/token", "decode J/token", "power", "source", "remark"),
+    )
+    what = _share(len(rows), len(times), "rows")
+    title = _title_with_rest("Servers of language models that were measured", what)
+    silent = {"prefill J/token", "decode J/token", "power"}
+    return without_silent(Table(title, heads, rows), silent)
 
 
 def _grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> dict[_Key, list[_Row]]:

@@ -52,9 +52,17 @@ _Pairs = list[str] | None
 
 def import_tables(
     tables: Annotated[
-        list[Path], typer.Argument(help="CSV tables, and files of tools.", readable=False)
-    ],
-    citation: Annotated[str, typer.Option(help="Where it was published; printed beside it.")],
+        list[Path] | None,
+        typer.Argument(help="CSV tables, and files of tools.", readable=False),
+    ] = None,
+    citation: Annotated[str, typer.Option(help="Where it was published; printed beside it.")] = "",
+    hardware: Annotated[
+        str | None,
+        typer.Option(
+            help="A board whose limits are kept: peaks and bandwidth by the clocks of its modes, "
+            "such as 'Orin Nano 8GB Super'."
+        ),
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="The device that the figures are of; the module's name.")
     ] = None,
@@ -85,11 +93,14 @@ def import_tables(
     They are labelled published and kept apart from what was measured; 'mansard report' draws
     them. A table that was imported before is not imported again.
     """
+    if not tables and hardware is None:
+        raise UsageError("there is nothing to import", fix="name a table, or --hardware BOARD")
     imported = api.import_tables(
-        tables,
+        tables or (),
         api.TableOrigin(citation=citation, device=device, module=module, processor=processor),
         columns=_pairs("--column", column),
         fixed=_pairs("--fixed", fixed),
+        hardware=hardware,
         runs=runs,
         reporter=TerminalReporter(),
     )

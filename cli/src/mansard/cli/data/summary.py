@@ -45,6 +45,7 @@ def summary_tables(summary: results.Summary, run_ids: Collection[str] | None = N
         *measured_tables(measured),
         *accuracy_tables(summary.accuracies),
         *program_tables(summary.programs),
+        *generation_tables(summary.generations),
         *calibration,
     ]
     device = modes[0].machine if len({mode.machine_id for mode in modes}) == 1 else ""
@@ -204,6 +205,13 @@ def program_tables(programs: Sequence[results.ProgramTimes]) -> list[Table]:
         return []
     table = pages.program_table(programs, attrgetter("mode"))
     return [_with_interval(_narrow(table))]
+
+
+def generation_tables(times: Sequence[results.GenerationTimes]) -> list[Table]:
+    """Servers of language models; none where none was measured."""
+    if not times:
+        return []
+    return [_narrow(pages.generation_table(times, attrgetter("mode")))]
 
 
 def _narrow(table: Table, page_only: Collection[str] = ()) -> Table:

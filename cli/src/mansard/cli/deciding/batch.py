@@ -15,6 +15,7 @@ from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.options import (
     BoardOption,
     CalibrateOption,
+    ContextOption,
     DeviceOption,
     DimOption,
     JsonOption,
@@ -22,10 +23,12 @@ from mansard.cli.options import (
     ModelsArgument,
     OnOption,
     PhaseOption,
+    PromptOption,
     RunsOption,
     parse_batches,
     parse_dimensions,
     parse_precisions,
+    parse_tokens,
 )
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.precision import work_unit
@@ -83,6 +86,8 @@ def batch(
         _Texts, typer.Option(help="Precisions: fp16,int8. The file's by default.")
     ] = None,
     dim: DimOption = None,
+    prompt: PromptOption = None,
+    context: ContextOption = None,
     phase: PhaseOption = "inference",
     device: DeviceOption = None,
     calibrate: CalibrateOption = False,
@@ -98,6 +103,8 @@ def batch(
         batches=parse_batches(batch_sizes),
         precisions=parse_precisions(precision),
         dims=parse_dimensions(dim or []),
+        prompts=parse_tokens("--prompt", prompt),
+        contexts=parse_tokens("--context", context),
         phase=phase,
         modes=None if mode in (None, "measured") else mode,
         device=device,

@@ -18,6 +18,7 @@ from mansard.cli.deciding.batch import predicted_cells
 from mansard.cli.options import (
     BoardOption,
     CalibrateOption,
+    ContextOption,
     DeviceOption,
     DimOption,
     JsonOption,
@@ -25,10 +26,12 @@ from mansard.cli.options import (
     ModelsArgument,
     OnOption,
     PhaseOption,
+    PromptOption,
     RunsOption,
     parse_batches,
     parse_dimensions,
     parse_precisions,
+    parse_tokens,
 )
 from mansard.cli.tables import print_tables
 from mansard.core.errors import UsageError
@@ -56,6 +59,14 @@ def recommend(
         str | None, typer.Option(help="Most energy for an item: 0.5J, 500mJ.")
     ] = None,
     min_fps: Annotated[str | None, typer.Option(help="Fewest items per second: 30.")] = None,
+    min_tokens_per_s: Annotated[
+        str | None,
+        typer.Option(help="Of language models: fewest tokens per second of decode, all "
+                     "sequences of a batch together: 10."),
+    ] = None,
+    max_first_token: Annotated[
+        str | None, typer.Option(help="Of language models: most time to the first token: 1s.")
+    ] = None,
     max_drop: Annotated[
         str | None,
         typer.Option(help="How many fewer samples may be right than in fp32: 1%."),
@@ -75,6 +86,8 @@ def recommend(
         _Texts, typer.Option(help="Precisions that are open: fp16,int8. The file's by default.")
     ] = None,
     dim: DimOption = None,
+    prompt: PromptOption = None,
+    context: ContextOption = None,
     phase: PhaseOption = "inference",
     probability: Annotated[
         float,
@@ -133,6 +146,8 @@ def recommend(
         raise UsageError("what is measured here is decided here", fix="leave --on out")
     if local and measure is None:
         raise UsageError("--local is how --measure measures", fix="add --measure 3")
+    if min_fps is not None and min_tokens_per_s is not None:
+        raise UsageError("--min-fps and --min-tokens-per-s exclude each other", fix="give one")
     if max_drop is not None and not max_drop.strip().endswith("%"):
         raise UsageError(f"--max-drop {max_drop!r} is no percentage", fix="write --max-drop 1%")
     wanted = api.Wanted(
@@ -141,7 +156,9 @@ def recommend(
         max_latency_s=parse_optional("--max-latency", max_latency, "time"),
         max_power_w=parse_optional("--max-power", max_power, "power"),
         max_energy_j=parse_optional("--max-energy", max_energy, "energy"),
-        min_fps=parse_optional("--min-fps", min_fps, "rate", bare="/s"),
+        min_fps=parse_optional("--min-fps", min_fps, "rate", bare="/s")
+        or parse_optional("--min-tokens-per-s", min_tokens_per_s, "rate", bare="/s"),
+        max_first_token_s=parse_optional("--max-first-token", max_first_token, "time"),
         max_drop=None if max_drop is None else parse_share("--max-drop", max_drop),
         probability=probability,
     )
@@ -151,6 +168,8 @@ def recommend(
         batches=batches,
         precisions=precisions,
         dims=parse_dimensions(dim or []),
+        prompts=parse_tokens("--prompt", prompt),
+        contexts=parse_tokens("--context", context),
         phase=phase,
         modes=mode,
         device=device,

@@ -1,6 +1,6 @@
-"""``mansard measure``: networks on an engine, or a program of the user's, in each mode.
+"""``mansard measure``: networks on an engine, a program of the user's or a server, in each mode.
 
-One command is three functions. Each has groups of options as parameters; the command refuses those
+One command is four functions. Each has groups of options as parameters; the command refuses those
 that its function does not take. The one of a program is here, ``networks`` has the others.
 """
 
@@ -26,11 +26,17 @@ from mansard.cli.help import HelpfulCommand
 from mansard.cli.measuring.networks import measure_layers, measure_networks
 from mansard.cli.measuring.option_groups import (
     GROUPS,
+    IdentityGroup,
     MachineGroup,
     ModeGroup,
+    NetworkGroup,
     OutputGroup,
+    PartGroup,
+    PlaceGroup,
     ProgramGroup,
+    ServerGroup,
 )
+from mansard.cli.measuring.servers import measure_server
 from mansard.cli.terminal import plain
 from mansard.core.errors import UsageError
 
@@ -41,23 +47,24 @@ def measure_program(
     command: Sequence[str],
     modes: ModeGroup,
     machine: MachineGroup,
+    identity: IdentityGroup,
     program: ProgramGroup,
     output: OutputGroup,
 ) -> None:
     """Run a program in each mode and print its time and energy; raises the error of what failed."""
     request = api.ProgramRequest(
         command=tuple(command),
-        name=program.name,
+        name=identity.name,
         metric=program.metric,
-        variables=tuple(program.env or ()),
+        variables=tuple(identity.env or ()),
         mode=modes.mode,
         pick=modes.pick,
         profile=modes.profile,
         runs=modes.runs,
         board=machine.board,
         hosts=tuple(machine.host or ()),
-        n_runs=program.repeat,
-        is_again=program.again,
+        n_runs=identity.repeat,
+        is_again=identity.again,
         stdout=2 if output.as_json else 1,
     )
     if program.metric is not None and os.isatty(request.stdout):
@@ -136,27 +143,36 @@ def measure(
     ] = None,
     **options: Any,
 ) -> None:
-    """Measure networks, or a program: mansard measure [OPTIONS] MODEL… | -- COMMAND…
+    """Measure networks, a program, a server: measure MODEL… | -- COMMAND… | --server URL
 
     A network is run on an engine: time in a loop and of single calls, energy, layers. Of a program
     the time, CPU time, memory and energy are measured, with all that it starts; its output and exit
     code are its own, and what was measured is on stderr. With --json it is on stdout, and the
-    program's output on stderr. Both in each mode, until the time is known; the board is put back.
+    program's output on stderr. A server of a language model is sent prompts: times of the first
+    token and of the others, tokens/s, energy of both phases. All in each mode, until the time is
+    known; the board is put back.
     """
     command = context.meta.get(_COMMAND, ())
-    if bool(command) == bool(models):
+    is_server = options["server"] is not None or options["start"] is not None
+    if bool(command) + bool(models) + is_server != 1:
         raise UsageError(
-            "name networks or a command, and not both",
-            fix="mansard measure resnet50, or mansard measure -- python3 my_program.py",
+            "name networks or a command, and not both"
+            if not is_server
+            else "a server is measured by itself, without networks and a command",
+            fix="mansard measure resnet50, or mansard measure -- python3 my_program.py, or mansard "
+            "measure --server http://localhost:8000",
         )
     function: Callable[..., None] = measure_networks
+    what = "a network"
     if command:
-        function = measure_program
+        function, what = measure_program, "a program"
+    elif is_server:
+        function, what = measure_server, "a server"
     elif options["each_layer"] is not None:
         function = measure_layers
     hints = get_type_hints(function)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    _check_options(context, _names(groups.values()), is_program=bool(command))
+    _check_options(context, _names(groups.values()), what)
     values = {
         name: group(**{field: options[field] for field in _names([group])})
         for name, group in groups.items()
@@ -188,23 +204,31 @@ def _names(groups: Iterable[Any]) -> list[str]:
     return [field.name for group in groups for field in fields(group)]
 
 
-def _check_options(context: typer.Context, allowed: Iterable[str], *, is_program: bool) -> None:
-    """Raises UsageError for an option that was given and is not ``allowed``."""
-    refused = [
-        parameter
+# Whose options the groups are, the most special first, and what to do about one that is refused.
+_OWNERS = {
+    ServerGroup: "servers",
+    ProgramGroup: "programs",
+    IdentityGroup: "programs and servers",
+    PartGroup: "layers that are run alone",
+    NetworkGroup: "networks",
+    PlaceGroup: "networks",
+}
+
+
+def _check_options(context: typer.Context, allowed: Iterable[str], what: str) -> None:
+    """Raises UsageError for an option that was given and is not ``allowed`` for ``what``."""
+    given = {
+        str(parameter.name): parameter.opts[0]
         for parameter in context.command.params
-        if parameter.name in _names(GROUPS)
-        and parameter.name not in allowed
-        and (source := context.get_parameter_source(parameter.name))
+        if (source := context.get_parameter_source(str(parameter.name)))
         and source.name == "COMMANDLINE"
-    ]
-    if not refused:
-        return
-    of_program = _names([ProgramGroup])
-    first = min(refused, key=lambda parameter: parameter.name not in of_program)
-    what, fix = "layers that are run alone", "add --each-layer all"
-    if is_program:
-        what, fix = "networks, not for a program", "leave it out"
-    elif first.name in of_program:
-        what, fix = "programs, not for a network", "leave it out"
-    raise UsageError(f"{first.opts[0]} is an option for {what}", fix=fix)
+    }
+    for group, owner in _OWNERS.items():
+        for name in _names([group]):
+            if name in given and name not in allowed:
+                is_part = group is PartGroup and what == "a network"
+                rest = "" if is_part else f", not for {what}"
+                raise UsageError(
+                    f"{given[name]} is an option for {owner}{rest}",
+                    fix="add --each-layer all" if is_part else "leave it out",
+                )

@@ -37,7 +37,8 @@ from mansard.core.records import Copies, Waiting
 _HostOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="Board to measure on: user@board, or a name in hosts.toml. Not for a program."
+        help="Board to measure on: user@board, or a name in hosts.toml. Not for a program or a "
+        "server."
     ),
 ]
 
@@ -230,11 +231,8 @@ class MachineGroup:
 
 @dataclass(frozen=True)
 class ProgramGroup:
-    """What a program is, and how often it runs."""
+    """What is read from a program."""
 
-    name: Annotated[
-        str | None, typer.Option(help="What the program is called; by default its command.")
-    ] = None
     metric: Annotated[
         str | None,
         typer.Option(
@@ -242,20 +240,70 @@ class ProgramGroup:
             "'tokens/s: ([0-9.]+)'. The last one counts."
         ),
     ] = None
+
+
+@dataclass(frozen=True)
+class IdentityGroup:
+    """What a program or a server is called and is, and how often it is measured."""
+
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="What the program is called, by default its command; or the model of a server."
+        ),
+    ] = None
     env: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Variable of the environment that changes the program: part of what it is, as "
-            "OMP_NUM_THREADS and others are by default; again for more.",
+            help="Variable of the environment that changes the program, or the server of --start: "
+            "part of what it is, as OMP_NUM_THREADS and others are by default; again for more.",
         ),
     ] = None
     repeat: Annotated[
-        int | None, typer.Option(min=1, max=100_000, help="Run the program so often in each mode.")
+        int | None,
+        typer.Option(
+            min=1,
+            max=100_000,
+            help="Run the program so often in each mode; rounds of requests to a server.",
+        ),
     ] = None
     again: Annotated[
-        bool, typer.Option("--again", help="Run it also where it was measured before.")
+        bool, typer.Option("--again", help="Measure it also where it was measured before.")
     ] = False
+
+
+@dataclass(frozen=True)
+class ServerGroup:
+    """Which server of a language model, and what it is asked."""
+
+    server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Measure the server of a language model there: OpenAI-compatible (vLLM, SGLang), "
+            "llama.cpp's, Ollama.",
+        ),
+    ] = None
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="Start the server in each mode, and end it: 'llama-server -m a.gguf --port "
+            "{port}'.",
+        ),
+    ] = None
+    model: Annotated[
+        str | None,
+        typer.Option(help="Which model of the server; by default its only one."),
+    ] = None
+    prompt: Annotated[
+        str, typer.Option(metavar="TOKENS", help="Lengths of prompts: 128,512,2048.")
+    ] = "128,512,2048"
+    generate: Annotated[
+        str, typer.Option(metavar="TOKENS", help="Tokens of each answer: 128, or 64,256.")
+    ] = "128"
+    concurrency: Annotated[str, typer.Option(metavar="N", help="Requests at once: 1,4,8.")] = "1"
 
 
 @dataclass(frozen=True)
@@ -272,5 +320,7 @@ GROUPS = (
     PartGroup,
     PlaceGroup,
     ProgramGroup,
+    ServerGroup,
+    IdentityGroup,
     OutputGroup,
 )

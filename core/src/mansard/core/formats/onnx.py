@@ -1,5 +1,8 @@
 """Reads ONNX files without the package ``onnx``: names to files, nodes, labels, profiles.
 
+A name is that of a model: also of a language model's file or folder, with tags behind it that say
+how it is stored, as Ollama writes them: ``llama-3.1-8b:Q4_K_M``, ``model.gguf:kv=Q8_0``.
+
 https://github.com/onnx/onnx/blob/main/onnx/onnx.proto has the numbers of the fields.
 
 A label is the name by which what an engine ran is traced to a node of the network. Names of nodes
@@ -24,35 +27,68 @@ import msgspec
 from mansard.core.errors import InputError, ModelError
 from mansard.core.formats.protobuf import BYTES, damaged, field_at, fields, messages
 
+_SUFFIXES = (".onnx", ".gguf")
+_TAGS = re.compile(r"((?::[A-Za-z][A-Za-z0-9_=-]*)+)$")
 
-def find_onnx_files(sources: Sequence[Path]) -> list[Path]:
-    """The ONNX files among ``sources``, those in folders included, each once.
 
-    Raises InputError for a folder without any, or one that cannot be read.
+def split_tags(name: str) -> tuple[str, tuple[str, ...]]:
+    """A model's name without its tags, and these; a file may have colons in its name."""
+    match = _TAGS.search(name)
+    if match is None or os.path.lexists(name):
+        return name, ()
+    return name[: match.start()], tuple(match[1].split(":")[1:])
+
+
+def find_model_files(sources: Sequence[Path]) -> list[Path]:
+    """The models among ``sources``, those in folders included, each once.
+
+    A folder with ``config.json`` and without an ONNX file is a language model itself. Raises
+    InputError for a folder without any model, or one that cannot be read.
     """
     files: dict[Path, None] = {}
     for source in sources:
-        if not source.is_dir():
+        folder = Path(split_tags(str(source))[0])
+        if not folder.is_dir():
             files[source] = None
             continue
-        inside = sorted(_walk(source))
+        inside = sorted(_walk(folder))
+        if not inside and (folder / "config.json").exists():
+            inside = [source]
         if not inside:
             raise InputError(
-                "holds no .onnx file", where=str(source), fix="give a folder of ONNX models"
+                "holds no .onnx file, no .gguf file and no config.json",
+                where=str(source),
+                fix="give a folder of ONNX models, or of a language model",
             )
         files.update(dict.fromkeys(inside))
     return list(files)
 
 
-def onnx_files(name: str) -> Sequence[Path] | None:
-    """The ONNX files that a name means; None if it is not a path."""
+def model_files(name: str) -> Sequence[Path] | None:
+    """The files that a model's name means; None if it is not a path."""
     path = Path(name)
-    return find_onnx_files([path]) if is_path(path) else None
+    return find_model_files([path]) if is_path(path) else None
 
 
 def is_path(path: Path) -> bool:
     """Whether it is a file or a folder, there or not; else it is a name."""
-    return path.suffix.lower() == ".onnx" or len(path.parts) != 1 or path.exists()
+    plain = Path(split_tags(str(path))[0])
+    return plain.suffix.lower() in _SUFFIXES or len(plain.parts) != 1 or plain.exists()
+
+
+def named(model: Path | str) -> Path | str:
+    """What a person means: a path where it is one, else a name."""
+    path = Path(model)
+    return path if is_path(path) else str(model)
+
+
+def model_name(path: Path) -> str:
+    """How a model is called: its file without the suffix, or its folder; then its tags."""
+    plain, tags = split_tags(str(path))
+    known = Path(plain)
+    name = known.stem if known.suffix.lower() in _SUFFIXES else known.resolve().name
+    # A file's name may be any bytes; a record holds text.
+    return ":".join((os.fsencode(name).decode("utf-8", "replace"), *tags))
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -62,7 +98,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
     for path, folders, names in os.walk(folder, onerror=refuse):
         folders.sort()
-        yield from (Path(path, name) for name in names if name.lower().endswith(".onnx"))
+        yield from (Path(path, name) for name in names if name.lower().endswith(_SUFFIXES))
 
 
 _SUFFIX = "_kernel_time"

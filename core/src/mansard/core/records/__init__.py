@@ -22,6 +22,12 @@ from mansard.core.records.counters import (
     TrafficCount,
     WorkCount,
 )
+from mansard.core.records.generation import (
+    MOST_OVERLAP,
+    GenerationRequest,
+    GenerationRound,
+    GenerationRun,
+)
 from mansard.core.records.machine import (
     Board,
     Cache,
@@ -111,6 +117,7 @@ __all__ = [
     "ENGINES_FOLDER",
     "LAYER_COUNTS",
     "MOST_DISTURBED",
+    "MOST_OVERLAP",
     "WHOLE",
     "Accelerator",
     "Accuracy",
@@ -128,6 +135,9 @@ __all__ = [
     "EnergyWindow",
     "EngineBuild",
     "Family",
+    "GenerationRequest",
+    "GenerationRound",
+    "GenerationRun",
     "Goal",
     "Gpu",
     "GpuNow",

@@ -197,6 +197,8 @@ _ROLES: dict[tuple[str, str], Role] = {
     **{("", name): Role.ROW for name in _ROW.split()},
     **{("", name): Role.PRODUCT for name in _PRODUCT.split()},
     ("com.microsoft.nchwc", "Conv"): Role.PRODUCT,
+    ("mansard", "MatMulStored"): Role.PRODUCT,
+    ("mansard", "GatherStored"): Role.MOVE,
     # ONNX Runtime registers these two in ONNX's own domain as well.
     ("", "SimplifiedLayerNormalization"): Role.ROW,
     ("", "SkipSimplifiedLayerNormalization"): Role.ROW,

@@ -70,7 +70,7 @@ class ExpertSizes(msgspec.Struct, frozen=True, kw_only=True):
     shared_width: int = 0
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True):
+class DecoderBlock(msgspec.Struct, frozen=True, kw_only=True):
     """One decoder block. Exactly one of ``width`` (of a dense feed-forward) and ``experts`` is set.
 
     ``has_post_norms``: what attention and feed-forward add is normalised, too (gemma 2 and 3).
@@ -113,7 +113,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
     family: str
     hidden: int
     vocabulary: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[DecoderBlock, ...]
     weights: Mapping[str, StoredWeight]
     is_tied: bool
     activation: Activation = "silu"

@@ -31,6 +31,7 @@ __all__ = [
     "Entry",
     "entry",
     "family",
+    "has",
     "names",
     "read",
     "write",
@@ -47,6 +48,11 @@ def names() -> tuple[str, ...]:
 def family(name: str) -> tuple[str, ...]:
     """The members of a family, ``convolutions`` or ``operators``; none for any other name."""
     return tuple(network.name for network in FAMILIES.get(name, ()))
+
+
+def has(name: str) -> bool:
+    """Whether a network, or single layer, is called so."""
+    return name in _by_name()
 
 
 def entry(name: str) -> Entry:

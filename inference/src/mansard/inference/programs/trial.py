@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from mansard.core.errors import MeasurementError, StorageError
+from mansard.core.errors import StorageError
 from mansard.core.records import (
     EnergyWindow,
     NamedWindow,
@@ -28,7 +28,7 @@ from mansard.inference.programs.plan import ProgramPlan, ProgramTrial
 from mansard.inference.programs.windows import WindowLine, read_windows
 from mansard.measuring.instruments import Instruments, Observation
 from mansard.measuring.kind import MeasurementKind, Opened
-from mansard.measuring.metering import NO_METER
+from mansard.measuring.metering import energy_between
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.sampling import relative_half_width
 
@@ -207,7 +207,7 @@ def _repetition(
     meters: Meters,
     protocol: Protocol,
 ) -> ProgramRepetition:
-    energy_of = partial(_energy, sampler, meters, protocol.n_changed_min)
+    energy_of = partial(energy_between, sampler, meters, protocol.n_changed_min)
     energy, why = energy_of(ran.start_s, ran.end_s)
     peak_w, why_no_peak = None, why
     if energy is not None:
@@ -245,18 +245,6 @@ def _named(line: WindowLine, energy_of: EnergyOf) -> NamedWindow:
         energy=energy,
         unknown={} if energy is not None else {"energy": why},
     )
-
-
-def _energy(
-    sampler: Sampler, meters: Meters, n_changed_min: int, start_s: float, end_s: float
-) -> tuple[EnergyWindow | None, str]:
-    """The energy of a period, or why it is not known."""
-    if not meters.found:
-        return None, NO_METER
-    try:
-        return sampler.window(start_s, end_s, n_changed_min=n_changed_min, repetitions=1), ""
-    except MeasurementError as error:
-        return None, str(error)
 
 
 def _peak(sampler: Sampler, meters: Meters, energy: EnergyWindow) -> tuple[float | None, str]:

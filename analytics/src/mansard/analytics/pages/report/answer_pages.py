@@ -97,6 +97,7 @@ _NOTHING_RUN: dict[str, Any] = {
     "workload_manifests": (),
     "measurements": (),
     "programs": (),
+    "generations": (),
     "accuracy_manifests": (),
     "accuracies": (),
 }

@@ -19,6 +19,7 @@ from mansard.analytics.data.names import device_labels, display_name, display_te
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.models.energy.fit import EnergyFit
+from mansard.analytics.models.predict.generation_times import GenerationTimes
 from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
 from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling
 from mansard.analytics.models.roofs.gpu_kernels import KernelComparison, KernelLaunch, Latency
@@ -239,6 +240,7 @@ class Summary(Record, frozen=True, kw_only=True):
     networks: tuple[NetworkSummary, ...]
     measured: tuple[NetworkTimes, ...]  # networks that were run, beside what is predicted
     programs: tuple[ProgramTimes, ...]  # programs that were run, and their windows
+    generations: tuple[GenerationTimes, ...]  # servers of language models
     accuracies: tuple[NetworkAccuracy, ...]  # how often networks are right
     calibrations: tuple[CalibrationSummary, ...]  # what --calibrate makes of those networks
     findings: tuple[Finding, ...]  # what cannot be true of the measurements
@@ -257,6 +259,7 @@ class Summary(Record, frozen=True, kw_only=True):
                 times for times in self.measured if not wanted.isdisjoint(times.run_ids)
             ),
             programs=tuple(program for program in self.programs if program.run_id in wanted),
+            generations=tuple(row for row in self.generations if row.run_id in wanted),
             accuracies=tuple(row for row in self.accuracies if row.run_id in wanted),
         )
 
@@ -272,6 +275,7 @@ def summary(dataset: Dataset, results: Results | None = None) -> Summary:
         networks=tuple(_network(row) for row in every.networks.iter_rows(named=True)),
         measured=every.measured,
         programs=every.programs,
+        generations=every.generations,
         accuracies=every.accuracies,
         calibrations=calibration_summaries(every.calibration, every.of_runs.models.node_launches),
         findings=every.findings,

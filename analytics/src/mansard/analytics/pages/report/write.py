@@ -93,7 +93,8 @@ def _context(
     machines = in_order([display_name(roof.full_name) for roof in results.roofs])
     ran = in_order([row.source for row in results.measured])
     ran_programs = in_order([row.source for row in results.programs])
-    times = [*results.observations["source"].to_list(), *ran, *ran_programs]
+    served = in_order([row.source for row in results.generations])
+    times = [*results.observations["source"].to_list(), *ran, *ran_programs, *served]
     chosen = first_choice(results)
     offloaded = offload_sections(answers)
     beside = contention.sections(contended)
@@ -129,6 +130,7 @@ def _context(
         "networks": networks.network_table(results),
         "measured": networks.measured_tables(results),
         "programs": networks.program_table(results),
+        "generations": networks.generation_table(results),
         "accuracies": networks.accuracy_table(results),
         "parts": networks.part_tables(results),
         "memory": networks.memory_tables(results),
@@ -139,6 +141,7 @@ def _context(
         ),
         "measured_sources": ran,
         "program_sources": ran_programs,
+        "generation_sources": served,
         "machine_tables": modes.machine_tables(results),
         "protocol": modes.protocol_facts(results),
         "traffic": modes.traffic_facts(results),

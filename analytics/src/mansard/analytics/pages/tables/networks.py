@@ -21,7 +21,7 @@ from mansard.analytics.pages.figures.tables import (
     tabulate,
 )
 from mansard.analytics.pages.results import Results
-from mansard.analytics.pages.tables import workloads
+from mansard.analytics.pages.tables import generations, workloads
 from mansard.analytics.pages.tables.workloads import measured_text, network_tables
 from mansard.core.precision import unit_title
 from mansard.core.table import Table
@@ -127,6 +127,11 @@ def memory_tables(results: Results) -> list[Table]:
 def program_table(results: Results) -> Table:
     """Programs that were run; see ``workloads.program_table``."""
     return shortened(workloads.program_table(results.programs, _mode_text(results)))
+
+
+def generation_table(results: Results) -> Table:
+    """Servers of language models; see ``generations.generation_table``."""
+    return shortened(generations.generation_table(results.generations, _mode_text(results)))
 
 
 def _mode_text(results: Results) -> Callable[[Any], str]:

@@ -20,6 +20,7 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, joules, rate, seconds, watts
 from mansard.analytics.decisions.alternatives import is_bounded
 from mansard.analytics.decisions.batches import CURVE
+from mansard.analytics.decisions.first_token import stage_of
 from mansard.analytics.decisions.limits import DropScreen, interval_of, limits_of, unknown_modes
 from mansard.analytics.decisions.records import (
     UNKNOWN_PRECISION,
@@ -114,14 +115,22 @@ def mode_words(candidate: Candidate) -> str:
 
 def figures(candidate: Candidate) -> str:
     """Time, power and energy: ``4.76 ± 0.12 ms, 12.3 W, 58.5 mJ per item``; no power of a roof."""
-    parts = [figure(candidate, "latency")]
+    parts, item = [figure(candidate, "latency")], item_word(candidate.network)
     if candidate.batch > 1:
-        parts[0] += f" for {candidate.batch} items"
+        parts[0] += f" for {candidate.batch} {item}s"
+    elif item == "token":
+        parts.append(figure(candidate, "rate"))
     if candidate.power_w is not None and candidate.interval != "roof":
         parts.append(figure(candidate, "power"))
     if candidate.energy_j is not None:
-        parts.append(f"{figure(candidate, 'energy')} per item")
+        parts.append(f"{figure(candidate, 'energy')} per {item}")
     return ", ".join(parts)
+
+
+def item_word(network: str) -> str:
+    """What a batch of ``network`` is made of: tokens or prompts of a language model, or items."""
+    stage = stage_of(network)
+    return "item" if stage is None else {"decode": "token", "prefill": "prompt"}[stage[1]]
 
 
 def figure(candidate: Candidate, kind: Quantity) -> str:
@@ -130,8 +139,9 @@ def figure(candidate: Candidate, kind: Quantity) -> str:
     if interval is None:
         return UNKNOWN
     if kind == "rate":
-        items = interval.inverse()
-        return f"{rate(items.value, items.low, items.high, items.kind, advise=False)}{NBSP}items/s"
+        items, item = interval.inverse(), item_word(candidate.network)
+        text = rate(items.value, items.low, items.high, items.kind, advise=False)
+        return f"{text}{NBSP}{item}s/s"
     says = {"power": watts, "energy": joules}.get(kind, seconds)
     return says(interval.value, interval.low, interval.high, interval.kind, advise=False)
 

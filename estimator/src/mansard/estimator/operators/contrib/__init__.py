@@ -9,6 +9,7 @@ from mansard.estimator.operators.contrib import (
     convolution,
     elementwise,
     experts,
+    language,
     legacy,
     matmul,
     modelopt,

@@ -274,7 +274,9 @@ def _buffer(node: Node, batch: int, kv_heads: int, width: int) -> int:
         raise node.error(f"cache {list(past.shape)} is not [{batch}, {kv_heads}, length, width]")
     # Two numbers of 4 bits stand in a byte.
     is_packed = node.integer("kv_cache_bit_width", 0) == 4 and past.dtype.n_bits == 8
-    expected = (*past.shape[:3], -(-width // 2) if is_packed else width)
+    # Rows of a language model's cache are blocks of any format (``language.drawing``).
+    row = node.integer("kv_row_bytes", 0) or (-(-width // 2) if is_packed else width)
+    expected = (*past.shape[:3], row)
     for tensor in (past, node.input(4)):
         if tensor.shape != expected:
             raise node.error(

@@ -1,0 +1,93 @@
+"""Values of a configuration by their names; one of a wrong type or size is one clear line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mansard.core.errors import ModelError
+
+MAX_SIZE = 1 << 31  # no width, vocabulary or context of a model comes near
+MAX_BLOCKS = 4096
+
+_FIX = "get the file again from where the model is published"
+
+
+class Fields:
+    """``values`` of a file, whose names in messages start with ``prefix``.
+
+    ``names``: what the file calls a value that has another name here.
+    """
+
+    def __init__(
+        self, values: Mapping[str, Any], prefix: str = "", names: Mapping[str, str] | None = None
+    ) -> None:
+        self.values = values
+        self._prefix = prefix
+        self._names = names or {}
+
+    def size(self, name: str, default: int | None = None) -> int:
+        """A positive integer; raises ModelError where it is missing without a default."""
+        value = self.optional(name, default)
+        if value is None:
+            raise ModelError(f"{self._called(name)} is missing", fix=_FIX)
+        return value
+
+    def optional(self, name: str, default: int | None = None) -> int | None:
+        """A positive integer, or ``default`` where the file has none (null and 0 included)."""
+        value = self.values.get(name)
+        if value is None or value == 0:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_SIZE:
+            raise self.bad(name, "a positive integer")
+        return value
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """True or false."""
+        value = self.values.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise self.bad(name, "true or false")
+        return value
+
+    def share(self, name: str, default: float) -> float:
+        """A number above 0 and at most 1."""
+        value = self.values.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+            raise self.bad(name, "a number from 0 to 1")
+        return float(value)
+
+    def text(self, name: str, default: str) -> str:
+        value = self.values.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            raise self.bad(name, "a text")
+        return value
+
+    def inner(self, name: str) -> Fields | None:
+        """The object inside; None where there is none."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise self.bad(name, "an object")
+        return Fields(value, f"{self._called(name)}.")
+
+    def list_of(self, name: str, kind: type) -> list[Any] | None:
+        """A list whose items are of ``kind``; None where there is none."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(type(one) is kind for one in value):
+            raise self.bad(name, f"a list of {kind.__name__}")
+        return value
+
+    def bad(self, name: str, wanted: str) -> ModelError:
+        return ModelError(f"{self._called(name)} is not {wanted}", fix=_FIX)
+
+    def _called(self, name: str) -> str:
+        return self._prefix + self._names.get(name, name)

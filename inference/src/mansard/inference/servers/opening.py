@@ -1,0 +1,53 @@
+"""A server that answers: started where it has a command, its interface and prompts made ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from mansard.core.errors import UsageError
+from mansard.inference.servers.connection import Address
+from mansard.inference.servers.endpoints import Endpoint, find_endpoint
+from mansard.inference.servers.plan import Serving, new_seed
+from mansard.inference.servers.process import PORT, ServerProcess, free_port, started
+from mansard.inference.servers.prompts import Prompts, find_prompts
+
+
+@dataclass(frozen=True)
+class OpenServer:
+    """A server that answers."""
+
+    endpoint: Endpoint
+    prompts: Prompts
+    seed: int
+    process: ServerProcess | None  # None: it was not started here
+
+    def check(self) -> None:
+        """Raises MeasurementError where the server has ended."""
+        if self.process is not None:
+            self.process.check()
+
+
+@contextmanager
+def open_server(serving: Serving, say: Callable[[str], object]) -> Iterator[OpenServer]:
+    """The server, started where it has a command; raises MeasurementError, ProgramFailed."""
+    with ExitStack() as stack:
+        address, process = serving.address, None
+        if serving.command:
+            port = free_port() if address is None else address.port
+            address = address or Address("http", "127.0.0.1", port, "")
+            command = [word.replace(PORT, str(port)) for word in serving.command]
+            process = stack.enter_context(started(command, serving.folder))
+            process.wait_until_healthy(address, say)
+        if address is None:
+            raise UsageError("a server needs an address or a command", fix="--server URL")
+        endpoint = find_endpoint(address, serving.model)
+        seed = new_seed()
+        prompts = find_prompts(endpoint, seed)
+        if prompts.counting == "usage":
+            say(
+                "the server has no tokeniser: the prompts' lengths are found by the counts of "
+                "its answers"
+            )
+        yield OpenServer(endpoint, prompts, seed, process)

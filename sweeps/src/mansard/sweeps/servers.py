@@ -1,0 +1,162 @@
+"""A server of a language model, measured in one power mode after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.core.errors import UsageError
+from mansard.core.version import VERSION
+from mansard.device.meters.finding import find_meters
+from mansard.inference.programs.plan import program_protocol
+from mansard.inference.servers.connection import parse_address
+from mansard.inference.servers.endpoints import find_endpoint
+from mansard.inference.servers.plan import (
+    GenerationPlan,
+    GenerationTrial,
+    Lengths,
+    Serving,
+    check_lengths,
+    parse_start,
+    plan_trials,
+)
+from mansard.inference.servers.trial import generation_kind
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.plan import cpus_of
+from mansard.measuring.protocol import find_protocol
+from mansard.measuring.runner import missing_trials
+from mansard.sweeps.modes import ModePlan, newest_plan
+from mansard.sweeps.reporter import SILENT, Reporter
+from mansard.sweeps.sweep import SweepRequest, Swept, sweep
+from mansard.sweeps.targets import BenchTarget, LocalTarget
+
+if TYPE_CHECKING:
+    from mansard.core.records import MachineIdentity, PowerMode
+    from mansard.device.controller import BoardController
+    from mansard.measuring.events import Measurer
+
+_HOW_TO_REPEAT = "add --again"
+
+
+class ServerRequest(SweepRequest, frozen=True, kw_only=True):
+    """Which server is to be measured, and how; the defaults are those of the command."""
+
+    server: str | None = None  # its address; None: a free port of this machine, with ``start``
+    start: str | None = None  # the command that starts it in each mode; None: it runs
+    model: str | None = None  # None: its only one
+    prompts: tuple[int, ...] = (128, 512, 2048)  # tokens
+    generates: tuple[int, ...] = (128,)
+    concurrencies: tuple[int, ...] = (1,)
+    name: str | None = None  # what the model is called in tables; None: by the model
+    variables: tuple[str, ...] = ()  # of the environment: part of what ``start`` is
+    n_rounds: int | None = None  # that count; None: until their times are known
+    is_again: bool = False  # also what was measured before
+
+
+def sweep_server(request: ServerRequest, reporter: Reporter = SILENT) -> Swept:
+    """Measure a server in each mode; raises UsageError, MeasurementError.
+
+    Where a request fails, what was measured before is kept, and the board is put back.
+    """
+    if request.hosts:
+        raise UsageError(
+            "a server is measured on the machine that it runs on, not with --host",
+            fix="run 'mansard measure --server URL' on the board",
+        )
+    find_protocol(request.profile)  # an unknown one is an error
+    lengths = Lengths(request.prompts, request.generates, request.concurrencies)
+    check_lengths(lengths)
+    serving = _serving(request)
+    trials = plan_trials(serving, lengths)
+    return sweep(
+        request,
+        partial(_plan_modes, trials, request),
+        reporter,
+        make_local=partial(_ServerTarget, serving, reporter),
+    )
+
+
+def _serving(request: ServerRequest) -> Serving:
+    """The server that the request names; one that runs is asked what it is."""
+    if request.server is None and request.start is None:
+        raise UsageError("no server is named", fix="--server http://localhost:8000")
+    address = None if request.server is None else parse_address(request.server)
+    serving = Serving(
+        command=() if request.start is None else parse_start(request.start, address),
+        folder=str(Path.cwd()),
+        address=address,
+        model=request.model,
+        name=request.name,
+        variables=request.variables,
+    )
+    if serving.command or address is None:
+        return serving
+    endpoint = find_endpoint(address, request.model)
+    return msgspec.structs.replace(
+        serving,
+        model=endpoint.model,
+        server=endpoint.server,
+        server_version=endpoint.version,
+    )
+
+
+def _plan_modes(
+    trials: tuple[GenerationTrial, ...],
+    request: ServerRequest,
+    target: BenchTarget,
+    modes: Sequence[PowerMode],
+    reporter: Reporter,
+) -> list[ModePlan]:
+    del reporter
+    machine = target.controller.identify()
+    return [_plan(trials, request, machine, mode) for mode in modes]
+
+
+def _plan(
+    trials: tuple[GenerationTrial, ...],
+    request: ServerRequest,
+    machine: MachineIdentity,
+    mode: PowerMode,
+) -> ModePlan:
+    plan = GenerationPlan(
+        profile=request.profile,  # type: ignore[arg-type]  # checked before
+        machine=machine,
+        processor="cpu",
+        gpu=None,
+        mode=mode,
+        cpus=cpus_of(machine, mode),
+        trials=trials,
+        protocol=program_protocol(request.profile, request.n_rounds),  # type: ignore[arg-type]
+        seed=0,
+        versions={"mansard": VERSION},
+        unknown={"gpu": "not asked: the server uses it, not Mansard"},
+    )
+    plan = newest_plan(plan, request.runs, is_again=request.is_again)
+    n_missing = len(missing_trials(plan, request.runs))
+    return ModePlan(
+        plan,
+        n_missing,
+        subject=trials[0].workload,
+        is_bounded=False,
+        how_to_repeat=_HOW_TO_REPEAT,
+    )
+
+
+class _ServerTarget(LocalTarget):
+    """This machine, with a server that is started in each mode or runs already."""
+
+    def __init__(
+        self, serving: Serving, reporter: Reporter, root: Path, controller: BoardController
+    ) -> None:
+        super().__init__(root, controller)
+        self._serving, self._reporter = serving, reporter
+
+    def measurer(self, files: Path | None = None) -> Measurer:
+        """A measurer of the server with this machine's meters."""
+        kind = generation_kind(self._serving, self._reporter.note)
+        meters = find_meters(self._root, self.controller.identify())
+        return LocalMeasurer(meters=meters, root=self._root, kind=kind, files=files)

@@ -1,0 +1,142 @@
+"""GGUF files that are cut, broken or made to harm: one line each, in bounded time and memory."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mansard.core.errors import ModelError, StorageError
+from mansard.estimator.language.gguf import read_header
+from mansard.estimator.language.reading import read_language_model
+from tests.estimator.language.gguf_files import config, write
+
+_SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return write(tmp_path_factory.mktemp("gguf") / "a.gguf", config("llama")).read_bytes()
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    return tmp_path / "broken.gguf"
+
+
+@_SHARED
+@given(data=st.data())
+def test_every_cut_is_one_line(whole: bytes, broken: Path, data: st.DataObject) -> None:
+    # The last tensor, output.weight, ends with the file: 96 rows of 144 bytes are whole.
+    broken.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    with pytest.raises(ModelError) as caught:
+        read_language_model(broken)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(str(broken))
+
+
+@_SHARED
+@given(data=st.data())
+def test_a_changed_header_is_read_or_refused(
+    whole: bytes, broken: Path, data: st.DataObject
+) -> None:
+    changed = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 4))):
+        changed[data.draw(st.integers(0, 3500))] = data.draw(st.integers(0, 255))
+    broken.write_bytes(changed)
+    try:
+        read_language_model(broken)
+    except ModelError as error:
+        assert "\n" not in str(error)  # noqa: PT017 - a header may also be changed for no harm
+
+
+def _start(version: int = 3, n_tensors: int = 0, n_keys: int = 0) -> bytes:
+    return b"GGUF" + struct.pack("<IQQ", version, n_tensors, n_keys)
+
+
+def _text(content: bytes) -> bytes:
+    return struct.pack("<Q", len(content)) + content
+
+
+_ARRAY_OF = _start(n_keys=1) + _text(b"key") + struct.pack("<I", 9)
+_TENSOR = _start(n_tensors=1) + _text(b"name")
+
+HOSTILE = {
+    "empty": (b"", "the file is empty"),
+    "another format": (b"PK\x03\x04" + bytes(64), "does not start with 'GGUF'"),
+    "version 1": (_start(1), "of version 1; versions 2 and 3 are known"),
+    "big endian": (b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "big-endian"),
+    "2^60 tensors": (_start(n_tensors=1 << 60), "1152921504606846976 tensors"),
+    "2^60 keys": (_start(n_keys=1 << 60), "1152921504606846976 keys"),
+    "a key of 2^63 bytes": (
+        _start(n_keys=1) + struct.pack("<Q", 1 << 63),
+        "a name has 9223372036854775808 bytes",
+    ),
+    "a text of 2^63 bytes": (
+        _start(n_keys=1) + _text(b"key") + struct.pack("<IQ", 8, 1 << 63),
+        "the file is cut",
+    ),
+    "an array of 2^60 texts": (
+        _ARRAY_OF + struct.pack("<IQ", 8, 1 << 60),
+        "key 'key': it says that it has 1152921504606846976 items",
+    ),
+    "texts that go on beyond the end": (
+        _ARRAY_OF + struct.pack("<IQ", 8, 1 << 20) + struct.pack("<Q", 1 << 63) + bytes(64),
+        "the file is cut",
+    ),
+    "an array of arrays": (
+        _ARRAY_OF + struct.pack("<IQ", 9, 1) + struct.pack("<IQ", 9, 1) * 1000,
+        "arrays of kind 9 are not known",
+    ),
+    "a value of kind 99": (
+        _start(n_keys=1) + _text(b"key") + struct.pack("<I", 99),
+        "key 'key': values of kind 99 are not known",
+    ),
+    "a key that is no text": (_start(n_keys=1) + _text(b"\xff\xfe"), "no UTF-8"),
+    "a tensor of 2^31 dimensions": (
+        _TENSOR + struct.pack("<I", 1 << 31),
+        "tensor 'name': it has 2147483648 dimensions",
+    ),
+    "a tensor of type 31": (
+        _TENSOR + struct.pack("<IQIQ", 1, 32, 31, 0),
+        "tensor 'name': its type 31 is not known",
+    ),
+    "half a block": (
+        _TENSOR + struct.pack("<IQIQ", 1, 100, 12, 0),
+        r"\[100\] is not whole blocks of 256",
+    ),
+    "a tensor of 2^126 numbers": (
+        _TENSOR + struct.pack("<IQQIQ", 2, 1 << 63, 1 << 63, 0, 0),
+        "is beyond any memory",
+    ),
+    "a tensor beyond the end": (
+        _TENSOR + struct.pack("<IQIQ", 1, 32, 0, 1 << 60),
+        "the file is cut: it has 60 bytes",
+    ),
+    "one name twice": (
+        _start(n_tensors=2) + (_text(b"name") + struct.pack("<IQIQ", 1, 1, 0, 0)) * 2,
+        "two tensors are called 'name'",
+    ),
+    "no architecture": (_start(), "general.architecture is missing"),
+    "an image encoder": (
+        _start(n_keys=1) + _text(b"general.architecture") + struct.pack("<I", 8) + _text(b"clip"),
+        "an image encoder without its language model",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_header_is_one_line(case: str, broken: Path) -> None:
+    content, expected = HOSTILE[case]
+    broken.write_bytes(content)
+    with pytest.raises(ModelError, match=expected) as caught:
+        read_language_model(broken)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there(broken: Path) -> None:
+    with pytest.raises(StorageError, match="No such file"):
+        read_header(broken)
