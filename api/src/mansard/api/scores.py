@@ -22,6 +22,7 @@ from mansard.estimator.scoring import (
     Loaded,
     Skeleton,
     is_language_model,
+    known_network,
     load,
     load_network,
     read_network,
@@ -138,7 +139,7 @@ def _find_models(models: Sequence[Path | str]) -> list[Path]:
         if files is None and is_language_model(str(model)):
             files = [Path(model)]
         elif files is None:
-            names = zoo.family(str(model)) or (zoo.entry(str(model)).name,)
+            names = zoo.family(str(model)) or (known_network(str(model)).name,)
             files = [*map(Path, names)]
         paths.update(dict.fromkeys(files))
     return list(paths)

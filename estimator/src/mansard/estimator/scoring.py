@@ -6,6 +6,7 @@ the defaults of this module: the usual dimensions of the zoo's networks, and a b
 
 from __future__ import annotations
 
+import difflib
 import gc
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -51,6 +52,7 @@ from mansard.estimator.traffic import winograd_notes
 
 if TYPE_CHECKING:
     from mansard.estimator.language.models import LanguageModels
+    from mansard.estimator.zoo import Entry
 
 
 @contextmanager
@@ -154,6 +156,19 @@ def is_language_model(source: Path | str) -> bool:
     return not is_of_zoo and _language_models().is_public(str(plain))
 
 
+def known_network(name: str) -> Entry:
+    """What the zoo knows of a network; UsageError for a name that neither it nor a model has."""
+    try:
+        return zoo.entry(name)
+    except UsageError as error:
+        close = difflib.get_close_matches(name.lower(), _language_models().names(), n=1, cutoff=0.7)
+        if not close:
+            raise
+        raise UsageError(
+            f"no network or language model is called {name!r}", fix=f"did you mean {close[0]}?"
+        ) from error
+
+
 def _is_gguf(path: Path) -> bool:
     """Whether a file begins as GGUF does; Ollama's have no suffix."""
     if path.suffix.lower() == ".onnx":
@@ -184,7 +199,7 @@ def read_network(source: Path | str) -> Skeleton:
         return Skeleton(name, str(source), file_hash(data), data)
     if isinstance(source, Path):
         return read_skeleton(source)
-    usual = {name: size for name, size in zoo.entry(source).dims if name != "batch"}
+    usual = {name: size for name, size in known_network(source).dims if name != "batch"}
     return read_skeleton(zoo.read(source), source, usual)
 
 

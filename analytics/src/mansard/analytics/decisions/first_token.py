@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from mansard.analytics.decisions.values import BROKEN, KEPT, Values, read_values
 from mansard.core.errors import UsageError
 
 _STAGE = re.compile(r"(?P<model>.+) \[(?P<stage>prefill|decode) (?P<tokens>\d+)\]")
-_PLACE = ("device", "model", "mode", "batch", "precision")
+_PLACE = ("device", "network", "mode", "batch", "precision")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class FirstTokens:
     """``predictions`` without prefill, and without the modes whose first token comes too late."""
 
     predictions: pl.DataFrame
-    prefill: pl.DataFrame  # PREDICTION_SCHEMA, and the column ``model``
+    prefill: pl.DataFrame  # PREDICTION_SCHEMA, and the network ``decode`` that it comes before
     wanted: Wanted
     left_out: Mapping[tuple[str, str], Mapping[str, float]]  # by device and network
 
@@ -62,9 +62,9 @@ class FirstTokens:
         if named is None or named[1] != "decode":
             return None
         rows = self.prefill.filter(
-            device=choice.device, model=named[0], mode=choice.mode, batch=choice.batch
+            device=choice.device, decode=choice.network, mode=choice.mode, batch=choice.batch
         )
-        values = read_values(rows.drop("model"), self.wanted)
+        values = read_values(rows.drop("decode"), self.wanted)
         left_out = self.left_out.get((choice.device, choice.network), {})
         limit_s = self.wanted.max_first_token_s
         if not len(values):
@@ -90,30 +90,39 @@ def screen_first_tokens(predictions: pl.DataFrame, wanted: Wanted) -> FirstToken
         raise UsageError(
             f"a limit on the first token cannot be {limit_s:g} s", fix="give a time above 0"
         )
-    names = {name: stage_of(name) for name in predictions["network"].unique().to_list()}
-    models = {name: stage[0] for name, stage in names.items() if stage is not None}
-    prefills = [name for name, stage in names.items() if stage and stage[1] == "prefill"]
-    is_prefill = pl.col("network").is_in(prefills)
-    model = pl.col("network").replace_strict(models, default=None, return_dtype=pl.String)
-    staged = predictions.with_columns(model=model)
-    prefill, rest = staged.filter(is_prefill), staged.filter(~is_prefill)
-    decoded = rest.filter(pl.col("model").is_not_null())
-    alone = prefill.join(decoded, on=["device", "model"], how="anti", nulls_equal=True)
+    names = predictions["network"].unique().sort().to_list()
+    pairs = _pairs(names)
+    is_paired = pl.col("network").is_in(sorted({prefill for _, prefill in pairs}))
+    decodes = pl.DataFrame(pairs, schema=["decode", "network"], orient="row")
+    prefill = predictions.filter(is_paired).join(decodes, on="network")
     # Of a model whose prefill alone is known, that is the question.
-    kept = pl.concat([rest, alone])
+    kept = predictions.filter(~is_paired)
     left_out: dict[tuple[str, str], dict[str, float]] = {}
     if limit_s is not None:
-        if decoded.is_empty():
+        if not any(stage_of(name) for name in names):
             raise UsageError(
                 "a limit on the first token is for language models", fix="leave it out"
             )
         slow = _too_slow(prefill, wanted)
-        broken = kept.join(slow, on=list(_PLACE), how="semi", nulls_equal=True)
-        for row in broken.join(slow, on=list(_PLACE), nulls_equal=True).to_dicts():
-            of = left_out.setdefault((row["device"], row["network"]), {})
-            of[row["mode"]] = row["first_token_s"]
+        for row in kept.join(slow, on=list(_PLACE), nulls_equal=True).to_dicts():
+            of_network = left_out.setdefault((row["device"], row["network"]), {})
+            of_network[row["mode"]] = row["first_token_s"]
         kept = _without_slow(kept, slow)
-    return FirstTokens(kept.drop("model"), prefill, wanted, left_out)
+    return FirstTokens(kept, prefill, wanted, left_out)
+
+
+def _pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Each decode with the prefill before it: of the longest prompt that is in its context."""
+    staged = [(name, stage) for name in names if (stage := stage_of(name)) is not None]
+    pairs = []
+    for decode, (model, kind, n_cached) in staged:
+        if kind != "decode":
+            continue
+        prompts = {n: name for name, (of, at, n) in staged if (of, at) == (model, "prefill")}
+        if prompts:
+            inside = [n for n in prompts if n <= n_cached] or [min(prompts)]
+            pairs.append((decode, prompts[max(inside)]))
+    return pairs
 
 
 def _without_slow(rows: pl.DataFrame, slow: pl.DataFrame) -> pl.DataFrame:
@@ -126,13 +135,13 @@ def _without_slow(rows: pl.DataFrame, slow: pl.DataFrame) -> pl.DataFrame:
 
 
 def _too_slow(prefill: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
-    """The places whose first token breaks the limit, with its seconds."""
+    """The places of decode whose first token breaks the limit, with its seconds."""
     frames = []
-    for rows in prefill.partition_by("device", "network", maintain_order=True):
-        values = read_values(rows.drop("model"), wanted)
+    for rows in prefill.partition_by("device", "decode", maintain_order=True):
+        values = read_values(rows.drop("decode"), wanted)
         broken = np.flatnonzero(_held(values, wanted) == BROKEN)
         frame = values.frame[broken.tolist()].with_columns(
-            model=pl.lit(rows["model"][0]), first_token_s=pl.col("latency_s")
+            network=pl.lit(rows["decode"][0]), first_token_s=pl.col("latency_s")
         )
         frames.append(frame.select(*_PLACE, "first_token_s"))
     schema = {name: prefill.schema[name] for name in _PLACE} | {"first_token_s": pl.Float64}

@@ -129,6 +129,9 @@ def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple
     scored = models.dataset.scores
     note_scores([score for score in scored if names & {score.model, None}], reporter)  # None: all
     scores = _score_measured(models, request, reporter) if request.calibrate else ()
+    staged = [score for network in networks for score in network.scores or ()]
+    precisions = {s.model: s.precision for s in (*scores, *staged) if stage_of(s.model)}
+    models = models.with_precisions(precisions)
     return models, basis_of(
         models, networks, modes, calibrate=request.calibrate, measured_scores=scores
     )

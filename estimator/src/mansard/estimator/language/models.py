@@ -35,6 +35,11 @@ class LanguageModels:
         return name in catalogue.MODELS
 
     @staticmethod
+    def names() -> tuple[str, ...]:
+        """Those of public models."""
+        return tuple(catalogue.MODELS)
+
+    @staticmethod
     def read(source: Path | str) -> bytes:
         """A model as the data of a skeleton; raises ModelError, StorageError, UsageError."""
         return msgspec.json.encode({"language_model": _read(source)})

@@ -105,6 +105,15 @@ class Models:
             rows.layers, network_names(whole)
         )
 
+    def with_precisions(self, precisions: Mapping[str, str]) -> Models:
+        """These, with the precision of each observed network that says none, by its name.
+
+        A server of a language model does not say in which precision it computes: its score does.
+        """
+        known = pl.col("network").replace_strict(precisions, default=None, return_dtype=pl.String)
+        rows = self.observations.with_columns(precision=pl.coalesce("precision", known))
+        return replace(self, observations=rows)
+
     def judged_by(self, layers: pl.DataFrame, names: Mapping[str, str] | None = None) -> Models:
         """These, without times that are above the roof by the scores of ``layers``.
 

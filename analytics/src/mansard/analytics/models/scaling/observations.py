@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.dataset import Dataset, device_id, whole_machine
+from mansard.analytics.data.dataset import Dataset, device_id, machine_id, whole_machine
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_KEY
 from mansard.analytics.data.names import (
     device_labels,
@@ -34,8 +34,10 @@ from mansard.analytics.data.run_frames import known_totals, meter_deviation
 from mansard.analytics.data.statistics import repetition_deviation
 from mansard.analytics.data.transients import settled_network, settled_program, transient_notes
 from mansard.analytics.models.scaling.call_energy import agrees, call_energy
+from mansard.analytics.models.scaling.generations import generation_rows
 from mansard.core.records import (
     EnergyWindow,
+    GenerationRun,
     Manifest,
     Measurement,
     NamedWindow,
@@ -64,7 +66,7 @@ def measured_observations(dataset: Dataset) -> Observations:
     The latency of a program is the wall time of one run of it, that of a window its length.
     """
     runs = {run.run_id: run for run in dataset.workload_manifests}
-    devices, names = device_labels(dataset.all_manifests), network_names(dataset)
+    devices, names = _devices(dataset), network_names(dataset)
     modes = _modes(dataset)
     networks, programs = counted_measurements(dataset), counted_programs(dataset)
     unused = [
@@ -84,6 +86,10 @@ def measured_observations(dataset: Dataset) -> Observations:
     for program in programs:
         where = _where(runs[program.run_id], devices)
         rows += [{**where, **row} for row in _program_rows(program)]
+    generated = _newest_generations(dataset, modes)
+    for generation in generated:
+        where = _where(runs[generation.run_id], devices)
+        rows += [{**where, **row} for row in generation_rows(generation, _values)]
     frame, others = _of_one_engine(pl.DataFrame(rows, schema=OBSERVATION_SCHEMA))
     changed = _changed_programs(dataset.programs, programs, modes)
     counted: Sequence[Measurement | ProgramRun] = [*networks, *programs]
@@ -96,6 +102,19 @@ def measured_observations(dataset: Dataset) -> Observations:
         for line in transient_notes(row)
     ]
     return Observations(frame, (*_joined(unused), *changed, *others, *set_aside))
+
+
+def _newest_generations(
+    dataset: Dataset, modes: Mapping[str, tuple[str, str]]
+) -> tuple[GenerationRun, ...]:
+    """The newest undisturbed row of each server, model, lengths and mode."""
+
+    def identity(row: GenerationRun) -> object:
+        lengths = (row.prompt_tokens, row.generate_tokens, row.concurrency)
+        return (modes[row.run_id], row.workload, row.server, lengths)
+
+    good = [row for row in dataset.generations if not row.disturbances and row.counted]
+    return _newest(good, identity)
 
 
 def counted_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
@@ -205,7 +224,7 @@ def shown_programs(dataset: Dataset) -> tuple[ProgramRun, ...]:
 
 def workload_modes(dataset: Dataset) -> pl.DataFrame:
     """MODE_SCHEMA: one row for each mode of each device in which networks or programs ran."""
-    devices = device_labels(dataset.all_manifests)
+    devices = _devices(dataset)
     rows = []
     for run in sorted(
         dataset.workload_manifests, key=lambda manifest: manifest.started_utc, reverse=True
@@ -218,6 +237,23 @@ def workload_modes(dataset: Dataset) -> pl.DataFrame:
         rows.append(settings | gpu_settings | _where(run, devices))
     frame = pl.DataFrame(rows, schema=MODE_SCHEMA)
     return frame.unique(["device", "mode"], keep="first", maintain_order=True).reverse()
+
+
+def _devices(dataset: Dataset) -> dict[str, str]:
+    """The device of each run, by run id.
+
+    A server of a language model runs on the GPU of its machine, where the dataset knows one.
+    """
+    labels = device_labels(dataset.all_manifests)
+    gpus: dict[str, set[str]] = {}
+    for run in dataset.all_manifests:
+        if run.gpu is not None:
+            gpus.setdefault(machine_id(run.machine), set()).add(labels[run.run_id])
+    for run in dataset.workload_manifests:
+        of_machine = gpus.get(machine_id(run.machine), set())
+        if run.kind == "generations" and len(of_machine) == 1:
+            labels[run.run_id] = next(iter(of_machine))
+    return labels
 
 
 def _modes(dataset: Dataset) -> dict[str, tuple[str, str]]:
@@ -235,6 +271,7 @@ def _key(row: Measurement) -> str:
 
 
 _Row = TypeVar("_Row", Measurement, ProgramRun)
+_Any = TypeVar("_Any", Measurement, ProgramRun, GenerationRun)
 
 
 def _with_uncounted(
@@ -253,8 +290,8 @@ def _identity(row: Measurement | ProgramRun, modes: Mapping[str, tuple[str, str]
     return (modes[row.run_id], what, engine_name(row))
 
 
-def _newest(rows: Iterable[_Row], identity: Callable[[_Row], object]) -> tuple[_Row, ...]:
-    best: dict[object, _Row] = {}
+def _newest(rows: Iterable[_Any], identity: Callable[[_Any], object]) -> tuple[_Any, ...]:
+    best: dict[object, _Any] = {}
     for row in rows:
         other = best.get(identity(row))
         if other is None or (row.started_utc, row.run_id) > (other.started_utc, other.run_id):

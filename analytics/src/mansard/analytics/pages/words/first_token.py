@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from mansard.analytics.data.quantities import counted, seconds
 from mansard.analytics.decisions.first_token import FirstToken
 from mansard.analytics.decisions.records import Candidate, Recommendation, Verdict
-from mansard.analytics.pages.words.comparisons import figure
+from mansard.analytics.pages.words.comparisons import figure, figures, mode_words, network_words
 
 
 def with_first_token(answer: Recommendation, first: FirstToken | None) -> Recommendation:
@@ -20,28 +20,44 @@ def with_first_token(answer: Recommendation, first: FirstToken | None) -> Recomm
     prefill = first.prefill
     if prefill is None:
         return replace(answer, notes=(*answer.notes, "the time to the first token is not known"))
-    sentence = f" {_said(prefill, first)}"
+    if first.holds == "broken" and answer.choice is not None:
+        return _none_in_time(answer, answer.choice, prefill, first)
     notes = [f"prefill takes {_energy(prefill)}"] if prefill.energy_j is not None else []
-    verdict = answer.verdict
-    if first.holds == "broken":
-        verdict = "infeasible"
-        sentence += f" No mode keeps the limit {seconds(first.limit_s)}; it is the nearest."
-    elif first.holds == "unknown" and verdict == "feasible":
+    notes += [_left_out(first)] if first.left_out else []
+    verdict: Verdict = answer.verdict
+    if first.holds == "unknown" and verdict == "feasible":
         verdict = "uncertain"
         notes.append(f"the first token may come later than {seconds(first.limit_s)}")
-    elif first.left_out:
-        notes.append(_left_out(first))
     return replace(
         answer,
-        sentence=answer.sentence + sentence,
+        sentence=f"{answer.sentence} {_said(prefill, first)}",
         prefill=(prefill,),
-        verdict=_as_verdict(verdict),
+        verdict=verdict,
         notes=(*answer.notes, *notes),
     )
 
 
-def _as_verdict(verdict: Verdict) -> Verdict:
-    return verdict
+def _none_in_time(
+    answer: Recommendation, choice: Candidate, prefill: Candidate, first: FirstToken
+) -> Recommendation:
+    """The answer where no mode keeps the limit on the first token: the mode that is nearest."""
+    sentence = (
+        f"No mode makes the first token of a prompt of {first.n_tokens:,} tokens within "
+        f"{seconds(first.limit_s)} for {network_words(choice)}; {mode_words(choice)} comes "
+        f"nearest with {figure(prefill, 'latency')} ({prefill.source}); then "
+        f"{figures(choice)} ({choice.source})."
+    )
+    return replace(
+        answer,
+        sentence=sentence,
+        prefill=(prefill,),
+        verdict="infeasible",
+        claim="is the nearest",
+        nearest=(choice,),
+        neighbours=(),
+        equals=(),
+        why=(),
+    )
 
 
 def _said(prefill: Candidate, first: FirstToken) -> str:
