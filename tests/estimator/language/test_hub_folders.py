@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import ModelError
 from mansard.estimator.language.reading import read_language_model
-from tests.estimator.language.gguf_files import config
 from tests.estimator.language.hub_files import (
     Parts,
     tensors_of,
     write_config,
     write_safetensors,
 )
-from tests.estimator.language.test_gguf_models import CASES
+from tests.estimator.language.small_configs import CASES, config
 
 ROWS, COLUMNS = 512, 256  # of blk.1.ffn_up.weight
 UP = "blk.1.ffn_up.weight"
@@ -230,7 +229,9 @@ def _broken(folder: Path, what: str) -> None:
         "other sizes": lambda: write_safetensors(one, plain | {up: ("BF16", (512, 128))}),
         "elsewhere": lambda: index.write_text('{"weight_map": {"a": "../other.safetensors"}}'),
         "no map": lambda: index.write_text('{"weight_map": [1]}'),
-        "two files": lambda: [(folder / f"{k}.safetensors").touch() for k in "ab"],
+        "two files": lambda: list(
+            map(Path.touch, (folder / "a.safetensors", folder / "b.safetensors"))
+        ),
     }
     writes[what]()
 
