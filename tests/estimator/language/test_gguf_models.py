@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -14,36 +13,8 @@ from mansard.estimator.language.gguf import read_header
 from mansard.estimator.language.reading import read_language_model
 from mansard.estimator.language.tensors import expected_shapes
 from mansard.estimator.scoring import is_language_model
-from tests.estimator.language.gguf_files import config, write
-
-MIXTURE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 256}
-LATENT = {
-    "kv_lora_rank": 256,
-    "qk_rope_head_dim": 32,
-    "qk_nope_head_dim": 64,
-    "v_head_dim": 64,
-    "n_routed_experts": 4,
-    "n_shared_experts": 2,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 256,
-    "first_k_dense_replace": 1,
-}
-CASES: dict[str, dict[str, Any]] = {
-    "llama": {},
-    "llama tied": {"tie_word_embeddings": True},
-    "mistral": {},
-    "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
-    "qwen2": {},
-    "qwen2_moe": {**MIXTURE, "shared_expert_intermediate_size": 512},
-    "qwen3": {},
-    "qwen3_moe": MIXTURE,
-    "gemma": {},
-    "gemma2": {"sliding_window": 64},
-    "gemma3_text": {"sliding_window": 64},
-    "phi3": {},
-    "deepseek_v2": LATENT,
-    "deepseek_v3": {**LATENT, "q_lora_rank": 256},
-}
+from tests.estimator.language.gguf_files import write
+from tests.estimator.language.small_configs import CASES, config
 
 
 @pytest.mark.parametrize("case", CASES)
