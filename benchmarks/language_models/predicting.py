@@ -131,6 +131,3 @@ def bandwidth(row: Recorded) -> float:
         for rate in hardware_rates(row.board).rates
         if rate.mode.name == row.mode and rate.quantity == "bandwidth"
     )
-
-
-__all__ = ["Estimate", "bandwidth", "network", "pl", "predictions", "stage_of", "traffic_bytes"]

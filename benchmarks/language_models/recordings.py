@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -81,16 +82,16 @@ def _iiswc_orin() -> Iterator[Recorded]:
             key = (row["framework"], model, int(row["prompt_tokens"]), int(row["gen_tokens"]))
             cells.setdefault(key, []).append(row)
     for (engine, model, prompt, answer), rows in cells.items():
-        shared = {"author": "IISWC Orin", "board": ORIN_32, "mode": "MAXN", "engine": engine}
-        yield Recorded(
-            **shared, model=model, stage=f"decode {prompt + answer // 2}",
+        shared = partial(
+            Recorded, author="IISWC Orin", board=ORIN_32, mode="MAXN", engine=engine, model=model
+        )
+        yield shared(stage=f"decode {prompt + answer // 2}",
             time_s=median(float(row["tpot_ms"]) for row in rows) / 1e3,
             power_w=_watts(rows, "dec_total_mw"),
         )  # fmt: skip
         # vLLM answers repeated prompts from its prefix cache.
         if engine != "vllm" and answer == 128:
-            yield Recorded(
-                **shared, model=model, stage=f"prefill {prompt}",
+            yield shared(stage=f"prefill {prompt}",
                 time_s=median(float(row["ttft_ms"]) for row in rows) / 1e3,
             )  # fmt: skip
 
@@ -122,17 +123,20 @@ def _smolhub() -> Iterator[Recorded]:
     """2048 tokens and 256; powers of VDD_CPU_GPU_CV alone; formats by the author's page."""
     for row in _rows("power_modes/YuvrajSingh-mist+SmolHub__orin_nano_super_llm_4_networks.csv"):
         if row["network"] in _SMOLHUB:
-            shared = {
-                "author": "SmolHub", "board": NANO, "engine": "llama.cpp",
-                "mode": row["mode"].replace("MAXN", "MAXN_SUPER"),
-                "model": _SMOLHUB[row["network"]],
-            }  # fmt: skip
+            shared = partial(
+                Recorded,
+                author="SmolHub",
+                board=NANO,
+                engine="llama.cpp",
+                mode=row["mode"].replace("MAXN", "MAXN_SUPER"),
+                model=_SMOLHUB[row["network"]],
+            )
             power_w = float(row["power_w"])
             decode_s, prefill_s = (
                 float(row[name]) / 1e3 for name in ("decode_ms_per_token", "prefill_ms")
             )
-            yield Recorded(**shared, stage="decode 2176", time_s=decode_s, power_w=power_w)
-            yield Recorded(**shared, stage="prefill 2048", time_s=prefill_s)
+            yield shared(stage="decode 2176", time_s=decode_s, power_w=power_w)
+            yield shared(stage="prefill 2048", time_s=prefill_s)
 
 
 _PICO = {"TinyLlama 1.1B": "tinyllama-1.1b", "Llama 3.2 3B": "llama-3.2-3b"} | {
@@ -174,15 +178,18 @@ def _maxperf() -> Iterator[Recorded]:
             ))  # fmt: skip
     for (mode, variant), rows in runs.items():
         decode_s, power_w, prompt, answer, prefill_s = (median(c) for c in zip(*rows, strict=True))
-        shared = {
-            "author": "maxperf", "board": ORIN_64, "engine": "llama.cpp",
-            "mode": {"maxn": "MAXN", "mode30w": "30W"}[mode],
-            "model": f"llama-3.1-8b:{_MAXPERF[variant]}",
-        }  # fmt: skip
+        shared = partial(
+            Recorded,
+            author="maxperf",
+            board=ORIN_64,
+            engine="llama.cpp",
+            mode={"maxn": "MAXN", "mode30w": "30W"}[mode],
+            model=f"llama-3.1-8b:{_MAXPERF[variant]}",
+        )
         context = int(prompt) + int(answer) // 2
-        yield Recorded(**shared, stage=f"decode {context}", time_s=decode_s, power_w=power_w)
+        yield shared(stage=f"decode {context}", time_s=decode_s, power_w=power_w)
         if prompt > 500:
-            yield Recorded(**shared, stage=f"prefill {int(prompt)}", time_s=prefill_s)
+            yield shared(stage=f"prefill {int(prompt)}", time_s=prefill_s)
 
 
 def _mlperf() -> Iterator[Recorded]:
