@@ -191,7 +191,7 @@ def _score_file(read: _Read, request: _Request) -> _Outcome:
     scores: list[ModelScore] = []
     errors: dict[str, MansardError] = {}
     stages = request.stages
-    if loaded.is_drawn and stages == (None,):
+    if loaded.drawn and stages == (None,):
         stages = USUAL_STAGES
     for batch in request.batches:
         for stage in stages:
