@@ -19,7 +19,7 @@ from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.totals import Total
 from mansard.inference.programs.plan import program_protocol
-from mansard.inference.servers.connection import Line, Streamed, parse_address
+from mansard.inference.servers.connection import Streamed, TimedLine, parse_address
 from mansard.inference.servers.endpoints import Endpoint, find_endpoint
 from mansard.inference.servers.interfaces import COMPLETIONS, LLAMA, OLLAMA, read_request
 from mansard.inference.servers.opening import open_server
@@ -31,7 +31,7 @@ from mansard.inference.servers.plan import (
     parse_start,
     plan_trials,
 )
-from mansard.inference.servers.prompts import Drawn
+from mansard.inference.servers.prompts import VariedDraws
 from mansard.inference.servers.session import n_cached
 from mansard.inference.servers.trial import measure_generation
 from mansard.measuring.instruments import Instruments
@@ -244,7 +244,7 @@ def test_commands_that_start_a_server() -> None:
 
 def stream_of(*lines: str, period_s: float = 0.5) -> Streamed:
     """Lines that arrive every ``period_s`` after they were asked for at 100 s."""
-    timed = [Line(100 + period_s * (at + 1), line.encode()) for at, line in enumerate(lines)]
+    timed = [TimedLine(100 + period_s * (at + 1), line.encode()) for at, line in enumerate(lines)]
     return Streamed(100.0, timed, 100 + period_s * (len(lines) + 1))
 
 
@@ -338,7 +338,7 @@ def test_no_token_is_in_both_phases(raw: list[tuple[float, list[float]]]) -> Non
 
 @given(st.integers(2, 30), st.integers(1, 50), st.integers())
 def test_first_items_differ_until_all_had_their_turn(n_pool: int, n_drawn: int, seed: int) -> None:
-    drawn = Drawn(range(n_pool), seed)
+    drawn = VariedDraws(range(n_pool), seed)
     firsts = [drawn.draw(3)[0] for _ in range(n_drawn)]
     for at in range(0, n_drawn, n_pool):
         turn = firsts[at : at + n_pool]

@@ -59,6 +59,10 @@ def report(
     if modes is not None:
         local = require_local(tuple(devices), board, device_machines(dataset.all_manifests))
         wanted = [find_modes(modes, board, device).modes for device in local]
+        if not wanted:
+            reporter.note(
+                "note: --mode has no effect: no board was measured to predict more modes of"
+            )
     results = compute(dataset, wanted, group_bytes_in(locations, dataset.scores))
     first = Path() if "://" in locations[0] else Path(locations[0])
     path, within = (first / "report.html", first) if output is None else (output, None)

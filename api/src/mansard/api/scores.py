@@ -209,20 +209,19 @@ def _score_case(
     stage: Stage | None,
 ) -> ModelScore:
     """One score. What is given wins over the stage, and both over the usual dimensions."""
-    given, kv_cache = msgspec.structs.replace(settings.given, batch=batch), settings.kv_cache
+    given, asked = msgspec.structs.replace(settings.given, batch=batch), settings.kv_cache
+    kv_cache = asked
     notes: tuple[str, ...] = ()
     if stage is not None:
         kv_cache = kv_cache or "in-place"
-
         given, notes = with_stage(loaded, given, stage)
     given = with_defaults(loaded, given, is_guessed_too=False)
     settings = msgspec.structs.replace(settings, given=given, kv_cache=kv_cache)
     scored = score_loaded(loaded, settings)
-    if stage is None:
-        return scored
-    return msgspec.structs.replace(
-        scored, model=stage_name(scored.model, stage), notes=(*notes, *scored.notes)
-    )
+    if asked is not None and scored.kv_cache_update == "none":
+        notes = (*notes, f"--kv-cache {asked} has no effect: the network has no cache")
+    name = scored.model if stage is None else stage_name(scored.model, stage)
+    return msgspec.structs.replace(scored, model=name, notes=(*notes, *scored.notes))
 
 
 def _names_of(given: Given) -> frozenset[str]:

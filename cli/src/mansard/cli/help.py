@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 from typer.core import TyperCommand, TyperGroup
 
+from mansard.cli.options import check_needed
 from mansard.core.errors import UsageError
 
 # By the option without its dashes, or by the argument. Else: a file, a number, a choice.
@@ -200,14 +201,22 @@ class HelpfulCommand(TyperCommand):
         _name_values(self.params)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse NaN, which lies in every range: no comparison with it is true; and no value."""
+        """Refuse NaN, which lies in every range; no value; and what has no effect here."""
         words = list(args)  # the parser empties its own
         rest: list[str] = super().parse_args(ctx, args)
         _check_values(self, ctx, words)
+        typed: dict[str, str] = {}
         for parameter in self.params:
             value = ctx.params.get(parameter.name)
             if isinstance(value, float) and math.isnan(value):
                 raise UsageError(f"{parameter.opts[-1]} is no number", fix="write one")
+            source = ctx.get_parameter_source(parameter.name)
+            is_typed = source is not None and source.name == "COMMANDLINE"
+            if is_typed and parameter.param_type_name == "option":
+                names = parameter.secondary_opts if value is False else parameter.opts
+                typed[parameter.name] = names[0]
+        if typed:
+            check_needed(ctx.command_path.partition(" ")[2], ctx.params, typed)
         return rest
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

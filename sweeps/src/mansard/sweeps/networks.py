@@ -36,7 +36,7 @@ from mansard.inference.plan import (
 )
 from mansard.measuring.runner import missing_trials
 from mansard.sweeps.accuracies import int8_form
-from mansard.sweeps.engine_builds import choose_engine, is_stand_in
+from mansard.sweeps.engine_builds import builds_files, choose_engine, is_stand_in
 from mansard.sweeps.modes import ModePlan, rows_of, start_key
 from mansard.sweeps.preparation import NetworkSettings, Preparation, keeping_scores
 from mansard.sweeps.reporter import Reporter
@@ -137,6 +137,7 @@ def plan_networks(
             f"--cpus divides the CPU, and the networks run on {probe.engine} {provider}",
             fix="add --processor cpu, or leave --cpus out",
         )
+    _check_used(settings, probe.engine, provider)
     preparation.prepare(models, reporter, is_lenient=is_lenient, form=form)
     builds = preparation.builds(probe, device_name(gpu, machine))
     trials = preparation.trials(probe.engine, provider, builds)
@@ -161,6 +162,19 @@ def plan_networks(
         plans.append(files.plan(with_cpus(plan, cpus), subject=preparation.title))
     files.build(builds.values(), probe, gpu, target, modes)
     return [planned for planned in plans if planned.plan.trials]
+
+
+def _check_used(settings: NetworkSettings, engine: str, provider: str) -> None:
+    """Raise UsageError for a setting that the engine or its provider would ignore."""
+    if settings.with_graph and provider == "cpu":
+        raise UsageError(
+            f"{engine} on the CPU has no CUDA graph", fix="leave --graph out, or measure the GPU"
+        )
+    if settings.threads is not None and builds_files(engine):
+        raise UsageError(
+            f"{engine} runs networks on the GPU, with one thread of the host",
+            fix="leave --threads out, or use --engine ort",
+        )
 
 
 def _plan_accuracy(

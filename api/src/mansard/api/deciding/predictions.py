@@ -229,12 +229,12 @@ def _select_networks(
     ModelError for a file that cannot be scored at all, UsageError for an unknown name.
     """
     phase = request.phase
+    _check_dims(request, known)
     if not request.networks:
         every = NetworkSelection(
             batches=request.batches, precisions=request.precisions, phase=phase
         )
         return [every]
-    _check_dims(request)
     selections = []
     for network in request.networks:
         batches = network.batches or request.batches
@@ -267,7 +267,7 @@ def _cases(
     name = network.display_name()
     models: Sequence[Path | str] | None = model_files(network.name)
     measured = [one for one in sorted(known) if (stage_of(one) or [""])[0] == name]
-    if models is None and network.name in known and network.name not in zoo.names():
+    if _is_recorded(network.name, known):
         models = ()  # its times are known, and nothing else
     models = (network.name,) if models is None else models
     if not any(map(is_language_model, models)):
@@ -314,11 +314,21 @@ def _settings(request: PredictionRequest, precision: str | None) -> Settings:
     return Settings(Given(dims=request.dims), counted, request.phase, allow_unknown=True)
 
 
-def _check_dims(request: PredictionRequest) -> None:
-    """Raises UsageError for a dimension that no network has, where all are of the zoo.
+def _is_recorded(name: str, known: Collection[str]) -> bool:
+    """Whether times are all there is of a network: it is neither a file nor of the zoo."""
+    return model_files(name) is None and name in known and name not in zoo.names()
+
+
+def _check_dims(request: PredictionRequest, known: Collection[str]) -> None:
+    """Raises UsageError for dimensions of networks that are not scored, or that none of them has.
 
     Files say themselves what they do not know.
     """
+    if request.dims and all(_is_recorded(one.name, known) for one in request.networks):
+        raise UsageError(
+            "--dim has no effect: times in the runs are predicted as they are",
+            fix="name an ONNX file, or a network of the zoo",
+        )
     names = [one.name for one in request.networks if one.name in zoo.names()]
     if len(names) < len(request.networks):
         return

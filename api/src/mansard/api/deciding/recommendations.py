@@ -198,6 +198,16 @@ def recommend_workload(
         )
         for line in workload_file.lines
     )
+    for option, values, name in (
+        ("--batch", request.batches, "batch"),
+        ("--precision", request.precisions, "precision"),
+    ):
+        if values and all(getattr(line, name) is not None for line in workload_file.lines):
+            raise UsageError(
+                f"{option} has no effect: each network of the workload has its {name}",
+                where=str(workload),
+                fix=f"leave {option} out, or the {name} of a network",
+            )
     batches = request.batches or AUTO_BATCHES
     predicted = predict(replace(request, networks=networks, batches=batches), reporter)
     tasks = tuple(

@@ -64,6 +64,8 @@ def settle(
     answers = answer_questions(request, wanted, default, reporter)
     measured: list[SettledMode] = []
     failure: MansardError | None = None
+    if all(answered.recommendation.verdict in _DEFINITE for answered in answers):
+        reporter.note("note: nothing is measured: no answer is open")
     while len(measured) < n_most and failure is None:
         step = _next_step(answers, measured, reporter)
         if step is None:

@@ -39,7 +39,9 @@ from mansard.cli.options import (
     parse_sizes,
 )
 from mansard.cli.tables import print_table
+from mansard.core.errors import UsageError
 
+_DEMO = Path("demo")
 demo_app = typer.Typer(invoke_without_command=True)
 
 
@@ -48,7 +50,7 @@ def demo(
     context: typer.Context,
     folder: Annotated[
         Path, typer.Option(help="Where the figures and the report go.", readable=False)
-    ] = Path("demo"),
+    ] = _DEMO,
     all_rows: AllOption = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -59,6 +61,11 @@ def demo(
     simulated board's GPU kernels run on a stand-in, networks are scored here; all of it says so.
     """
     if context.invoked_subcommand is not None:
+        if folder != _DEMO or all_rows or force or as_json:
+            raise UsageError(
+                f"options of {context.invoked_subcommand} stand behind it",
+                fix=f"write mansard demo {context.invoked_subcommand} --folder FOLDER",
+            )
         return
     check_outputs([folder / REPORT], force=force)
     written = api.demo(folder, TerminalReporter(most_notes=2))

@@ -40,7 +40,7 @@ class Address(msgspec.Struct, frozen=True):
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
 
-class Line(NamedTuple):
+class TimedLine(NamedTuple):
     """One line of a stream, and when it arrived."""
 
     monotonic_s: float
@@ -51,7 +51,7 @@ class Streamed(NamedTuple):
     """The lines of an answer."""
 
     sent_s: float  # monotonic
-    lines: list[Line]
+    lines: list[TimedLine]
     end_s: float  # monotonic
 
 
@@ -107,7 +107,7 @@ class Connection:
 
     def stream(self, path: str, body: Any) -> Streamed:
         """The lines of an answer as they arrive; raises MeasurementError, HttpError."""
-        lines: list[Line] = []
+        lines: list[TimedLine] = []
         try:
             sent_s = time.monotonic()
             self._send("POST", path, body)
@@ -117,7 +117,7 @@ class Connection:
                     self._address, path, response.status, _decoded(response.read(_MOST_BYTES))
                 )
             while data := response.readline():
-                lines.append(Line(time.monotonic(), data))
+                lines.append(TimedLine(time.monotonic(), data))
         except (OSError, http.client.HTTPException) as error:
             raise self._failed(f"broke off its answer to {path}", error) from error
         return Streamed(sent_s, lines, time.monotonic())

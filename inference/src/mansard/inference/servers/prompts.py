@@ -221,7 +221,7 @@ class Prompts(Protocol):
         ...
 
 
-class Drawn:
+class VariedDraws:
     """Items in a random order whose first differs from those before it."""
 
     def __init__(self, pool: Sequence[Any], seed: int) -> None:
@@ -242,7 +242,7 @@ class TokenPrompts:
     counting: Literal["tokeniser", "usage"] = "tokeniser"
 
     def __init__(self, ids: Sequence[int], seed: int) -> None:
-        self._drawn = Drawn(sorted(set(ids)), seed)
+        self._drawn = VariedDraws(sorted(set(ids)), seed)
 
     def make(self, n_tokens: int) -> Prompt:
         """So many ids."""
@@ -255,7 +255,7 @@ class TextPrompts:
     counting: Literal["tokeniser", "usage"] = "usage"
 
     def __init__(self, count: Callable[[str], int], seed: int) -> None:
-        self._count, self._drawn = count, Drawn(_WORDS, seed)
+        self._count, self._drawn = count, VariedDraws(_WORDS, seed)
         self._n_words: dict[int, int] = {}  # by the tokens that they make
 
     def make(self, n_tokens: int) -> Prompt:
