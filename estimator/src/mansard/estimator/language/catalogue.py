@@ -115,6 +115,11 @@ _MODELS: Mapping[str, tuple[str, int, dict[str, Any]]] = {
         1_711_376_384,
         _config("llama", (2048, 24, 8192), (32, 32), 49152, 8192, **_TIED),
     ),
+    "smollm3-3b": (
+        "HuggingFaceTB/SmolLM3-3B",
+        3_075_098_624,
+        _config("smollm3", (2048, 36, 11008), (16, 4), 128256, 65536, **_TIED),
+    ),
     "llama-3.2-1b": (
         "meta-llama/Llama-3.2-1B",
         1_235_814_400,

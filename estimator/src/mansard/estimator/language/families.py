@@ -66,6 +66,7 @@ _GEMMA = Family(name="gemma", activation="gelu_tanh", is_tied=True, has_scaled_e
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "llama": Family(name="llama"),
+        "smollm3": Family(name="smollm3", is_tied=True),
         "mistral": Family(name="llama", defaults={"num_key_value_heads": 8}),
         "mixtral": Family(name="llama", defaults={"num_key_value_heads": 8}),
         "qwen2": Family(name="qwen2", layout=TensorLayout(has_qkv_bias=True)),
@@ -242,12 +243,17 @@ def _attention(fields: Fields, family: Family, index: int) -> AttentionSizes:
         n_kv_heads=n_kv_heads,
         head_width=width,
         value_width=width,
-        rotary_width=fields.size(
-            "rotary_dim", math.floor(width * fields.share("partial_rotary_factor", 1.0))
-        ),
+        rotary_width=fields.size("rotary_dim", math.floor(width * _rotary_share(fields))),
         window=_window(fields, family, index),
         has_softcap=bool(fields.values.get("attn_logit_softcapping")),
     )
+
+
+def _rotary_share(fields: Fields) -> float:
+    """The share of a head that is rotated; Transformers 5 has it inside ``rope_parameters``."""
+    share = fields.share("partial_rotary_factor", 1.0)
+    rope = fields.inner("rope_parameters")
+    return share if rope is None else rope.share("partial_rotary_factor", share)
 
 
 def _latent_attention(fields: Fields, n_heads: int) -> AttentionSizes:
