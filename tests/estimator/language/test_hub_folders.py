@@ -312,6 +312,20 @@ def test_fields_that_cannot_be(field: str, value: Any, expected: str, tmp_path: 
         read_language_model(folder)
 
 
+@pytest.mark.parametrize(
+    "rope", [{"partial_rotary_factor": 0.75}, {"rope_parameters": {"partial_rotary_factor": 0.75}}]
+)
+def test_heads_that_are_rotated_in_part(rope: dict[str, Any], tmp_path: Path) -> None:
+    read = read_language_model(write_config(tmp_path / "model", config("phi3"), **rope))
+    assert read.blocks[0].attention.rotary_width == 48  # three quarters of 64
+
+
+def test_windows_by_the_kinds_of_layers(tmp_path: Path) -> None:
+    kinds = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 64}
+    read = read_language_model(write_config(tmp_path / "model", config("gemma2"), **kinds))
+    assert [block.attention.window for block in read.blocks] == [None, 64]
+
+
 _SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),

@@ -23,7 +23,7 @@ class Fields:
         self, values: Mapping[str, Any], prefix: str = "", names: Mapping[str, str] | None = None
     ) -> None:
         self.values = values
-        self._prefix = prefix
+        self.prefix = prefix
         self._names = names or {}
 
     def size(self, name: str, default: int | None = None) -> int:
@@ -90,4 +90,4 @@ class Fields:
         return ModelError(f"{self._called(name)} is not {wanted}", fix=_FIX)
 
     def _called(self, name: str) -> str:
-        return self._prefix + self._names.get(name, name)
+        return self.prefix + self._names.get(name, name)
