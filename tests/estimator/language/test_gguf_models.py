@@ -78,7 +78,9 @@ def test_a_misshapen_tensor_is_named(tmp_path: Path) -> None:
 
 def test_an_unknown_architecture_names_those_that_are_known(tmp_path: Path) -> None:
     path = write(tmp_path / "model.gguf", config("llama"), architecture="mamba")
-    with pytest.raises(ModelError, match=r"its architecture is 'mamba'.*known are llama, smollm3, qwen2"):
+    with pytest.raises(
+        ModelError, match=r"its architecture is 'mamba'.*known are llama, smollm3, qwen2"
+    ):
         read_language_model(path)
 
 

@@ -19,6 +19,7 @@ from mansard.estimator.decoding import USUAL_STAGES, Stage, stage_name, with_sta
 from mansard.estimator.model import Given
 from mansard.estimator.score_context import Settings
 from mansard.estimator.scoring import (
+    IMAGES,
     Loaded,
     Skeleton,
     is_language_model,
@@ -214,6 +215,9 @@ def _score_case(
     notes: tuple[str, ...] = ()
     if stage is not None:
         kv_cache = kv_cache or "in-place"
+        if loaded.drawn and stage.n_cached:  # images are read with the prompt
+            dims = {name: size for name, size in given.dims.items() if name != IMAGES}
+            given = msgspec.structs.replace(given, dims=dims)
         given, notes = with_stage(loaded, given, stage)
     given = with_defaults(loaded, given, is_guessed_too=False)
     settings = msgspec.structs.replace(settings, given=given, kv_cache=kv_cache)

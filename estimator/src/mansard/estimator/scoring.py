@@ -78,6 +78,7 @@ def naming_model(where: str) -> Iterator[None]:
         raise type(error)(what, where=where, fix=error.fix) from error
 
 
+IMAGES = "images"  # the dimension of a vision-language model's encoder
 LANGUAGE_MODEL = b'{"language_model":'  # how the data of one begins: no ONNX file does
 
 
@@ -174,7 +175,7 @@ def read_network(source: Path | str) -> Skeleton:
         name = model_name(source) if isinstance(source, Path) else source
         with naming_model(str(source)):
             data = _language_models().read(source)
-        return Skeleton(name, str(source), file_hash(data), data)
+        return Skeleton(name, str(source), file_hash(data), data, {IMAGES: 0})
     if isinstance(source, Path):
         return read_skeleton(source)
     usual = {name: size for name, size in known_network(source).dims if name != "batch"}
