@@ -13,8 +13,10 @@ from mansard.estimator.language.gguf import read_header
 from mansard.estimator.language.reading import read_language_model
 from mansard.estimator.language.tensors import expected_shapes
 from mansard.estimator.scoring import is_language_model
-from tests.estimator.language.gguf_files import write
+from tests.estimator.language.gguf_files import layout, write
 from tests.estimator.language.small_configs import CASES, config
+
+CASES = {**CASES, "deepseek_v2 old": {**CASES["deepseek_v2"], "is_old": True}}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -24,7 +26,7 @@ def test_a_gguf_file_says_the_same_as_the_config(case: str, tmp_path: Path) -> N
     draft = read_config(sizes)
     assert msgspec.structs.replace(read, weights={}) == draft.architecture
     shapes = {name: weight.shape for name, weight in read.weights.items()}
-    assert shapes == expected_shapes(draft.architecture, draft.layout)
+    assert shapes == expected_shapes(draft.architecture, layout(sizes))
 
 
 def test_bytes_are_those_of_the_blocks(tmp_path: Path) -> None:
