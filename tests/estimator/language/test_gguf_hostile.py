@@ -45,7 +45,15 @@ HOSTILE = {
     ),
     "an array of 2^60 texts": (
         _ARRAY_OF + struct.pack("<IQ", 8, 1 << 60),
-        "key 'key': it says that it has 1152921504606846976 items",
+        "key 'key': it says that it has 1152921504606846976 items in arrays",
+    ),
+    "arrays that are too much together": (
+        _start(n_keys=2)
+        + b"".join(
+            key + struct.pack("<IIQ", 9, 0, 3 << 20) + bytes(3 << 20)
+            for key in (_text(b"one"), _text(b"two"))
+        ),
+        "key 'two': it says that it has 6291456 items in arrays",
     ),
     "texts that go on beyond the end": (
         _ARRAY_OF + struct.pack("<IQ", 8, 1 << 20) + struct.pack("<Q", 1 << 63) + bytes(64),

@@ -225,6 +225,9 @@ def _broken(folder: Path, what: str) -> None:
         "cut header": lambda: one.write_bytes((1 << 40).to_bytes(8, "little") + b"{"),
         "empty": lambda: one.write_bytes(b""),
         "no JSON": lambda: one.write_bytes((4).to_bytes(8, "little") + b"{{{{"),
+        "many": lambda: one.write_bytes(
+            (3 + (10 << 18)).to_bytes(8, "little") + b"{" + b'"abcd":{},' * (1 << 18) + b"}}"
+        ),
         "missing": lambda: write_safetensors(one, {k: v for k, v in plain.items() if k != up}),
         "other sizes": lambda: write_safetensors(one, plain | {up: ("BF16", (512, 128))}),
         "elsewhere": lambda: index.write_text('{"weight_map": {"a": "../other.safetensors"}}'),
@@ -243,6 +246,7 @@ def _broken(folder: Path, what: str) -> None:
         ("cut header", r"model\.safetensors is cut: it ends within its header"),
         ("empty", r"model\.safetensors is cut: it ends within its header"),
         ("no JSON", r"the header of model\.safetensors is broken"),
+        ("many", r"model\.safetensors has more than 262144 tensors"),
         ("missing", r"have no weight 'blk\.0\.ffn_up\.weight'"),
         (
             "other sizes",

@@ -18,6 +18,7 @@ from mansard.core.errors import ModelError
 from mansard.core.storage.files import storage_error
 
 _MAX_JSON_BYTES = 1 << 24  # the longest configurations list thousands of modules: 1 MB
+_MAX_TENSORS = 1 << 18  # of a file: large models have a thousand in each of hundreds of files
 _MAX_HEADER_BYTES = 100_000_000  # the limit of the format's own reader
 _AGAIN = "get the file again, whole"
 _INDEX = "model.safetensors.index.json"
@@ -125,6 +126,8 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
             if n_bytes > _MAX_HEADER_BYTES:
                 raise ModelError(f"{path.name} has a header of {n_bytes} bytes", fix=_AGAIN)
             data = file.read(n_bytes)
+        if data.count(b"{") > _MAX_TENSORS:
+            raise ModelError(f"{path.name} has more than {_MAX_TENSORS} tensors", fix=_AGAIN)
     except OSError as error:
         raise storage_error(error, path) from error
     try:
