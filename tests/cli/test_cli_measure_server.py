@@ -151,9 +151,12 @@ def test_two_modes_of_a_board_with_energies(board: Path, model: Path, tmp_path: 
 
 
 @pytest.mark.llm
-def test_a_killed_command_leaves_no_server_and_resumes(model: Path, tmp_path: Path) -> None:
-    lengths = ("--prompt", "16,32,64", "--generate", "200", "--repeat", "3")
-    command = measure(tmp_path, "--start", llama(model), *lengths)
+def test_a_killed_command_leaves_no_server_and_resumes(
+    board: Path, model: Path, tmp_path: Path
+) -> None:
+    before = snapshot(board)
+    lengths = ("--prompt", "16,32,64", "--generate", "200", "--repeat", "3", "--mode", "15W")
+    command = measure(tmp_path, "--board", str(board), "--start", llama(model), *lengths)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert awaited(lambda: len(rows(tmp_path)) >= 1 or process.poll() is not None)
     children = set(processes_below(process.pid))
@@ -161,12 +164,14 @@ def test_a_killed_command_leaves_no_server_and_resumes(model: Path, tmp_path: Pa
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert awaited(lambda: not any(_is_running(child) for child in children))
-    before = rows(tmp_path)
+    assert snapshot(board) != before  # it is still in 15W
+    measured = rows(tmp_path)
     done = run(command)
     assert done.returncode == 0, done.stderr
     found = rows(tmp_path)
-    assert found[: len(before)] == before
+    assert found[: len(measured)] == measured
     assert [row.prompt_tokens for row in found] == [16, 32, 64]
+    assert snapshot(board) == before
 
 
 def _is_running(process: int) -> bool:

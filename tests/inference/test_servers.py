@@ -52,13 +52,17 @@ def measure(
     concurrency: int = 1,
     n_rounds: int = 2,
     meters: Meters = NO_METERS,
+    root: Path = SYSTEM_ROOT,
 ) -> GenerationRun:
     """One trial against a replayed server."""
     machine = identify(SYSTEM_ROOT)
     (mode,) = choose_modes(None, SYSTEM_ROOT, machine)
     with replaying(replayed) as text:
-        serving = Serving(address=parse_address(text), name="test")
-        trials = plan_trials(serving, Lengths((prompt,), (generate,), (concurrency,)))
+        lengths = Lengths((prompt,), (generate,), (concurrency,))
+        serving = Serving(
+            address=parse_address(text), name="test", context_tokens=lengths.context_tokens
+        )
+        trials = plan_trials(serving, lengths)
         plan = GenerationPlan(
             profile="brief",
             machine=machine,
@@ -73,9 +77,9 @@ def measure(
             unknown={"gpu": "not looked for"},
         )
         instruments = Instruments(
-            root=SYSTEM_ROOT,
+            root=root,
             mode=mode,
-            sources=find_sources(SYSTEM_ROOT, plan.cpus),
+            sources=find_sources(root, plan.cpus),
             meters=meters,
             keep=lambda _sample: None,
             gpu=None,
@@ -111,7 +115,11 @@ def test_prompts_do_not_begin_alike() -> None:
 
 
 def test_ollama_has_its_own_timings_and_no_tokeniser() -> None:
-    row = measure(Replayed(is_ollama=True, models=("tiny:latest",)), prompt=20, generate=5)
+    replayed = Replayed(is_ollama=True, models=("tiny:latest",))
+    row = measure(replayed, prompt=20, generate=5)
+    # 20 and 5 tokens and 256 to spare, in steps of 256: its default would cut longer prompts.
+    options = {"num_predict": 5, "temperature": 0, "num_ctx": 512}
+    assert replayed.bodies[-1]["options"] == options
     assert (row.server, row.server_version, row.model) == ("ollama", "0.13.1", "tiny:latest")
     assert (row.api, row.prompt_counting) == ("generate", "usage")
     (request,) = row.rounds[-1].requests
@@ -392,3 +400,21 @@ def test_phases_that_overlap_have_one_energy() -> None:
     assert one.overlap == pytest.approx(0.5)
     assert one.prefill is None
     assert one.unknown["prefill"].startswith("the phases overlap: 50% of the tokens")
+
+
+def test_the_server_on_the_gpu_is_no_other_process(tmp_path: Path) -> None:
+    clients = tmp_path / "sys/kernel/debug/nvmap/iovmm/clients"
+    clients.parent.mkdir(parents=True)
+    head = "CLIENT                        PROCESS      PID        SIZE\n"
+    served = f"{head}user                          vllm         123        1000K\n"
+    clients.write_text(served)
+    assert measure(Replayed(), root=tmp_path).disturbances == ()
+
+    def another(number: int) -> int:
+        if number >= 2:  # after the probe and the warm-up
+            clients.write_text(f"{served}user   trainer   77   1000K\n")
+        return 0
+
+    row = measure(Replayed(cached=another), root=tmp_path)
+    assert row.disturbances == ("another process on the GPU: trainer (77)",)
+    assert set(row.conditions.gpu_processes or ()) == {"trainer (77)", "vllm (123)"}

@@ -93,7 +93,8 @@ def screen_first_tokens(predictions: pl.DataFrame, wanted: Wanted) -> FirstToken
     names = predictions["network"].unique().sort().to_list()
     pairs = _pairs(names)
     is_paired = pl.col("network").is_in(sorted({prefill for _, prefill in pairs}))
-    decodes = pl.DataFrame(pairs, schema=["decode", "network"], orient="row")
+    columns = {"decode": pl.String, "network": pl.String}
+    decodes = pl.DataFrame(pairs, schema=columns, orient="row")
     prefill = predictions.filter(is_paired).join(decodes, on="network")
     # Of a model whose prefill alone is known, that is the question.
     kept = predictions.filter(~is_paired)

@@ -107,7 +107,7 @@ def programs_table(programs: Sequence[results.ProgramTimes]) -> Table:
             seconds(row.time_s, row.low_s, row.high_s),
             joules(row.energy_j, row.energy_low_j, row.energy_high_j),
             watts(row.power_w),
-            "–" if row.metric is None or row.window else digits(row.metric),
+            "–" if row.metric is None else digits(row.metric),
             str(row.n_runs),
             row.source,
             row.remark,

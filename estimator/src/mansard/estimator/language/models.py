@@ -14,7 +14,8 @@ from mansard.core.errors import UsageError
 from mansard.core.formats.onnx import split_tags
 from mansard.core.weight_formats import weight_format
 from mansard.estimator.language import catalogue
-from mansard.estimator.language.drawing import PLAIN, DrawnModel, draw
+from mansard.estimator.language.drawing import draw
+from mansard.estimator.language.graph import PLAIN, DrawnModel
 from mansard.estimator.language.mixes import with_format
 from mansard.estimator.language.reading import read_language_model
 from mansard.estimator.model import Model

@@ -98,7 +98,7 @@ class Connection:
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """The status and the document of an answer, None where it is no JSON."""
         try:
-            self._send(method, path, body)
+            self._send(method, path, None if body is None else json.dumps(body).encode())
             response = self._http.getresponse()
             data = response.read(_MOST_BYTES)
         except (OSError, http.client.HTTPException) as error:
@@ -108,9 +108,10 @@ class Connection:
     def stream(self, path: str, body: Any) -> Streamed:
         """The lines of an answer as they arrive; raises MeasurementError, HttpError."""
         lines: list[TimedLine] = []
+        data = json.dumps(body).encode()  # before the clock starts: a long prompt takes its time
         try:
             sent_s = time.monotonic()
-            self._send("POST", path, body)
+            self._send("POST", path, data)
             response = self._http.getresponse()
             if response.status != http.client.OK:
                 raise HttpError(
@@ -122,14 +123,13 @@ class Connection:
             raise self._failed(f"broke off its answer to {path}", error) from error
         return Streamed(sent_s, lines, time.monotonic())
 
-    def _send(self, method: str, path: str, body: Any) -> None:
+    def _send(self, method: str, path: str, data: bytes | None) -> None:
         headers = {"Accept": "application/json, text/event-stream"}
         key = os.environ.get(KEY_VARIABLE)
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        data = None
-        if body is not None:
-            headers["Content-Type"], data = "application/json", json.dumps(body).encode()
+        if data is not None:
+            headers["Content-Type"] = "application/json"
         self._http.request(method, self._address.path + path, data, headers)
 
     def _failed(self, what: str, error: Exception) -> MeasurementError:

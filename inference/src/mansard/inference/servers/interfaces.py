@@ -25,7 +25,7 @@ from mansard.inference.servers.connection import Streamed, message_of
 Prompt: TypeAlias = "list[int] | str"  # ids of tokens, or a text
 InterfaceName = Literal["completion", "generate", "completions", "chat"]
 _NOT_TOLD = "the server does not say"
-_NO_IDS = "the events hold text alone"
+_DIGITS = 7  # of seconds: a row has a time for each token
 
 
 class StreamedOutput(msgspec.Struct):
@@ -161,8 +161,8 @@ def read_request(interface: Interface, streamed: Streamed, where: str) -> Genera
     unknown = {name: _NOT_TOLD for name, value in values.items() if value is None}
     return GenerationRequest(
         sent_s=streamed.sent_s,
-        event_s=tuple(events.event_s),
-        end_s=streamed.end_s - streamed.sent_s,
+        event_s=tuple(round(time_s, _DIGITS) for time_s in events.event_s),
+        end_s=round(streamed.end_s - streamed.sent_s, _DIGITS),
         unknown=unknown,
         **values,
     )

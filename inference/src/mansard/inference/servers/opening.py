@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mansard.core.errors import UsageError
 from mansard.inference.servers.connection import Address
@@ -43,6 +43,7 @@ def open_server(serving: Serving, say: Callable[[str], object]) -> Iterator[Open
         if address is None:
             raise UsageError("a server needs an address or a command", fix="--server URL")
         endpoint = find_endpoint(address, serving.model)
+        endpoint = replace(endpoint, context_tokens=serving.context_tokens)
         seed = new_seed()
         prompts = find_prompts(endpoint, seed)
         if prompts.counting == "usage":
