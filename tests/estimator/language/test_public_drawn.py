@@ -10,8 +10,8 @@ from mansard.estimator.decoding import Stage, with_stage
 from mansard.estimator.language.catalogue import MODELS
 from mansard.estimator.scoring import load_network
 
-# LLaVA takes the states before CLIP's last block, which its files hold all the same: 4 x 1024 squared
-# and 2 x 1024 x 4096, 9 vectors of 1024 and one of 4096; its class token is left out as well.
+# LLaVA takes the states before CLIP's last block, which its files hold all the same: 4 x 1024
+# squared and 2 x 1024 x 4096, 9 vectors of 1024 and one of 4096; its class token is left out too.
 NOT_RUN = {"llava-1.5-7b": 4 * 1024**2 + 2 * 1024 * 4096 + 9 * 1024 + 4096 + 1024}
 
 

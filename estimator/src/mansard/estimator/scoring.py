@@ -174,8 +174,9 @@ def read_network(source: Path | str) -> Skeleton:
     if is_language_model(source):
         name = model_name(source) if isinstance(source, Path) else source
         with naming_model(str(source)):
-            data = _language_models().read(source)
-        return Skeleton(name, str(source), file_hash(data), data, {IMAGES: 0})
+            data, has_encoder = _language_models().read(source)
+        usual = {IMAGES: 0} if has_encoder else {}
+        return Skeleton(name, str(source), file_hash(data), data, usual)
     if isinstance(source, Path):
         return read_skeleton(source)
     usual = {name: size for name, size in known_network(source).dims if name != "batch"}

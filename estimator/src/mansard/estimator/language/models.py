@@ -41,9 +41,14 @@ class LanguageModels:
         return tuple(catalogue.MODELS)
 
     @staticmethod
-    def read(source: Path | str) -> bytes:
-        """A model as the data of a skeleton; raises ModelError, StorageError, UsageError."""
-        return msgspec.json.encode({"language_model": _read(source)})
+    def read(source: Path | str) -> tuple[bytes, bool]:
+        """A model as the data of a skeleton, and whether it has an encoder of images.
+
+        Raises ModelError, StorageError, UsageError.
+        """
+        drawn = _read(source)
+        has_encoder = drawn.architecture.vision is not None
+        return msgspec.json.encode({"language_model": drawn}), has_encoder
 
     @staticmethod
     def draw(data: bytes, compute: str | None = None) -> Model:

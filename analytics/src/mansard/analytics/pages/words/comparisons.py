@@ -16,11 +16,10 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from mansard.analytics.data.accuracies import REFERENCE, NetworkAccuracy, share_text
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.names import display_name, stage_of
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, joules, rate, seconds, watts
 from mansard.analytics.decisions.alternatives import is_bounded
 from mansard.analytics.decisions.batches import CURVE
-from mansard.analytics.decisions.first_token import stage_of
 from mansard.analytics.decisions.limits import DropScreen, interval_of, limits_of, unknown_modes
 from mansard.analytics.decisions.records import (
     UNKNOWN_PRECISION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.names import display_name, stage_of
 from mansard.analytics.decisions.choice import Claim
 from mansard.analytics.decisions.limits import Nearness, limits_of
 from mansard.analytics.decisions.records import (
@@ -300,6 +300,8 @@ def how_to_measure(candidate: Candidate, kind: Quantity) -> str:
     """How to measure the open quantity where no command of Mansard can."""
     if candidate.is_measured:
         return "more repetitions narrow its interval"
+    if stage_of(candidate.network) is not None and not candidate.is_calibrated:
+        return f"measure its server in {display_name(candidate.mode)}: mansard measure --server"
     in_table = " and add a row to the imported table" if candidate.is_calibrated else ""
     return f"measure its {_TO_MEASURE[kind]} in that mode{in_table}"
 
