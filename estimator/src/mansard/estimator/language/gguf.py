@@ -26,6 +26,7 @@ from mansard.core.errors import ModelError
 from mansard.core.storage.files import storage_error
 from mansard.core.weight_formats import WEIGHT_FORMATS, WeightFormat
 from mansard.estimator.language.architecture import StoredWeight
+from mansard.estimator.language.fields import check_regular
 from mansard.estimator.language.tensors import stored
 
 MAGIC = b"GGUF"
@@ -119,9 +120,8 @@ def _joined(folder: Path, stem: str, n_parts: int) -> GgufHeader:
 
 def _read_file(path: Path) -> GgufHeader:
     try:
+        check_regular(path)
         with path.open("rb") as file:
-            if not path.is_file():
-                raise ModelError("it is not a regular file", fix="give a .gguf file")
             if not file.read(1):
                 raise ModelError("the file is empty", fix=_AGAIN)
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -16,6 +16,7 @@ import msgspec
 
 from mansard.core.errors import ModelError
 from mansard.core.storage.files import storage_error
+from mansard.estimator.language.fields import check_regular
 
 _MAX_JSON_BYTES = 1 << 24  # the longest configurations list thousands of modules: 1 MB
 _MAX_TENSORS = 1 << 18  # of a file: large models have a thousand in each of hundreds of files
@@ -58,6 +59,7 @@ _decoder = msgspec.json.Decoder(dict[str, TensorEntry])
 def read_json(path: Path) -> dict[str, Any]:
     """An object of JSON in a file; raises ModelError or StorageError."""
     try:
+        check_regular(path)
         with path.open("rb") as file:
             data = file.read(_MAX_JSON_BYTES + 1)
     except OSError as error:
@@ -117,6 +119,7 @@ def _files(folder: Path) -> list[Path]:
 def read_header(path: Path) -> dict[str, TensorEntry]:
     """The tensors of one file; raises ModelError or StorageError."""
     try:
+        check_regular(path)
         size = path.stat().st_size
         with path.open("rb") as file:
             start = file.read(8)
