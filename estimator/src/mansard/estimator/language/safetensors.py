@@ -68,7 +68,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ModelError(f"{path.name} is larger than {_MAX_JSON_BYTES >> 20} MiB", fix=_AGAIN)
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"{path.name} is no JSON object: {error}", fix=_AGAIN) from error
 
 
@@ -135,7 +135,7 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
         raise storage_error(error, path) from error
     try:
         entries = _decoder.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"the header of {path.name} is broken: {error}", fix=_AGAIN) from error
     entries.pop("__metadata__", None)
     for name, entry in entries.items():
