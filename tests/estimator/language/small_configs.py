@@ -38,6 +38,7 @@ CASES: dict[str, dict[str, Any]] = {
     "llama tied": {"tie_word_embeddings": True},
     "mistral": {},
     "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "smollm3": {},
     "qwen2": {},
     "qwen2_moe": {**MIXTURE, "shared_expert_intermediate_size": 512},
     "qwen3": {},

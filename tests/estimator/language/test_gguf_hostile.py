@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from mansard.core.errors import ModelError, StorageError
 from mansard.estimator.language.gguf import read_header
 from mansard.estimator.language.reading import read_language_model
+from mansard.estimator.scoring import is_language_model
 
 
 @pytest.fixture
@@ -45,7 +47,15 @@ HOSTILE = {
     ),
     "an array of 2^60 texts": (
         _ARRAY_OF + struct.pack("<IQ", 8, 1 << 60),
-        "key 'key': it says that it has 1152921504606846976 items",
+        "key 'key': it says that it has 1152921504606846976 items in arrays",
+    ),
+    "arrays that are too much together": (
+        _start(n_keys=2)
+        + b"".join(
+            key + struct.pack("<IIQ", 9, 0, 3 << 20) + bytes(3 << 20)
+            for key in (_text(b"one"), _text(b"two"))
+        ),
+        "key 'two': it says that it has 6291456 items in arrays",
     ),
     "texts that go on beyond the end": (
         _ARRAY_OF + struct.pack("<IQ", 8, 1 << 20) + struct.pack("<Q", 1 << 63) + bytes(64),
@@ -104,3 +114,14 @@ def test_a_hostile_header_is_one_line(case: str, broken: Path) -> None:
 def test_a_file_that_is_not_there(broken: Path) -> None:
     with pytest.raises(StorageError, match="No such file"):
         read_header(broken)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.gguf")
+    with pytest.raises(ModelError, match=r"model\.gguf is not a regular file"):
+        read_language_model(tmp_path / "model.gguf")
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(ModelError, match=r"config\.json is not a regular file"):
+        read_language_model(tmp_path)
+    os.mkfifo(tmp_path / "model")
+    assert not is_language_model(tmp_path / "model")

@@ -225,6 +225,10 @@ def _broken(folder: Path, what: str) -> None:
         "cut header": lambda: one.write_bytes((1 << 40).to_bytes(8, "little") + b"{"),
         "empty": lambda: one.write_bytes(b""),
         "no JSON": lambda: one.write_bytes((4).to_bytes(8, "little") + b"{{{{"),
+        "no UTF-8": lambda: one.write_bytes((5).to_bytes(8, "little") + b'{"\xff":'),
+        "many": lambda: one.write_bytes(
+            (3 + (10 << 18)).to_bytes(8, "little") + b"{" + b'"abcd":{},' * (1 << 18) + b"}}"
+        ),
         "missing": lambda: write_safetensors(one, {k: v for k, v in plain.items() if k != up}),
         "other sizes": lambda: write_safetensors(one, plain | {up: ("BF16", (512, 128))}),
         "elsewhere": lambda: index.write_text('{"weight_map": {"a": "../other.safetensors"}}'),
@@ -243,6 +247,8 @@ def _broken(folder: Path, what: str) -> None:
         ("cut header", r"model\.safetensors is cut: it ends within its header"),
         ("empty", r"model\.safetensors is cut: it ends within its header"),
         ("no JSON", r"the header of model\.safetensors is broken"),
+        ("no UTF-8", r"the header of model\.safetensors is broken: 'utf-8'"),
+        ("many", r"model\.safetensors has more than 262144 tensors"),
         ("missing", r"have no weight 'blk\.0\.ffn_up\.weight'"),
         (
             "other sizes",
@@ -267,6 +273,7 @@ def test_broken_files_are_one_line(what: str, expected: str, tmp_path: Path) -> 
         ("{", "config.json is no JSON object"),
         ("[" * 100_000, "config.json is no JSON object"),
         ("[]", "config.json is no JSON object"),
+        ('{"model_type": "\xff"}', "config.json is no JSON object: 'utf-8'"),
         ("{}", "config.json has no model_type"),
         ('{"model_type": 3}', "model_type is not a text"),
         ('{"model_type": "mamba"}', "models of type 'mamba' are not known; known are llama"),
@@ -274,7 +281,7 @@ def test_broken_files_are_one_line(what: str, expected: str, tmp_path: Path) -> 
     ],
 )
 def test_broken_configs_are_one_line(content: str, expected: str, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(content)
+    (tmp_path / "config.json").write_text(content, encoding="latin-1")
     with pytest.raises(ModelError, match=expected) as caught:
         read_language_model(tmp_path)
     assert "\n" not in str(caught.value)

@@ -10,6 +10,7 @@ import pytest
 from mansard.core.errors import ModelError
 from mansard.estimator.language.architecture import VisionTower
 from mansard.estimator.language.catalogue import architecture
+from mansard.estimator.language.hub_names import part_of
 from mansard.estimator.language.reading import read_language_model
 from tests.estimator.language.hub_files import Parts, tensors_of, write_config, write_safetensors
 from tests.estimator.language.small_configs import config
@@ -62,26 +63,82 @@ def test_weights_of_an_encoder_by_hand(tmp_path: Path) -> None:
     assert len(shapes) == 3 * 16 + 2 * 2 + 3 + 4
 
 
+_NAMES = {
+    "v.class_embd": "vision_tower.vision_model.embeddings.class_embedding",
+    "v.patch_embd.": "vision_tower.vision_model.embeddings.patch_embedding.",
+    "v.position_embd.": "vision_tower.vision_model.embeddings.position_embedding.",
+    "v.pre_ln.": "vision_tower.vision_model.pre_layrnorm.",
+    "v.post_ln.": "vision_tower.vision_model.post_layernorm.",
+    "v.blk.": "vision_tower.vision_model.encoder.layers.",
+    "mm.0.": "multi_modal_projector.linear_1.",
+    "mm.2.": "multi_modal_projector.linear_2.",
+    ".ln1.": ".layer_norm1.",
+    ".ln2.": ".layer_norm2.",
+    ".attn_out.": ".self_attn.out_proj.",
+    **{f".attn_{letter}.": f".self_attn.{letter}_proj." for letter in "qkv"},
+    ".ffn_up.": ".mlp.fc1.",
+    ".ffn_down.": ".mlp.fc2.",
+}
+
+
+def _in_llava(name: str) -> str:
+    """How llava's files call a weight of the encoder."""
+    for ours, theirs in _NAMES.items():
+        name = name.replace(ours, theirs)
+    return name
+
+
 def test_an_encoder_in_safetensors(tmp_path: Path) -> None:
     folder = write_config(tmp_path / "model", llava())
     by_config = read_language_model(folder)
-    text = tensors_of(config("llama"))
+    text: Parts = {
+        f"language_model.{name}": part for name, part in tensors_of(config("llama")).items()
+    }
     vision: Parts = {
-        f"vision_tower.{name}": ("BF16", weight.shape)
+        _in_llava(name): ("BF16", weight.shape)
         for name, weight in by_config.weights.items()
         if name.startswith(("v.", "mm."))
     }
-    prefixed: Parts = {f"language_model.{name}": part for name, part in text.items()}
-    write_safetensors(folder / "model.safetensors", prefixed | vision)
+    write_safetensors(folder / "model.safetensors", text | vision)
     assert read_language_model(folder) == by_config
-    # Of another type than the rest: their bytes count, under the names that the file has.
-    wide: Parts = {name: ("F32", shape) for name, (_, shape) in vision.items()}
-    some = dict(list(wide.items())[:9])
-    write_safetensors(folder / "model.safetensors", prefixed | vision | some)
+
+
+def test_an_encoder_may_be_quantised(tmp_path: Path) -> None:
+    folder = write_config(tmp_path / "model", llava())
+    text: Parts = {
+        f"language_model.{name}": part for name, part in tensors_of(config("llama")).items()
+    }
+    vision: Parts = {}
+    for name, weight in read_language_model(folder).weights.items():
+        if name.startswith(("v.", "mm.")):
+            is_matrix = ".ffn_" in name and name.endswith(".weight")
+            vision[_in_llava(name)] = ("F8_E4M3" if is_matrix else "BF16", weight.shape)
+    scale = "vision_tower.vision_model.encoder.layers.1.mlp.fc1.weight_scale"
+    vision[scale] = ("BF16", (128, 1))
+    write_safetensors(folder / "model.safetensors", text | vision)
     weights = read_language_model(folder).weights
-    assert sum(weight.n_bytes for weight in weights.values()) == sum(
-        weight.n_bytes for weight in by_config.weights.values()
-    ) + sum(by_config.weights[name.removeprefix("vision_tower.")].n_bytes for name in some)
+    up = weights["v.blk.1.ffn_up.weight"]
+    assert (up.format, up.n_bytes) == ("FP8", 128 * 64 + 128 * 2)
+    assert weights["v.blk.1.attn_q.weight"].format == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("visual.patch_embed.proj.weight", "v.patch_embd.weight"),
+        ("visual.blocks.7.attn.qkv.bias", "v.blk.7.attn_qkv.bias"),
+        ("model.visual.blocks.7.mlp.gate_proj.weight", "v.blk.7.ffn_gate.weight"),
+        ("visual.blocks.7.norm2.weight", "v.blk.7.ln2.weight"),
+        ("visual.merger.ln_q.weight", "v.post_ln.weight"),
+        ("visual.merger.mlp.2.weight", "mm.2.weight"),
+        ("multi_modal_projector.mm_input_projection_weight", "mm.input_projection.weight"),
+        ("model.multi_modal_projector.mm_soft_emb_norm.weight", "mm.soft_emb_norm.weight"),
+    ],
+)
+def test_names_in_other_models(theirs: str, ours: str) -> None:
+    part = part_of(theirs, has_post_norms=False)
+    assert part is not None
+    assert part.name == ours
 
 
 def test_qwen_writes_both_models_into_one_object(tmp_path: Path) -> None:

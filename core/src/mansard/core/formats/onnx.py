@@ -85,6 +85,8 @@ def is_language_file(path: Path) -> bool:
     try:
         if plain.is_dir():
             return (plain / "config.json").exists()
+        if not plain.is_file():  # a pipe would wait for ever
+            return False
         with plain.open("rb") as stream:
             return stream.read(4) == b"GGUF"
     except (OSError, ValueError):  # whoever reads it says so

@@ -52,7 +52,36 @@ _EXPERT = re.compile(r"(?:mlp|block_sparse_moe)\.experts\.(\d+)\.(\w+)")
 _PREFIX = re.compile(r"(?:(?:model|language_model)\.)*")
 _BLOCK = re.compile(r"layers\.(\d+)\.(.+)")
 _VISION = re.compile(
-    r"(?:model\.)?(?:vision_tower|vision_model|visual|multi_modal_projector|mm_projector)\."
+    r"(?:model\.)*(?:vision_tower|vision_model|visual|multi_modal_projector)\.(?:vision_model\.)?"
+)
+_VISION_BLOCK = re.compile(r"(?:encoder\.layers|blocks)\.(\d+)\.(.+)")
+_OF_ENCODER: Mapping[str, str] = MappingProxyType(
+    {
+        "embeddings.patch_embedding": "v.patch_embd",
+        "patch_embed.proj": "v.patch_embd",
+        "embeddings.position_embedding": "v.position_embd",
+        "pre_layrnorm": "v.pre_ln",  # spelt so
+        "post_layernorm": "v.post_ln",
+        "merger.ln_q": "v.post_ln",
+        "merger.mlp.0": "mm.0",
+        "linear_1": "mm.0",
+        "linear": "mm.0",
+        "merger.mlp.2": "mm.2",
+        "linear_2": "mm.2",
+        "mm_soft_emb_norm": "mm.soft_emb_norm",
+    }
+)
+_IN_ENCODER: Mapping[str, str] = MappingProxyType(
+    {
+        **{f"{norm}{number}": f"ln{number}" for norm in ("layer_norm", "norm") for number in "12"},
+        **{f"self_attn.{letter}_proj": f"attn_{letter}" for letter in "qkv"},
+        "self_attn.out_proj": "attn_out",
+        "attn.proj": "attn_out",
+        "attn.qkv": "attn_qkv",
+        "mlp.fc1": "ffn_up",
+        "mlp.fc2": "ffn_down",
+        **{f"mlp.{name}_proj": f"ffn_{name}" for name in ("gate", "up", "down")},
+    }
 )
 _ENDING = re.compile(r"(.+?)\.(weight\..+|[^.]+)")
 
@@ -68,17 +97,15 @@ class WeightPart(NamedTuple):
     block: int | None
 
 
-def is_of_vision(name: str) -> bool:
-    """Whether a tensor belongs to the image encoder or its projection."""
-    return _VISION.match(name) is not None
-
-
 def part_of(name: str, *, has_post_norms: bool) -> WeightPart | None:
-    """What a tensor is part of; None where it is none of the language model's weights.
+    """What a tensor is part of; None where it is none of the model's weights.
 
     ``has_post_norms``: gemma 2 and 3 call the norm behind the attention as others do the one
     before the feed-forward.
     """
+    encoder = _VISION.match(name)
+    if encoder is not None:
+        return _part_of_encoder(name[encoder.end() :])
     match = _ENDING.fullmatch(name[len(_PREFIX.match(name)[0]) :])  # type: ignore[index]
     if match is None:
         return None
@@ -94,6 +121,25 @@ def part_of(name: str, *, has_post_norms: bool) -> WeightPart | None:
     inner = _inner(in_block[2], has_post_norms=has_post_norms)
     block = int(in_block[1][:9])
     return WeightPart(f"blk.{block}.{inner}.{ending}", part, block) if inner else None
+
+
+def _part_of_encoder(name: str) -> WeightPart | None:
+    if name == "embeddings.class_embedding":
+        return WeightPart("v.class_embd", "weight", None)
+    if name == "mm_input_projection_weight":
+        return WeightPart("mm.input_projection.weight", "weight", None)
+    match = _ENDING.fullmatch(name)
+    if match is None:
+        return None
+    module, part = match[1], match[2]
+    ending = "bias" if part == "bias" else "weight"
+    in_block = _VISION_BLOCK.fullmatch(module)
+    if in_block is None:
+        known = _OF_ENCODER.get(module)
+    else:
+        inner = _IN_ENCODER.get(in_block[2])
+        known = f"v.blk.{int(in_block[1][:9])}.{inner}" if inner else None
+    return WeightPart(f"{known}.{ending}", part, None) if known else None
 
 
 def modules_of(name: str) -> list[str]:

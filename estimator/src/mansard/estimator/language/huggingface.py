@@ -6,7 +6,6 @@ the data type and the quantisation that config.json states (``quantizers.py``).
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,8 +16,8 @@ import msgspec
 from mansard.core.errors import ModelError
 from mansard.core.weight_formats import WEIGHT_FORMATS, WeightFormat
 from mansard.estimator.language.architecture import Architecture, StoredWeight
-from mansard.estimator.language.families import SizesDraft, read_config
-from mansard.estimator.language.hub_names import WeightPart, is_of_vision, modules_of, part_of
+from mansard.estimator.language.families import read_config
+from mansard.estimator.language.hub_names import WeightPart, modules_of, part_of
 from mansard.estimator.language.quantizers import (
     PLAIN_TYPES,
     StoredPart,
@@ -57,7 +56,7 @@ def read_folder(folder: Path) -> Architecture:
     tensors = read_tensors(folder)
     return msgspec.structs.replace(
         draft.architecture,
-        weights=_of_tensors(tensors, shapes, draft)
+        weights=_of_tensors(tensors, shapes, draft.architecture)
         if tensors
         else _of_config(config, folder, shapes),
     )
@@ -95,23 +94,18 @@ def plain_format(config: Mapping[str, Any]) -> WeightFormat:
 
 
 def _of_tensors(
-    tensors: Mapping[str, TensorEntry], shapes: Mapping[str, Shape], draft: SizesDraft
+    tensors: Mapping[str, TensorEntry], shapes: Mapping[str, Shape], model: Architecture
 ) -> dict[str, StoredWeight]:
     """Every weight with all its parts; other tensors by their own names."""
-    model = draft.architecture
-    weights = _of_vision(tensors, draft.vision)
+    weights: dict[str, StoredWeight] = {}
     parts: dict[str, dict[str, list[TensorEntry]]] = defaultdict(lambda: defaultdict(list))
     for name, entry in tensors.items():
-        if is_of_vision(name):
-            continue
         part = part_of(name, has_post_norms=model.blocks[0].has_post_norms)
         if part is None:
             weights[name] = _as_it_is(entry)
         elif _is_loaded(part, model):
             parts[part.name][part.part].append(entry)
     for name, shape in shapes.items():
-        if name in draft.vision:
-            continue
         if name not in parts:
             raise ModelError(
                 f"the safetensors files have no weight {name!r} (GGUF's name)",
@@ -121,20 +115,6 @@ def _of_tensors(
     for name, more in parts.items():
         weights |= {f"{name}.{part}": _as_it_is(one) for part, all_ in more.items() for one in all_}
     return weights
-
-
-def _of_vision(
-    tensors: Mapping[str, TensorEntry], shapes: Mapping[str, Shape]
-) -> dict[str, StoredWeight]:
-    """The encoder's tensors: by GGUF's names where all are of one type, else by their own."""
-    entries = {name: entry for name, entry in tensors.items() if is_of_vision(name)}
-    types = {entry.dtype for entry in entries.values()}
-    n_numbers = sum(entry.n_numbers for entry in entries.values())
-    is_plain = len(types) == 1 and types <= PLAIN_TYPES.keys()
-    if is_plain and n_numbers == sum(map(math.prod, shapes.values())):
-        form = WEIGHT_FORMATS[PLAIN_TYPES[types.pop()]]
-        return {name: stored(shape, form) for name, shape in shapes.items()}
-    return {name: _as_it_is(entry) for name, entry in entries.items()}
 
 
 def _is_loaded(part: WeightPart, model: Architecture) -> bool:

@@ -193,6 +193,7 @@ _METHODS = {
     "gptq": _gptq,
     "bitsandbytes": _bitsandbytes,
     "fp8": _fp8,
+    "fbgemm_fp8": _fp8,
     "modelopt": _modelopt,
     "compressed-tensors": _compressed_tensors,
 }

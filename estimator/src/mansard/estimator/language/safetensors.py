@@ -16,8 +16,10 @@ import msgspec
 
 from mansard.core.errors import ModelError
 from mansard.core.storage.files import storage_error
+from mansard.estimator.language.fields import check_regular
 
 _MAX_JSON_BYTES = 1 << 24  # the longest configurations list thousands of modules: 1 MB
+_MAX_TENSORS = 1 << 18  # of a file: large models have a thousand in each of hundreds of files
 _MAX_HEADER_BYTES = 100_000_000  # the limit of the format's own reader
 _AGAIN = "get the file again, whole"
 _INDEX = "model.safetensors.index.json"
@@ -57,6 +59,7 @@ _decoder = msgspec.json.Decoder(dict[str, TensorEntry])
 def read_json(path: Path) -> dict[str, Any]:
     """An object of JSON in a file; raises ModelError or StorageError."""
     try:
+        check_regular(path)
         with path.open("rb") as file:
             data = file.read(_MAX_JSON_BYTES + 1)
     except OSError as error:
@@ -65,7 +68,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ModelError(f"{path.name} is larger than {_MAX_JSON_BYTES >> 20} MiB", fix=_AGAIN)
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"{path.name} is no JSON object: {error}", fix=_AGAIN) from error
 
 
@@ -116,6 +119,7 @@ def _files(folder: Path) -> list[Path]:
 def read_header(path: Path) -> dict[str, TensorEntry]:
     """The tensors of one file; raises ModelError or StorageError."""
     try:
+        check_regular(path)
         size = path.stat().st_size
         with path.open("rb") as file:
             start = file.read(8)
@@ -125,11 +129,13 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
             if n_bytes > _MAX_HEADER_BYTES:
                 raise ModelError(f"{path.name} has a header of {n_bytes} bytes", fix=_AGAIN)
             data = file.read(n_bytes)
+        if data.count(b"{") > _MAX_TENSORS:
+            raise ModelError(f"{path.name} has more than {_MAX_TENSORS} tensors", fix=_AGAIN)
     except OSError as error:
         raise storage_error(error, path) from error
     try:
         entries = _decoder.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"the header of {path.name} is broken: {error}", fix=_AGAIN) from error
     entries.pop("__metadata__", None)
     for name, entry in entries.items():
