@@ -94,6 +94,13 @@ def test_what_a_server_said_last_is_told(tmp_path: Path) -> None:
     assert "exit code 3; it said last: no model; " in done.stderr
 
 
+def test_another_server_at_the_address_is_not_measured(tmp_path: Path) -> None:
+    with replaying(Replayed()) as address:
+        done = run(measure(tmp_path, "--server", address, "--start", "sleep 60"))
+    assert done.returncode == 2
+    assert f"something listens at {address} before --start has started it" in done.stderr
+
+
 def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     # Two probes and, of each of the first two, a warm-up and two rounds.
     replayed = Replayed()
