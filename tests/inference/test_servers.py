@@ -318,7 +318,8 @@ def round_of(*requests: GenerationRequest) -> GenerationRound:
         rejected="",
         prefill=None,
         decode=None,
-        unknown={"prefill": "none", "decode": "none"},
+        whole=None,
+        unknown=dict.fromkeys(("prefill", "decode", "whole"), "none"),
     )
 
 
@@ -374,6 +375,7 @@ def test_energies_are_those_of_each_phase() -> None:
     for window, start_s, end_s, n_tokens in (
         (one.prefill, one.start_s, one.decode_start_s, 8),
         (one.decode, one.decode_start_s, one.end_s, 8),
+        (one.whole, one.start_s, one.end_s, 9),
     ):
         assert window is not None
         assert (window.start_s, window.repetitions) == (start_s, n_tokens)
