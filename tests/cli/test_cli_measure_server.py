@@ -94,6 +94,13 @@ def test_what_a_server_said_last_is_told(tmp_path: Path) -> None:
     assert "exit code 3; it said last: no model; " in done.stderr
 
 
+def test_another_server_at_the_address_is_not_measured(tmp_path: Path) -> None:
+    with replaying(Replayed()) as address:
+        done = run(measure(tmp_path, "--server", address, "--start", "sleep 60"))
+    assert done.returncode == 2
+    assert f"something listens at {address} before --start has started it" in done.stderr
+
+
 def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     # Two probes and, of each of the first two, a warm-up and two rounds.
     replayed = Replayed()
@@ -130,7 +137,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_modes_of_a_board_with_energies(board: Path, model: Path, tmp_path: Path) -> None:
     before = snapshot(board)
     words = ("--board", str(board), "--mode", "15W,MAXN", "--start", llama(model))
-    length = ("--prompt", "512", "--generate", "1200", "--repeat", "1", "--json")
+    length = ("--prompt", "512", "--generate", "1600", "--repeat", "1", "--json")
     done = run(measure(tmp_path, *words, *length))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["generations"]
@@ -141,7 +148,7 @@ def test_two_modes_of_a_board_with_energies(board: Path, model: Path, tmp_path: 
         assert (times["prompt_tokens"], times["n_requests"]) == (512, 1)
         (energy,) = [row["decode"] for row in one["run"]["rounds"] if not row["rejected"]]
         assert energy["total_j"] / energy["repetitions"] == pytest.approx(times["decode_token_j"])
-        assert energy["repetitions"] == 1199
+        assert energy["repetitions"] == 1599
         assert one["run"]["memory_bytes"] > model.stat().st_size
         (window,) = one["run"]["prefills"]
         assert window["repetitions"] % 512 == 0

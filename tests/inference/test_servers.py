@@ -19,7 +19,7 @@ from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.totals import Total
 from mansard.inference.programs.plan import program_protocol
-from mansard.inference.servers.connection import Streamed, TimedLine, parse_address
+from mansard.inference.servers.connection import Streamed, TimedLine, ask, parse_address
 from mansard.inference.servers.endpoints import Endpoint, find_endpoint
 from mansard.inference.servers.interfaces import COMPLETIONS, LLAMA, OLLAMA, read_request
 from mansard.inference.servers.opening import open_server
@@ -210,6 +210,13 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
         find_endpoint(parse_address(f"localhost:{port}"), None)
 
 
+def test_a_silent_server_is_one_line() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        address = parse_address(f"localhost:{silent.getsockname()[1]}")
+        with pytest.raises(MeasurementError, match=r"no answer to /x: it was silent for 0.2 s"):
+            ask(address, "GET", "/x", timeout_s=0.2)
+
+
 def test_what_is_no_server_of_a_language_model_is_said(tmp_path: Path) -> None:
     replayed = Replayed()
     replayed.models = ()
@@ -311,7 +318,8 @@ def round_of(*requests: GenerationRequest) -> GenerationRound:
         rejected="",
         prefill=None,
         decode=None,
-        unknown={"prefill": "none", "decode": "none"},
+        whole=None,
+        unknown=dict.fromkeys(("prefill", "decode", "whole"), "none"),
     )
 
 
@@ -367,6 +375,7 @@ def test_energies_are_those_of_each_phase() -> None:
     for window, start_s, end_s, n_tokens in (
         (one.prefill, one.start_s, one.decode_start_s, 8),
         (one.decode, one.decode_start_s, one.end_s, 8),
+        (one.whole, one.start_s, one.end_s, 9),
     ):
         assert window is not None
         assert (window.start_s, window.repetitions) == (start_s, n_tokens)

@@ -130,18 +130,29 @@ def generations_table(times: Sequence[results.GenerationTimes]) -> Table:
             str(row.concurrency),
             seconds(row.first_token_s, row.first_token_low_s, row.first_token_high_s),
             seconds(row.token_s, row.token_low_s, row.token_high_s),
-            "unknown" if row.decode_tokens_per_s is None else digits(row.decode_tokens_per_s),
+            *(
+                "unknown" if rate is None else digits(rate)
+                for rate in (row.decode_tokens_per_s, row.output_tokens_per_s)
+            ),
             joules(row.prefill_token_j),
             joules(row.decode_token_j),
-            watts(row.decode_w),
+            watts(row.output_w),
             row.source,
             row.remark,
         )
         for row in times[:_MOST_MEASURED]
     ]
     heads = (
-        *("model", "server", "mode", "tokens", "at once", "first token", "token", "tokens/s"),
-        *("prefill J/token", "decode J/token", "power", "source", "remark"),
+        *("model", "server", "mode", "tokens", "at once", "first token", "token"),
+        *(
+            "decode tokens/s",
+            "output tokens/s",
+            "prefill J/token",
+            "decode J/token",
+            "power",
+            "source",
+            "remark",
+        ),
     )
     what = _share(len(rows), len(times), "rows")
     title = _title_with_rest("Servers of language models that were measured", what)

@@ -82,7 +82,8 @@ class Connection:
         is_secure = address.scheme == "https"
         kind = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
         self._address, self._timeout_s = address, timeout_s
-        self._http = kind(address.host, address.port, timeout=min(CONNECT_S, timeout_s))
+        self._connect_s = min(CONNECT_S, timeout_s)
+        self._http = kind(address.host, address.port, timeout=self._connect_s)
 
     def __enter__(self) -> Connection:
         try:
@@ -134,9 +135,8 @@ class Connection:
 
     def _failed(self, what: str, error: Exception) -> MeasurementError:
         if isinstance(error, TimeoutError):
-            what, why = f"{what} in time", f"{self._http.timeout or self._timeout_s:g} s"
-            if self._http.sock is not None:
-                why = f"{self._timeout_s:g} s"
+            waited_s = self._connect_s if self._http.sock is None else self._timeout_s
+            why = f"it was silent for {waited_s:g} s"
         else:
             why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else ""
             why = why.lower() or str(error).lower() or type(error).__name__
@@ -176,6 +176,15 @@ def ask(
     """One request on a connection of its own: its status and document."""
     with Connection(address, timeout_s) as connection:
         return connection.ask(method, path, body)
+
+
+def is_listening(address: Address) -> bool:
+    """Whether anything accepts connections there."""
+    try:
+        with Connection(address, CONNECT_S):
+            return True
+    except MeasurementError:
+        return False
 
 
 def _decoded(data: bytes) -> Any:

@@ -25,6 +25,7 @@ from mansard.inference.servers.connection import Streamed, message_of
 Prompt: TypeAlias = "list[int] | str"  # ids of tokens, or a text
 InterfaceName = Literal["completion", "generate", "completions", "chat"]
 _NOT_TOLD = "the server does not say"
+_DONE = b"data: [DONE]"  # the end of a stream of OpenAI's form
 _DIGITS = 7  # of seconds: a row has a time for each token
 
 
@@ -141,6 +142,7 @@ CHAT = Interface("chat", "/v1/chat/completions", False, _chat_body, _read_openai
 def read_request(interface: Interface, streamed: Streamed, where: str) -> GenerationRequest:
     """The record of one request; raises MeasurementError where its stream is not whole."""
     events = StreamedOutput([])
+    events.is_complete = any(line.data.strip() == _DONE for line in streamed.lines)
     for event, at_s in _documents(streamed):
         if isinstance(event.get("error"), dict | str):
             raise MeasurementError(
