@@ -21,6 +21,7 @@ from mansard.api.data import compare as compare
 from mansard.api.data import import_tables as import_tables
 from mansard.api.data import measured_contention as measured_contention
 from mansard.api.data import merge as merge
+from mansard.api.deciding.fit import fit as fit
 from mansard.api.deciding.hierarchical import HiRequest as HiRequest
 from mansard.api.deciding.hierarchical import hi as hi
 from mansard.api.deciding.plans import PlanRequest as PlanRequest
@@ -40,7 +41,6 @@ from mansard.api.exporter import export_metrics as export_metrics
 from mansard.api.images import build_image as build_image
 from mansard.api.images import fit_image as fit_image
 from mansard.api.images import list_images as list_images
-from mansard.api.images import list_libraries as list_libraries
 from mansard.api.images import load_image as load_image
 from mansard.api.images import save_image as save_image
 from mansard.api.measurements import dry_run_contention as dry_run_contention

@@ -1,6 +1,7 @@
 from mansard.api.deciding.hierarchical import parse_amount as parse_amount
 from mansard.api.deciding.hierarchical import parse_logistic as parse_logistic
 from mansard.api.deciding.recommendations import AUTO_BATCHES as AUTO_BATCHES
+from mansard.api.images import list_libraries as list_libraries
 from mansard.api.outputs import output_types as output_types
 from mansard.api.servers import measure_server as measure_server
 from mansard.api.watching import LIVE_INTERVAL_S as LIVE_INTERVAL_S

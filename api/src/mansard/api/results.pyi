@@ -2,6 +2,7 @@ from mansard.analytics.data.accuracies import NetworkAccuracy as NetworkAccuracy
 from mansard.analytics.data.opening import Merged as Merged
 from mansard.analytics.decisions.comparison import Change as Change
 from mansard.analytics.decisions.comparison import Comparison as Comparison
+from mansard.analytics.decisions.fitting import Fit as Fit
 from mansard.analytics.decisions.next_modes import Pick as Pick
 from mansard.analytics.decisions.next_modes import Plan as Plan
 from mansard.analytics.decisions.offload.records import Hierarchical as Hierarchical
@@ -27,8 +28,8 @@ from mansard.analytics.pages.report.summary import Summary as Summary
 from mansard.api.benches import BenchResult as BenchResult
 from mansard.api.boards import AvailableModes as AvailableModes
 from mansard.api.checks import Check as Check
-from mansard.api.counters import CountedNetwork as CountedNetwork
 from mansard.api.counters import CountResult as CountResult
+from mansard.api.counters import CountedNetwork as CountedNetwork
 from mansard.api.counters import ImportedExport as ImportedExport
 from mansard.api.data import Compared as Compared
 from mansard.api.data import ImportedTable as ImportedTable
@@ -41,10 +42,10 @@ from mansard.api.exporter import Exporter as Exporter
 from mansard.api.images import ImageList as ImageList
 from mansard.api.measurements import ContentionResult as ContentionResult
 from mansard.api.measurements import LayersResult as LayersResult
+from mansard.api.measurements import MeasureResult as MeasureResult
 from mansard.api.measurements import MeasuredMulti as MeasuredMulti
 from mansard.api.measurements import MeasuredNetwork as MeasuredNetwork
 from mansard.api.measurements import MeasuredProgram as MeasuredProgram
-from mansard.api.measurements import MeasureResult as MeasureResult
 from mansard.api.measurements import MultiResult as MultiResult
 from mansard.api.measurements import ProgramResult as ProgramResult
 from mansard.api.reports import Report as Report
@@ -62,6 +63,7 @@ from mansard.device.tegrastats import TegrastatsSample as TegrastatsSample
 from mansard.device.tegrastats.columns import FieldSummary as FieldSummary
 from mansard.device.tegrastats.columns import Utilisation as Utilisation
 from mansard.device.tegrastats.summary import LogSummary as LogSummary
+from mansard.estimator.engine_memory import MemoryNeed as MemoryNeed
 from mansard.estimator.export import ExportCheck as ExportCheck
 from mansard.estimator.export import Exported as Exported
 from mansard.estimator.summary import Totals as Totals

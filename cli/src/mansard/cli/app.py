@@ -59,6 +59,7 @@ _COMMANDS = MappingProxyType(
                 "recommend",
                 "The power mode for networks, what it saves, how to set it",
             ),
+            "fit": ("deciding.fit", "fit", "Whether networks fit into a board's memory"),
             "batch": ("deciding.batch", "batch", "Time and energy over batch sizes"),
             "plan": ("deciding.plan", "plan", "The power modes that are worth measuring next"),
             "compare": (

@@ -94,6 +94,10 @@ EXAMPLES = MappingProxyType(
             "mansard batch resnet50",
             "mansard batch resnet50 --batch 1,4,16 --mode measured --json",
         ),
+        "fit": (
+            "mansard fit llama-3.1-8b:Q4_K_M --board orin-nano-8gb",
+            "mansard fit resnet50 --here --batch 8 --engine tensorrt",
+        ),
         "score": (
             "mansard score resnet50 --batch 1,8",
             "mansard score bert_base --phase training --optimizer adam --json",

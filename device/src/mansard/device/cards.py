@@ -217,6 +217,20 @@ def read_card_limits(index: int = 0) -> CardLimits:
     )
 
 
+def read_card_memory(index: int = 0) -> tuple[int, int]:
+    """Free and total memory of a card in bytes; raises DeviceError."""
+    nvml, unknown = load_nvml(), dict[str, str]()
+    handle = card_handle(nvml, index, None)
+    memory = _ask(nvml, "nvmlDeviceGetMemoryInfo", (handle,), "memory", unknown)
+    if memory is None:
+        raise DeviceError(
+            f"does not say how much memory is free: {unknown['memory']}",
+            where=f"GPU {index}",
+            fix="look at nvidia-smi",
+        )
+    return int(memory.free), int(memory.total)
+
+
 def card_handle(nvml: Any, index: int, uuid: str | None) -> Any:
     """NVML's handle of a card, by its UUID where that is known; raises DeviceError."""
     try:

@@ -24,7 +24,7 @@ def limited_to_available(root: Path = SYSTEM_ROOT) -> Iterator[None]:
     process, or another one, when the memory is used. The limit is on private writable memory
     (``RLIMIT_DATA``), which does not include address space that a driver only reserves.
     """
-    available = _available_bytes(root)
+    available = available_bytes(root)
     data = _status_bytes(root, "VmData")
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if available is None or data is None:
@@ -63,7 +63,7 @@ class PeakMemory:
         return peak - before
 
 
-def _available_bytes(root: Path) -> int | None:
+def available_bytes(root: Path) -> int | None:
     """Bytes usable without swapping, by the kernel's count and the control group's limit."""
     available = _bytes_of(read_text(root / "proc/meminfo"), "MemAvailable")
     limit, used = memory_limit_bytes(root), _status_bytes(root, "VmRSS")

@@ -173,7 +173,7 @@ def list_libraries(
     as_json: JsonOption = False,
 ) -> None:
     """Print what an image installs, for filling a folder of wheels with 'pip download'."""
-    lines = api.list_libraries(name, board, images)
+    lines = command_line.list_libraries(name, board, images)
     if as_json:
         print_json("image-libraries", {"libraries": lines})
     else:

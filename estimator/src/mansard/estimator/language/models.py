@@ -51,6 +51,12 @@ class LanguageModels:
         return msgspec.json.encode({"language_model": drawn}), has_encoder
 
     @staticmethod
+    def facts(data: bytes) -> tuple[int, int | None]:
+        """Words of the vocabulary, and tokens that the model was trained for; None: not known."""
+        architecture = _decoder.decode(data)["language_model"].architecture
+        return architecture.vocabulary, architecture.context
+
+    @staticmethod
     def draw(data: bytes, compute: str | None = None) -> Model:
         """The network of what ``read`` returned; ``compute``: as in DrawnModel."""
         drawn = _decoder.decode(data)["language_model"]
