@@ -19,7 +19,7 @@ from mansard.core.errors import ModelError, UsageError
 from mansard.core.formats.onnx import is_language_file, model_name, split_tags
 from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
-from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
+from mansard.core.records import KvCacheUpdate, ModelScore, Optimizer, Phase
 from mansard.estimator import zoo
 from mansard.estimator.caches import Caches, find_caches
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
@@ -333,7 +333,9 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         source="modelled",
         phase=settings.phase,
         batch=batch.size,
-        precision=_precision(loaded, layers) if requested is None else requested.name,
+        precision=main_precision(layers, bool(loaded.drawn))
+        if requested is None
+        else requested.name,
         dimensions={**binding.named, **network.filled},
         bounds={**network.bounds, **full.bounds},
         trips=_trips(network.nodes),
@@ -357,12 +359,6 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         unknown=unknown_fields(memory, batch.size, settings.cache_bytes),
         kv_cache_update=memory.kv_cache_update,
     )
-
-
-def _precision(loaded: Loaded, layers: tuple[LayerScore, ...]) -> str:
-    """That of most work; of a language model that of its weights, whatever the context adds."""
-    products = [row for row in layers if row.macs and row.parameters] if loaded.drawn else []
-    return main_precision(products or layers)
 
 
 def _bind(loaded: Loaded, settings: Settings) -> Binding:

@@ -52,7 +52,7 @@ _FORMATS = {
 _PRECISIONS = ("fp16", "int8")
 
 
-def fit(  # noqa: PLR0913 - one keyword for each thing a user can state
+def fit(
     models: Sequence[Path | str],
     *,
     board: Path | str | None = None,

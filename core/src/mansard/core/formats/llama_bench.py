@@ -17,7 +17,7 @@ from mansard.core.processes.line_channel import DECODE_ERRORS
 _NAME = "llama-bench"
 
 
-class _Rate(msgspec.Struct):
+class _TestRate(msgspec.Struct):
     """What is read of one test."""
 
     n_prompt: int
@@ -48,9 +48,9 @@ def bench_rates(output: bytes) -> dict[str, float]:
     text = output.strip()
     try:
         if text.startswith(b"["):
-            tests = msgspec.json.decode(text, type=list[_Rate])
+            tests = msgspec.json.decode(text, type=list[_TestRate])
         else:
-            tests = msgspec.json.Decoder(_Rate).decode_lines(text)
+            tests = msgspec.json.Decoder(_TestRate).decode_lines(text)
     except DECODE_ERRORS:
         return {}
     rates: dict[str, float] = {}

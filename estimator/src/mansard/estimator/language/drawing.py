@@ -22,7 +22,7 @@ from mansard.estimator.language.graph import (
     PLAIN,
     TOKENS,
     DrawnModel,
-    Graph,
+    ModelGraph,
     stored_attributes,
 )
 from mansard.estimator.model import Dimension, Model, ModelInput
@@ -36,7 +36,7 @@ _CONTEXT = 4096  # rows of the tables of cosines where the file does not say; fe
 
 def draw(drawn: DrawnModel) -> Model:
     """The network of a language model."""
-    graph, model = Graph(drawn), drawn.architecture
+    graph, model = ModelGraph(drawn), drawn.architecture
     state = _embed(graph)
     for number, block in enumerate(model.blocks):
         state = _block(graph, number, block, state)
@@ -59,7 +59,7 @@ def draw(drawn: DrawnModel) -> Model:
     )
 
 
-def _embed(graph: Graph) -> str:
+def _embed(graph: ModelGraph) -> str:
     model = graph.model
     weight = model.weights["token_embd.weight"]
     table = graph.stored_as_is("token_embd.weight")
@@ -84,14 +84,14 @@ def _embed(graph: Graph) -> str:
     return state
 
 
-def _softcap(graph: Graph, scores: str) -> str:
+def _softcap(graph: ModelGraph, scores: str) -> str:
     cap = graph.store("softcap", graph.hidden, ())
     scaled = graph.node("Div", (scores, cap), "logits.over_cap")
     bounded = graph.node("Tanh", (scaled,), "logits.tanh")
     return graph.node("Mul", (bounded, cap), "logits.capped")
 
 
-def _block(graph: Graph, number: int, block: DecoderBlock, state: str) -> str:
+def _block(graph: ModelGraph, number: int, block: DecoderBlock, state: str) -> str:
     """One decoder block: what attention and feed-forward add to ``state``."""
     at = f"blk.{number}"
     normed = graph.norm(state, f"{at}.attn_norm.weight", f"{at}.attn_norm")
@@ -111,7 +111,7 @@ def _block(graph: Graph, number: int, block: DecoderBlock, state: str) -> str:
     return graph.node("Add", (state, added), f"{at}.ffn_add")
 
 
-def _grouped(graph: Graph, number: int, sizes: AttentionSizes, data: str) -> str:
+def _grouped(graph: ModelGraph, number: int, sizes: AttentionSizes, data: str) -> str:
     """Attention whose heads share keys and values in groups; its cache, rotation and norms."""
     at = f"blk.{number}"
     if graph.has(f"{at}.attn_qkv.weight"):
@@ -148,7 +148,7 @@ def _grouped(graph: Graph, number: int, sizes: AttentionSizes, data: str) -> str
     )
 
 
-def _cache(graph: Graph, number: int, sizes: AttentionSizes, which: str) -> str:
+def _cache(graph: ModelGraph, number: int, sizes: AttentionSizes, which: str) -> str:
     """Declare the keys or values of earlier tokens; a window's have another length."""
     name, present = f"past_key_values.{number}.{which}", f"present.{number}.{which}"
     dtype, width = _row(graph, sizes.head_width)
@@ -161,14 +161,14 @@ def _cache(graph: Graph, number: int, sizes: AttentionSizes, which: str) -> str:
     return name
 
 
-def _row(graph: Graph, width: int) -> tuple[ElementType, int]:
+def _row(graph: ModelGraph, width: int) -> tuple[ElementType, int]:
     """The type of a cache's elements, and how many of them a row of ``width`` numbers has."""
     if graph.cache.is_quantized:
         return UINT8, graph.cache.size_bytes(1, width)
     return ELEMENT_TYPES[PLAIN[graph.cache.name]], width
 
 
-def _latent(graph: Graph, number: int, sizes: AttentionSizes, data: str) -> str:
+def _latent(graph: ModelGraph, number: int, sizes: AttentionSizes, data: str) -> str:
     """Multi-head latent attention over compressed rows."""
     at, latent = f"blk.{number}", sizes.latent
     assert latent is not None  # noqa: S101 - the caller has checked it
@@ -205,7 +205,7 @@ def _latent(graph: Graph, number: int, sizes: AttentionSizes, data: str) -> str:
     )
 
 
-def _feed_forward(graph: Graph, at: str, suffix: str, data: str) -> str:
+def _feed_forward(graph: ModelGraph, at: str, suffix: str, data: str) -> str:
     """down(activation(gate) · up), or down(activation(up)) without a gate.
 
     ``suffix``: "_shexp" for the experts that all tokens share.
@@ -225,7 +225,7 @@ def _feed_forward(graph: Graph, at: str, suffix: str, data: str) -> str:
     return graph.product(activated, f"{at}_down{suffix}.weight", f"{at}_down{suffix}")
 
 
-def _activation(graph: Graph, data: str, name: str) -> str:
+def _activation(graph: ModelGraph, data: str, name: str) -> str:
     if graph.model.activation == "silu":
         return graph.node("Swish", (data,), name)
     if graph.model.activation == "relu2":
@@ -235,7 +235,7 @@ def _activation(graph: Graph, data: str, name: str) -> str:
     return graph.node("Gelu", (data,), name, {"approximate": approximate})
 
 
-def _experts(graph: Graph, at: str, sizes: ExpertSizes, data: str) -> str:
+def _experts(graph: ModelGraph, at: str, sizes: ExpertSizes, data: str) -> str:
     """The experts that each token chooses, and those that all tokens share."""
     scores = graph.product(data, f"{at}.ffn_gate_inp.weight", f"{at}.ffn_gate_inp")
     names = [f"{at}.ffn_{which}_exps.weight" for which in ("gate", "up", "down")]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from math import prod
 
 from mansard.estimator.language.architecture import VisionTower
-from mansard.estimator.language.graph import Graph
+from mansard.estimator.language.graph import ModelGraph
 from mansard.estimator.model import ModelInput
 
 _PATCHES = "v.patches"
 
 
-def draw_encoder(graph: Graph, tower: VisionTower) -> tuple[str, ...]:
+def draw_encoder(graph: ModelGraph, tower: VisionTower) -> tuple[str, ...]:
     """Draw it into ``graph``; returns what is to be said of it."""
     n_patches = (tower.image_side // tower.patch_side) ** 2
     weight = graph.model.weights["v.patch_embd.weight"]
@@ -41,12 +41,12 @@ def draw_encoder(graph: Graph, tower: VisionTower) -> tuple[str, ...]:
     )
 
 
-def _product(graph: Graph, data: str, name: str) -> str:
+def _product(graph: ModelGraph, data: str, name: str) -> str:
     """A product and its bias; no weight is read where there is no image."""
     return graph.product(data, f"{name}.weight", name, is_packed=True)
 
 
-def _norm(graph: Graph, data: str, name: str) -> str:
+def _norm(graph: ModelGraph, data: str, name: str) -> str:
     """A norm, with mean where it has a bias; nothing where the encoder has no such norm."""
     scale, bias = graph.vector(f"{name}.weight"), graph.vector(f"{name}.bias")
     if not scale:
@@ -55,7 +55,7 @@ def _norm(graph: Graph, data: str, name: str) -> str:
     return graph.node(op_type, tuple(filter(None, (data, scale, bias))), name)
 
 
-def _block(graph: Graph, tower: VisionTower, number: int, state: str) -> str:
+def _block(graph: ModelGraph, tower: VisionTower, number: int, state: str) -> str:
     at = f"v.blk.{number}"
     data = _norm(graph, state, f"{at}.ln1")
     if graph.has(f"{at}.attn_qkv.weight"):
@@ -78,7 +78,7 @@ def _block(graph: Graph, tower: VisionTower, number: int, state: str) -> str:
     return graph.node("Add", (state, _product(graph, up, f"{at}.ffn_down")), f"{at}.ffn_add")
 
 
-def _project(graph: Graph, tower: VisionTower, state: str, n_patches: int) -> str:
+def _project(graph: ModelGraph, tower: VisionTower, state: str, n_patches: int) -> str:
     """From patches to tokens of the language model: several patches are one token."""
     merged = n_patches // tower.n_tokens
     if graph.has("mm.input_projection.weight"):  # gemma 3 averages squares of patches

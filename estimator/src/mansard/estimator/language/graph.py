@@ -40,7 +40,7 @@ class DrawnModel(msgspec.Struct, frozen=True, kw_only=True):
         return stored if stored in PLAIN else "fp16"
 
 
-class Graph:
+class ModelGraph:
     """Nodes and stored tensors as they are added; ``hidden`` is the type of activations."""
 
     def __init__(self, drawn: DrawnModel) -> None:
@@ -141,7 +141,7 @@ class Graph:
         return self.node("LayerNormalization", tuple(filter(None, (data, scale, bias))), name)
 
 
-def stored_attributes(graph: Graph, *weights: StoredWeight) -> Mapping[str, object]:
+def stored_attributes(graph: ModelGraph, *weights: StoredWeight) -> Mapping[str, object]:
     """The attributes of an operator of ``weights``: of several, the mean operations a weight."""
     n_ops = sum(weight.unpack_ops for weight in weights) / len(weights)
     return {"unpack_ops": round(n_ops), "compute": graph.compute or weights[0].compute}
