@@ -28,8 +28,8 @@ from mansard.analytics.pages.report.summary import Summary as Summary
 from mansard.api.benches import BenchResult as BenchResult
 from mansard.api.boards import AvailableModes as AvailableModes
 from mansard.api.checks import Check as Check
-from mansard.api.counters import CountResult as CountResult
 from mansard.api.counters import CountedNetwork as CountedNetwork
+from mansard.api.counters import CountResult as CountResult
 from mansard.api.counters import ImportedExport as ImportedExport
 from mansard.api.data import Compared as Compared
 from mansard.api.data import ImportedTable as ImportedTable
@@ -42,10 +42,10 @@ from mansard.api.exporter import Exporter as Exporter
 from mansard.api.images import ImageList as ImageList
 from mansard.api.measurements import ContentionResult as ContentionResult
 from mansard.api.measurements import LayersResult as LayersResult
-from mansard.api.measurements import MeasureResult as MeasureResult
 from mansard.api.measurements import MeasuredMulti as MeasuredMulti
 from mansard.api.measurements import MeasuredNetwork as MeasuredNetwork
 from mansard.api.measurements import MeasuredProgram as MeasuredProgram
+from mansard.api.measurements import MeasureResult as MeasureResult
 from mansard.api.measurements import MultiResult as MultiResult
 from mansard.api.measurements import ProgramResult as ProgramResult
 from mansard.api.reports import Report as Report

@@ -24,6 +24,7 @@ from mansard.core.records import ModelScore
 from mansard.device.cards import read_card_memory
 from mansard.device.identity import identify
 from mansard.device.system import SYSTEM_ROOT
+from mansard.device.topology import available_memory_bytes
 from mansard.estimator.decoding import Stage, with_stage
 from mansard.estimator.engine_memory import (
     MemoryNeed,
@@ -35,7 +36,6 @@ from mansard.estimator.language.models import LanguageModels
 from mansard.estimator.model import Given
 from mansard.estimator.score_context import Settings
 from mansard.estimator.scoring import Loaded, load_network, score_loaded, with_defaults
-from mansard.inference.memory import available_bytes
 from mansard.sweeps.reporter import SILENT, Reporter
 
 _CONTEXT = 4096  # tokens, where nothing is asked: what Ollama gives a model by default
@@ -52,7 +52,7 @@ _FORMATS = {
 _PRECISIONS = ("fp16", "int8")
 
 
-def fit(  # noqa: PLR0913 - one keyword for each thing a user can state
+def fit(
     models: Sequence[Path | str],
     *,
     board: Path | str | None = None,
@@ -104,7 +104,7 @@ def _machine(board: Path | str | None) -> _Machine:
             source="free memory of the card, by NVML",
         )
         return _Machine(capacity, has_gpu=True, is_jetson=False)
-    available = available_bytes(root)
+    available = available_memory_bytes(root)
     if available is None:
         raise DeviceError(
             "/proc/meminfo has no MemAvailable", where=str(root), fix="name a module with --board"
