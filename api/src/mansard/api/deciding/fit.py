@@ -70,14 +70,18 @@ def fit(
     elsewhere. Nothing is executed. Raises UsageError, ModelError, StorageError and DeviceError.
     """
     machine = _machine(board)
+    sources: list[Path | str] = []
+    for model in models:
+        files = model_files(str(model))
+        sources += [named(model)] if files is None else files
+    if len(sources) == 1:
+        return (_Question(sources[0], machine, engine).answer(context, batch),)
     answers = []
     with reporter.progress("Fitting") as progress:
-        for number, model in enumerate(models):
-            progress.update(number, len(models), None, str(model))
-            files = model_files(str(model))
-            for source in files if files is not None else (named(model),):
-                answers.append(_Question(source, machine, engine).answer(context, batch))
-        progress.update(len(models), len(models), None, "done")
+        for number, source in enumerate(sources):
+            progress.update(number, len(sources), None, str(source))
+            answers.append(_Question(source, machine, engine).answer(context, batch))
+        progress.update(len(sources), len(sources), None, "done")
     return tuple(answers)
 
 
