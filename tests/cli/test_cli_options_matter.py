@@ -17,7 +17,7 @@ import typer
 
 from mansard.cli.__main__ import run
 from mansard.cli.app import make_app
-from mansard.cli.options import NEEDED
+from mansard.cli.needed import NEEDED
 from mansard.simulator import create_board
 from tests.analytics.board_runs import write_board
 from tests.cli.decide_runs import published_runs

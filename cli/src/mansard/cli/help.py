@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from typer.core import TyperCommand, TyperGroup
 
-from mansard.cli.options import check_needed
+from mansard.cli.needed import check_needed
 from mansard.core.errors import UsageError
 
 # By the option without its dashes, or by the argument. Else: a file, a number, a choice.
@@ -218,7 +218,7 @@ class HelpfulCommand(TyperCommand):
             is_typed = source is not None and source.name == "COMMANDLINE"
             if is_typed and parameter.param_type_name == "option":
                 names = parameter.secondary_opts if value is False else parameter.opts
-                typed[parameter.name] = names[0]
+                typed[str(parameter.name)] = names[0]
         if typed:
             check_needed(ctx.command_path.partition(" ")[2], ctx.params, typed)
         return rest

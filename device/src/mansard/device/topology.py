@@ -34,6 +34,34 @@ def memory_limit_bytes(root: Path) -> int | None:
     return min((limit for limit in limits if limit and limit > 0), default=None)
 
 
+def available_memory_bytes(root: Path) -> int | None:
+    """Bytes usable without swapping, by the kernel's count and the control group's limit.
+
+    MemAvailable counts the page cache, which the kernel gives back; MemFree does not. None where
+    the kernel does not say.
+    """
+    available = _bytes_of(read_text(root / "proc/meminfo"), "MemAvailable")
+    limit, used = memory_limit_bytes(root), status_bytes(root, "VmRSS")
+    if available is None or limit is None or used is None:
+        return available
+    return min(available, max(0, limit - used))
+
+
+def status_bytes(root: Path, name: str) -> int | None:
+    """A line of this process's status, such as VmRSS; None where the kernel does not say."""
+    return _bytes_of(read_text(root / "proc/self/status"), name)
+
+
+def _bytes_of(text: str | None, name: str) -> int | None:
+    """The number of a line such as ``VmRSS:     1234 kB``."""
+    for line in (text or "").splitlines():
+        field, _, value = line.partition(":")
+        if field == name:
+            number = value.split()[0] if value.split() else ""
+            return int(number) * 1024 if number.isdecimal() else None
+    return None
+
+
 def _groups(root: Path) -> Iterator[Path]:
     """Our group's folder and those above it, up to the top of what is mounted."""
     top = root / "sys/fs/cgroup"

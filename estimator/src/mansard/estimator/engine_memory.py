@@ -7,7 +7,8 @@ CUDA context with its libraries: 0.33 GiB "non_torch_memory" (vLLM 14452), 0.5 G
 (ace-step/ACE-Step-1.5 1192), 600 MiB with TensorRT's libraries (NVIDIA forum 56741), 749 MiB
 "unaccounted" beside llama.cpp's own buffers (llama.cpp 27953).
 
-cuBLAS: the recommended workspace is 4 MiB, from Hopper on 32 MiB (cuBLAS manual, cublasSetWorkspace).
+cuBLAS: the recommended workspace is 4 MiB, from Hopper on 32 MiB (cuBLAS manual,
+cublasSetWorkspace).
 
 llama.cpp computes a prompt in parts of 512 tokens (n_ubatch). Its compute buffer of a 1.7B model is
 300.75 MiB on an Orin (withcatai/node-llama-cpp 560): 512 tokens x 151,936 words x 4 bytes of logits
@@ -49,7 +50,7 @@ _LOGIT_BYTES = 4
 
 
 class MemoryNeed(msgspec.Struct, frozen=True):
-    """One part of what is needed, from ``low_bytes`` to ``high_bytes``; ``source`` of the figures."""
+    """One part of what is needed, from ``low_bytes`` to ``high_bytes``."""
 
     part: str
     low_bytes: int
@@ -167,7 +168,8 @@ def build_needs(score: ModelScore, *, is_language_model: bool) -> tuple[MemoryNe
         raise ModelError("its weights are not known: a layer is unknown", where=score.model)
     factors = _BUILD_PARAMETER_BYTES if is_language_model else _BUILD_COPIES
     source = "TensorRT-Edge-LLM 30" if is_language_model else "TensorRT manual, TensorRT-LLM 236"
+    low, high = (round(factor * size) for factor in factors)
     return (
-        MemoryNeed("weights to build", *(round(factor * size) for factor in factors), source),
+        MemoryNeed("weights to build", low, high, source),
         MemoryNeed("builder", *_BUILDER, "a recorded log of trtexec"),
     )

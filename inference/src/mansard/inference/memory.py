@@ -9,8 +9,8 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-from mansard.device.system import SYSTEM_ROOT, read_text
-from mansard.device.topology import memory_limit_bytes
+from mansard.device.system import SYSTEM_ROOT
+from mansard.device.topology import available_memory_bytes, status_bytes
 
 _SHARE = 0.9  # of what is available: the rest stays free for other processes
 _PROCESS = Path("proc/self")
@@ -24,8 +24,8 @@ def limited_to_available(root: Path = SYSTEM_ROOT) -> Iterator[None]:
     process, or another one, when the memory is used. The limit is on private writable memory
     (``RLIMIT_DATA``), which does not include address space that a driver only reserves.
     """
-    available = available_bytes(root)
-    data = _status_bytes(root, "VmData")
+    available = available_memory_bytes(root)
+    data = status_bytes(root, "VmData")
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if available is None or data is None:
         yield
@@ -51,36 +51,13 @@ class PeakMemory:
             ctypes.CDLL(None).malloc_trim(0)
         with contextlib.suppress(OSError):
             (root / _PROCESS / "clear_refs").write_text("5")  # proc(5): the peak begins anew
-        self._before_bytes = _status_bytes(root, "VmRSS")
-        self._peak_before_bytes = _status_bytes(root, "VmHWM")
+        self._before_bytes = status_bytes(root, "VmRSS")
+        self._peak_before_bytes = status_bytes(root, "VmHWM")
 
     def bytes(self) -> int | None:
         """The peak; None where the kernel has no count, or an earlier peak hides it."""
-        peak = _status_bytes(self._root, "VmHWM")
+        peak = status_bytes(self._root, "VmHWM")
         before, peak_before = self._before_bytes, self._peak_before_bytes
         if peak is None or before is None or peak_before is None or peak <= peak_before:
             return None
         return peak - before
-
-
-def available_bytes(root: Path) -> int | None:
-    """Bytes usable without swapping, by the kernel's count and the control group's limit."""
-    available = _bytes_of(read_text(root / "proc/meminfo"), "MemAvailable")
-    limit, used = memory_limit_bytes(root), _status_bytes(root, "VmRSS")
-    if available is None or limit is None or used is None:
-        return available
-    return min(available, max(0, limit - used))
-
-
-def _status_bytes(root: Path, name: str) -> int | None:
-    return _bytes_of(read_text(root / _PROCESS / "status"), name)
-
-
-def _bytes_of(text: str | None, name: str) -> int | None:
-    """The number of a line such as ``VmRSS:     1234 kB``."""
-    for line in (text or "").splitlines():
-        field, _, value = line.partition(":")
-        if field == name:
-            number = value.split()[0] if value.split() else ""
-            return int(number) * 1024 if number.isdecimal() else None
-    return None

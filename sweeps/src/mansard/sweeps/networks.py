@@ -16,9 +16,11 @@ from mansard.core.records import (
     MachineIdentity,
     Manifest,
     Measurement,
+    ModelScore,
     PowerMode,
     chain_length,
 )
+from mansard.estimator.summary import too_large_note
 from mansard.inference.builds import device_name
 from mansard.inference.engine_files import EngineFiles
 from mansard.inference.engines import find_engine
@@ -139,6 +141,7 @@ def plan_networks(
         )
     _check_used(settings, probe.engine, provider)
     preparation.prepare(models, reporter, is_lenient=is_lenient, form=form)
+    _note_too_large(preparation.scores, machine, reporter)
     builds = preparation.builds(probe, device_name(gpu, machine))
     trials = preparation.trials(probe.engine, provider, builds)
     files = LoadedFiles(preparation, request.runs, reporter)
@@ -162,6 +165,18 @@ def plan_networks(
         plans.append(files.plan(with_cpus(plan, cpus), subject=preparation.title))
     files.build(builds.values(), probe, gpu, target, modes)
     return [planned for planned in plans if planned.plan.trials]
+
+
+def _note_too_large(
+    scores: Iterable[ModelScore], machine: MachineIdentity, reporter: Reporter
+) -> None:
+    """Say before it is tried what cannot fit; a card has memory of its own, which is not known."""
+    if machine.kind == "gpu":
+        return
+    for score in scores:
+        line = too_large_note(score, machine.memory_bytes, machine.name)
+        if line is not None:
+            reporter.note(f"note: {line}")
 
 
 def _check_used(settings: NetworkSettings, engine: str, provider: str) -> None:

@@ -24,6 +24,7 @@ from mansard.core.records import ModelScore
 from mansard.device.cards import read_card_memory
 from mansard.device.identity import identify
 from mansard.device.system import SYSTEM_ROOT
+from mansard.device.topology import available_memory_bytes
 from mansard.estimator.decoding import Stage, with_stage
 from mansard.estimator.engine_memory import (
     MemoryNeed,
@@ -35,7 +36,6 @@ from mansard.estimator.language.models import LanguageModels
 from mansard.estimator.model import Given
 from mansard.estimator.score_context import Settings
 from mansard.estimator.scoring import Loaded, load_network, score_loaded, with_defaults
-from mansard.inference.memory import available_bytes
 from mansard.sweeps.reporter import SILENT, Reporter
 
 _CONTEXT = 4096  # tokens, where nothing is asked: what Ollama gives a model by default
@@ -70,14 +70,18 @@ def fit(
     elsewhere. Nothing is executed. Raises UsageError, ModelError, StorageError and DeviceError.
     """
     machine = _machine(board)
+    sources: list[Path | str] = []
+    for model in models:
+        files = model_files(str(model))
+        sources += [named(model)] if files is None else files
+    if len(sources) == 1:
+        return (_Question(sources[0], machine, engine).answer(context, batch),)
     answers = []
     with reporter.progress("Fitting") as progress:
-        for number, model in enumerate(models):
-            progress.update(number, len(models), None, str(model))
-            files = model_files(str(model))
-            for source in files if files is not None else (named(model),):
-                answers.append(_Question(source, machine, engine).answer(context, batch))
-        progress.update(len(models), len(models), None, "done")
+        for number, source in enumerate(sources):
+            progress.update(number, len(sources), None, str(source))
+            answers.append(_Question(source, machine, engine).answer(context, batch))
+        progress.update(len(sources), len(sources), None, "done")
     return tuple(answers)
 
 
@@ -104,7 +108,7 @@ def _machine(board: Path | str | None) -> _Machine:
             source="free memory of the card, by NVML",
         )
         return _Machine(capacity, has_gpu=True, is_jetson=False)
-    available = available_bytes(root)
+    available = available_memory_bytes(root)
     if available is None:
         raise DeviceError(
             "/proc/meminfo has no MemAvailable", where=str(root), fix="name a module with --board"

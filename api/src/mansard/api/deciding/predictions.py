@@ -30,6 +30,7 @@ from mansard.device.system import board_root
 from mansard.estimator import Given, Settings, zoo
 from mansard.estimator.decoding import USUAL_STAGES, Stage, stage_name
 from mansard.estimator.scoring import is_language_model
+from mansard.estimator.summary import too_large_note
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple
         asked = [network.name for network in request.networks]
         known = known.union(name for name in asked if not called(recorded, name).is_empty())
     networks = _select_networks(request, known, reporter)
+    _note_too_large(models, networks, reporter)
     names = {network.name for network in networks if not network.scores}
     scored = models.dataset.scores
     note_scores([score for score in scored if names & {score.model, None}], reporter)  # None: all
@@ -217,6 +219,20 @@ def check_models(
     for finding in findings:
         reporter.note(f"{'warning' if finding.is_serious else 'note'}: {finding.text}")
     return tuple(findings)
+
+
+def _note_too_large(
+    models: Models, networks: Sequence[NetworkSelection], reporter: Reporter
+) -> None:
+    """Say of each network, at its smallest, on which boards it cannot fit."""
+    for network in networks:
+        smallest = min(network.scores or (), key=lambda score: score.batch or 0, default=None)
+        for device in models.devices if smallest is not None else ():
+            machine = models.machines.get(device)
+            if smallest is not None and machine is not None and machine.kind != "gpu":
+                line = too_large_note(smallest, machine.memory_bytes, device)
+                if line is not None:
+                    reporter.note(f"note: {line}")
 
 
 def _select_networks(

@@ -114,11 +114,12 @@ def _sentence(answer: results.Fit) -> str:
 def _lines(answer: results.Fit) -> Iterator[str]:
     if answer.verdict == "uncertain" and answer.less is not None:
         yield f"  surely: {answer.less}"
+    none = "none surely fits"
     if answer.context is not None:
         longest = answer.longest_context
-        yield f"  longest context: {'none surely fits' if longest is None else f'{longest:,} tokens'}"
+        yield f"  longest context: {none if longest is None else f'{longest:,} tokens'}"
     largest = answer.largest_batch
-    yield f"  largest batch: {'none surely fits' if largest is None else f'{largest:,}'}"
+    yield f"  largest batch: {none if largest is None else f'{largest:,}'}"
     if answer.verdict != "fits":
         yield f"  next smaller format that fits: {answer.smaller or 'none that is known'}"
     if answer.build is not None:

@@ -18,7 +18,8 @@ Orin Nano 8GB and Orin NX 16GB, 572 to 728 MiB, which have the same chip.
 
 What the system itself uses: from 944 MiB, the least of the logs of an idle Orin Nano (text console,
 JetPack 6), to 1748 MiB, the most of them (desktop); modules of 32 GB and more 1313 to 3492 MiB, the
-idle lines of AGX Orin (used 1313, 2448 and 3492) and Thor (3429).
+idle lines of AGX Orin (used 1313, 2448 and 3492) and Thor (3429). Before JetPack 6 (r32, r35) from
+330 MiB of a Nano and 448 of a TX2 to 1903 of an AGX Xavier.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ import msgspec
 from mansard.core.errors import UsageError
 
 _MIB = 1 << 20
-_SYSTEM_MIB, _LARGE_SYSTEM_MIB = (944, 1748), (1313, 3492)
-_LARGE_MIB = 30_000  # of MemTotal: from here on a module is large
+_SMALL, _LARGE, _OLD = (944, 1748), (1313, 3492), (330, 1903)  # MiB that the system uses
 _LOGS = "MemTotal in public logs of tegrastats, less what idle boards use"
 _LIKE = "carve-outs of modules with the same chip, less what idle boards use"
 
@@ -50,8 +50,13 @@ class MemoryCapacity(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
-def _module(name: str, low_mib: int, high_mib: int, source: str = _LOGS) -> MemoryCapacity:
-    least, most = _LARGE_SYSTEM_MIB if low_mib >= _LARGE_MIB else _SYSTEM_MIB
+def _module(
+    name: str,
+    total_mib: tuple[int, int],
+    system_mib: tuple[int, int] = _SMALL,
+    source: str = _LOGS,
+) -> MemoryCapacity:
+    (low_mib, high_mib), (least, most) = total_mib, system_mib
     return MemoryCapacity(
         name=name,
         low_bytes=(low_mib - most) * _MIB,
@@ -64,18 +69,18 @@ def _module(name: str, low_mib: int, high_mib: int, source: str = _LOGS) -> Memo
 # By the name that a person gives.
 MODULE_MEMORY = MappingProxyType(
     {
-        "orin-nano-4gb": _module("Jetson Orin Nano 4GB", 4096 - 728, 4096 - 572, _LIKE),
-        "orin-nano-8gb": _module("Jetson Orin Nano 8GB", 7607, 7620),
-        "orin-nx-8gb": _module("Jetson Orin NX 8GB", 8192 - 728, 8192 - 572, _LIKE),
-        "orin-nx-16gb": _module("Jetson Orin NX 16GB", 15656, 15656),
-        "agx-orin-32gb": _module("Jetson AGX Orin 32GB", 30536, 30698),
-        "agx-orin-64gb": _module("Jetson AGX Orin 64GB", 62780, 62841),
-        "thor-128gb": _module("Jetson Thor T5000", 125749, 125772),
-        "xavier-nx-8gb": _module("Jetson Xavier NX 8GB", 6854, 7773),
-        "agx-xavier-16gb": _module("Jetson AGX Xavier 16GB", 15692, 15692),
-        "agx-xavier-32gb": _module("Jetson AGX Xavier 32GB", 31919, 31919),
-        "tx2-8gb": _module("Jetson TX2", 7844, 7859),
-        "nano-4gb": _module("Jetson Nano 4GB", 3956, 3984),
+        "orin-nano-4gb": _module("Jetson Orin Nano 4GB", (4096 - 728, 4096 - 572), _SMALL, _LIKE),
+        "orin-nano-8gb": _module("Jetson Orin Nano 8GB", (7607, 7620)),
+        "orin-nx-8gb": _module("Jetson Orin NX 8GB", (8192 - 728, 8192 - 572), _SMALL, _LIKE),
+        "orin-nx-16gb": _module("Jetson Orin NX 16GB", (15656, 15656)),
+        "agx-orin-32gb": _module("Jetson AGX Orin 32GB", (30536, 30698), _LARGE),
+        "agx-orin-64gb": _module("Jetson AGX Orin 64GB", (62780, 62841), _LARGE),
+        "thor-128gb": _module("Jetson Thor T5000", (125749, 125772), _LARGE),
+        "xavier-nx-8gb": _module("Jetson Xavier NX 8GB", (6854, 7773), _OLD),
+        "agx-xavier-16gb": _module("Jetson AGX Xavier 16GB", (15692, 15692), _OLD),
+        "agx-xavier-32gb": _module("Jetson AGX Xavier 32GB", (31919, 31919), _OLD),
+        "tx2-8gb": _module("Jetson TX2", (7844, 7859), _OLD),
+        "nano-4gb": _module("Jetson Nano 4GB", (3956, 3984), _OLD),
     }
 )
 

@@ -1,0 +1,97 @@
+"""Options that have an effect only beside others: where it would be none, they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from mansard.core.errors import UsageError
+
+
+class Needed(NamedTuple):
+    """What the options ``names`` have an effect beside.
+
+    ``has_effect`` is given the values of all parameters by name. ``why``: in words, why there is no
+    effect. ``commands``: of which it holds; None: of all with one of these options.
+    """
+
+    names: tuple[str, ...]
+    has_effect: Callable[[Mapping[str, Any]], object]
+    why: str
+    fix: str
+    commands: tuple[str, ...] | None = None
+
+
+_LIMITS = ("max_latency", "max_power", "max_energy", "min_fps", "max_drop", "min_accuracy")
+_ONE_OUT = "leave one of them out"
+# Refused, not ignored: a person who gives an option relies on it.
+NEEDED = (
+    Needed(("hosts_file",), lambda given: given["host"], "without --host", "add --host NAME"),
+    Needed(
+        ("image", "images", "container_engine"),
+        lambda given: not given["local"],
+        "with --local, which measures without a container",
+        _ONE_OUT,
+        ("bench", "measure", "multi", "contention"),
+    ),
+    Needed(("pick",), lambda given: given["mode"], "without several modes", "add --mode all"),
+    Needed(
+        ("images",), lambda given: given["host"], "without --host", "add --host NAME", ("restore",)
+    ),
+    Needed(
+        ("board",),
+        lambda given: not given["host"],
+        "with --host, which names other boards",
+        _ONE_OUT,
+        ("restore",),
+    ),
+    Needed(
+        ("board",),
+        lambda given: given["mode"],
+        "without modes to choose from",
+        "add --mode all",
+        ("batch", "report"),
+    ),
+    Needed(
+        ("as_json",),
+        lambda given: (given.get("output_format") or given.get("form")) in ("table", "json"),
+        "with another --format",
+        _ONE_OUT,
+        ("score", "telemetry"),
+    ),
+    Needed(
+        ("interval", "duration"),
+        lambda given: not given["once"],
+        "with --once, which is one look",
+        _ONE_OUT,
+        ("watch",),
+    ),
+    Needed(("fallback",), lambda given: given["dla"] is not None, "without --dla", "add --dla 0"),
+    Needed(("tolerance",), lambda given: given["check"], "with --no-check", _ONE_OUT),
+    Needed(
+        ("seconds", "local"),
+        lambda given: given["run"],
+        "without --run",
+        "add --run",
+        ("schedule",),
+    ),
+    Needed(
+        ("probability",),
+        lambda given: given.get("workload") or any(map(given.get, _LIMITS)),
+        "without a limit",
+        "add one, such as --max-latency 20ms",
+        ("recommend", "hi"),
+    ),
+)
+
+
+def check_needed(command: str, given: Mapping[str, Any], typed: Mapping[str, str]) -> None:
+    """Raises UsageError for an option of ``typed`` that has no effect beside the others.
+
+    ``typed``: how each parameter on the command line is written; ``given``: all values by name.
+    """
+    for rule in NEEDED:
+        is_ours = rule.commands is None or command in rule.commands
+        for name in rule.names if is_ours else ():
+            if name in typed and not rule.has_effect(given):
+                raise UsageError(f"{typed[name]} has no effect {rule.why}", fix=rule.fix)
