@@ -43,9 +43,10 @@ def generation_round(
     rejected: str = "",
     prefill: EnergyWindow | None = None,
     decode: EnergyWindow | None = None,
+    whole: EnergyWindow | None = None,
 ) -> GenerationRound:
     """A round; its energies are unknown by default."""
-    windows = {"prefill": prefill, "decode": decode}
+    windows = {"prefill": prefill, "decode": decode, "whole": whole}
     return GenerationRound(
         requests=tuple(requests),
         rejected=rejected,

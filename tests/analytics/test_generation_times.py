@@ -49,6 +49,8 @@ def test_times_and_rates_by_hand() -> None:
     assert times.prefill_tokens_per_s == pytest.approx(200 / 1.2)
     # Then three tokens of each, until 5.2 s.
     assert times.decode_tokens_per_s == pytest.approx(6 / 4.0)
+    # All eight, the first ones too, over the whole 5.2 s.
+    assert times.output_tokens_per_s == pytest.approx(8 / 5.2)
     assert (times.n_requests, times.n_rejected, times.overlap) == (4, 0, 0.0)
     assert times.first_token_p99_s is None
     assert times.unknown.get("first_token_p99_s") == "a 99th percentile needs 100 values"
@@ -82,16 +84,36 @@ def test_energies_are_of_tokens() -> None:
     prefill = window({"VDD_IN": 10.0}, ("VDD_IN",), window_s=2.0, repetitions=100)
     decode = window({"VDD_IN": 20.0}, ("VDD_IN",), window_s=4.0, repetitions=8)
     request = generation_request(0.0, [2.0 + 0.5 * at for at in range(9)])
-    one = generation_round([request], prefill=prefill, decode=decode)
+    # Both together: 100 J for nine tokens in 6 s.
+    whole = window({"VDD_IN": 100 / 6}, ("VDD_IN",), window_s=6.0, repetitions=9)
+    one = generation_round([request], prefill=prefill, decode=decode, whole=whole)
     times = generation_times(generation("r", [one, one]), "CPU", "2c")
     assert times.prefill_token_j == pytest.approx(0.2)
     assert times.decode_token_j == pytest.approx(10.0)
+    assert times.output_token_j == pytest.approx(100 / 9)
     assert (times.prefill_w, times.decode_w) == (10.0, 20.0)
     # Prompts alone take the place of rounds whose prefill has none.
     alone = window({"VDD_IN": 30.0}, ("VDD_IN",), window_s=4.0, repetitions=200)
     bare = generation_round([request], decode=decode)
     times = generation_times(generation("r", [bare], prefills=(alone,)), "CPU", "2c")
     assert times.prefill_token_j == pytest.approx(0.6)
+
+
+def test_phases_that_overlap_have_no_figures_of_their_own() -> None:
+    # The second's first token comes when the first has all of its own: 3 of 6 later tokens.
+    one = generation_round(
+        [
+            generation_request(0.0, [1.0, 2.0, 3.0, 4.0]),
+            generation_request(0.0, [5.0, 6.0, 7.0, 8.0]),
+        ],
+        decode=window({"VDD_IN": 20.0}, ("VDD_IN",), window_s=3.0, repetitions=3),
+    )
+    times = generation_times(generation("r", [one]), "CPU", "2c")
+    assert times.overlap == 0.5
+    assert times.prefill_tokens_per_s is times.decode_tokens_per_s is times.decode_token_j is None
+    assert "up to 50% of the tokens came before" in times.unknown["decode_tokens_per_s"]
+    assert times.output_tokens_per_s == pytest.approx(8 / 8.0)
+    assert times.token_s == pytest.approx(1.0)
 
 
 def test_one_token_has_no_decode() -> None:

@@ -7,13 +7,15 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 # The helper itself; what fills an image while it is built, where nothing of ours is installed;
-# what runs a program of the user's, which may take as long and print as much as it likes; and what
+# what runs a program or a server of the user's, which may take as long and print as much as it
+# likes: a server's output goes to a file, and the supervisor ends it with this process; and what
 # runs our own measuring process, which ends when its input does.
 STARTERS = {
     "core/src/mansard/core/processes/programs.py",
     "inference/src/mansard/inference/programs/execution.py",
     "inference/src/mansard/inference/programs/metric.py",  # its matcher has a limit
     "inference/src/mansard/inference/programs/supervisor.py",
+    "inference/src/mansard/inference/servers/process.py",
     "containers/src/mansard/containers/recipes/install.py",
     "measuring/src/mansard/measuring/guarded.py",
 }

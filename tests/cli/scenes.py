@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from mansard import api
 from mansard.analytics.data.opening import open_runs
+from mansard.analytics.models.predict.generation_times import generation_times
 from mansard.analytics.models.predict.parts import measured_parts, part_sums
 from mansard.analytics.pages.report.opening import NextStep
 from mansard.analytics.pages.report.summary import summary as summary_of
@@ -27,6 +28,7 @@ from mansard.cli.deciding.schedule import print_answer
 from mansard.cli.measuring.measure import print_programs
 from mansard.cli.measuring.multi import print_mappings
 from mansard.cli.measuring.networks import print_layers, print_networks
+from mansard.cli.measuring.servers import print_generations
 from mansard.core.errors import MansardError
 from mansard.core.records import NamedWindow
 from mansard.device.identity import identify
@@ -48,6 +50,7 @@ from tests.analytics.factory import (
     write_programs,
     write_two_modes,
 )
+from tests.analytics.generation_rows import generation, generation_request, generation_round
 from tests.analytics.hierarchical_samples import made_up, write_npz
 from tests.analytics.score_factory import layer, score, write_scores
 from tests.analytics.test_accuracies import accuracy
@@ -198,11 +201,27 @@ def _reports(folder: Path) -> Iterator[Scene]:
     )
     measured = results.MeasuredProgram(manifest("programs", 0), ran, summary.programs)
     programs = results.ProgramResult((measured,), None)
+    served = results.ServerResult(tuple(_served()), None)
     for all_rows in (False, True):
         show = partial(print_networks, result, both, with_layers=True, as_json=False)
         yield Scene(f"measure, {all_rows}", partial(_failing, show, all_rows), folder)
         show = partial(print_programs, programs, as_json=False)
         yield Scene(f"programs, {all_rows}", partial(_failing, show, all_rows), folder)
+        show = partial(print_generations, served, as_json=False)
+        yield Scene(f"servers, {all_rows}", partial(_failing, show, all_rows), folder)
+
+
+def _served() -> Iterator[results.MeasuredGeneration]:
+    """A server with a long name, and one that a prefix cache answered."""
+    request = generation_request(10.0, [0.5, 0.6, 0.7], server_prompt_s=0.4, server_decode_s=0.2)
+    one = generation_round([request])
+    cached = generation_round([request], rejected=REMARK)
+    for row in (
+        generation("served", [one, one], workload=LONG_NAME),
+        generation("cached", [cached], disturbances=(REMARK,), stability="unstable"),
+    ):
+        times = generation_times(row, DEVICE, "2c")
+        yield results.MeasuredGeneration(manifest(row.run_id, 2, 1), row, times)
 
 
 def _summary(runs: Path) -> results.Summary:

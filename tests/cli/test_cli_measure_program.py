@@ -265,3 +265,27 @@ def test_a_measurement_in_a_measurement_is_refused(tmp_path: Path) -> None:
     done = run(measure(tmp_path, "--repeat", "1", "--", *inner))
     assert done.returncode == 2
     assert "this runs inside a program that is being measured" in done.stderr
+
+
+def test_llama_bench_tells_its_tests(tmp_path: Path) -> None:
+    """A script of that name, which prints what the real one prints with -o json."""
+    tests = [
+        {"n_prompt": 512, "n_gen": 0, "n_depth": 0, "avg_ts": 100.5},
+        {"n_prompt": 0, "n_gen": 128, "n_depth": 0, "avg_ts": 20.25},
+    ]
+    script = tmp_path / "llama-bench"
+    script.write_text(f"#!/bin/sh\necho loading >&2\ncat <<END\n{json.dumps(tests)}\nEND\n")
+    script.chmod(0o755)
+    words = ("--json", "--repeat", "2", "--name", "bench", "--", str(script), "-o", "json")
+    done = run(measure(tmp_path, *words))
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["programs"]
+    for one in found["run"]["repetitions"]:
+        assert one["figures"] == {"pp512": 100.5, "tg128": 20.25}
+    rows = [(row["workload"], row["metric"], row["n_runs"]) for row in found["times"]]
+    assert rows == [("bench", None, 2), ("bench [pp512]", 100.5, 2), ("bench [tg128]", 20.25, 2)]
+    assert found["times"][2]["unknown"]["energy_j"] == "llama-bench times its tests itself"
+    assert json.loads(done.stderr.split("loading")[1].strip().splitlines()[0]) == tests
+    shown = run(measure(tmp_path, *words[1:])).stderr
+    assert "bench [tg128]" in shown
+    assert "20.25" in shown

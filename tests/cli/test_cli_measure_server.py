@@ -94,6 +94,13 @@ def test_what_a_server_said_last_is_told(tmp_path: Path) -> None:
     assert "exit code 3; it said last: no model; " in done.stderr
 
 
+def test_another_server_at_the_address_is_not_measured(tmp_path: Path) -> None:
+    with replaying(Replayed()) as address:
+        done = run(measure(tmp_path, "--server", address, "--start", "sleep 60"))
+    assert done.returncode == 2
+    assert f"something listens at {address} before --start has started it" in done.stderr
+
+
 def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     # Two probes and, of each of the first two, a warm-up and two rounds.
     replayed = Replayed()
@@ -130,7 +137,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_modes_of_a_board_with_energies(board: Path, model: Path, tmp_path: Path) -> None:
     before = snapshot(board)
     words = ("--board", str(board), "--mode", "15W,MAXN", "--start", llama(model))
-    length = ("--prompt", "512", "--generate", "1200", "--repeat", "1", "--json")
+    length = ("--prompt", "512", "--generate", "1600", "--repeat", "1", "--json")
     done = run(measure(tmp_path, *words, *length))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["generations"]
@@ -141,7 +148,7 @@ def test_two_modes_of_a_board_with_energies(board: Path, model: Path, tmp_path: 
         assert (times["prompt_tokens"], times["n_requests"]) == (512, 1)
         (energy,) = [row["decode"] for row in one["run"]["rounds"] if not row["rejected"]]
         assert energy["total_j"] / energy["repetitions"] == pytest.approx(times["decode_token_j"])
-        assert energy["repetitions"] == 1199
+        assert energy["repetitions"] == 1599
         assert one["run"]["memory_bytes"] > model.stat().st_size
         (window,) = one["run"]["prefills"]
         assert window["repetitions"] % 512 == 0
@@ -151,9 +158,12 @@ def test_two_modes_of_a_board_with_energies(board: Path, model: Path, tmp_path: 
 
 
 @pytest.mark.llm
-def test_a_killed_command_leaves_no_server_and_resumes(model: Path, tmp_path: Path) -> None:
-    lengths = ("--prompt", "16,32,64", "--generate", "200", "--repeat", "3")
-    command = measure(tmp_path, "--start", llama(model), *lengths)
+def test_a_killed_command_leaves_no_server_and_resumes(
+    board: Path, model: Path, tmp_path: Path
+) -> None:
+    before = snapshot(board)
+    lengths = ("--prompt", "16,32,64", "--generate", "200", "--repeat", "3", "--mode", "15W")
+    command = measure(tmp_path, "--board", str(board), "--start", llama(model), *lengths)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert awaited(lambda: len(rows(tmp_path)) >= 1 or process.poll() is not None)
     children = set(processes_below(process.pid))
@@ -161,12 +171,14 @@ def test_a_killed_command_leaves_no_server_and_resumes(model: Path, tmp_path: Pa
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert awaited(lambda: not any(_is_running(child) for child in children))
-    before = rows(tmp_path)
+    assert snapshot(board) != before  # it is still in 15W
+    measured = rows(tmp_path)
     done = run(command)
     assert done.returncode == 0, done.stderr
     found = rows(tmp_path)
-    assert found[: len(before)] == before
+    assert found[: len(measured)] == measured
     assert [row.prompt_tokens for row in found] == [16, 32, 64]
+    assert snapshot(board) == before
 
 
 def _is_running(process: int) -> bool:

@@ -56,7 +56,8 @@ def _named() -> Iterator[tuple[str, str, frozenset[str]]]:
             codes = [line] if in_block else re.findall(r"`([^`]+)`", line)
             for code in codes:
                 for words, rest in _COMMAND.findall(code):
-                    own = re.split(r"(?<!\S)--(?!\S)|&&", rest)[0]
+                    unquoted = re.sub(r"'[^']*'", "", rest)  # another program's line
+                    own = re.split(r"(?<!\S)--(?!\S)|&&", unquoted)[0]
                     place = f"{page.relative_to(ROOT)}:{number}"
                     yield place, words.strip(), frozenset(_OPTION.findall(own))
 

@@ -19,7 +19,7 @@ from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.totals import Total
 from mansard.inference.programs.plan import program_protocol
-from mansard.inference.servers.connection import Line, Streamed, parse_address
+from mansard.inference.servers.connection import Streamed, TimedLine, ask, parse_address
 from mansard.inference.servers.endpoints import Endpoint, find_endpoint
 from mansard.inference.servers.interfaces import COMPLETIONS, LLAMA, OLLAMA, read_request
 from mansard.inference.servers.opening import open_server
@@ -31,7 +31,7 @@ from mansard.inference.servers.plan import (
     parse_start,
     plan_trials,
 )
-from mansard.inference.servers.prompts import Drawn
+from mansard.inference.servers.prompts import VariedDraws
 from mansard.inference.servers.session import n_cached
 from mansard.inference.servers.trial import measure_generation
 from mansard.measuring.instruments import Instruments
@@ -52,13 +52,17 @@ def measure(
     concurrency: int = 1,
     n_rounds: int = 2,
     meters: Meters = NO_METERS,
+    root: Path = SYSTEM_ROOT,
 ) -> GenerationRun:
     """One trial against a replayed server."""
     machine = identify(SYSTEM_ROOT)
     (mode,) = choose_modes(None, SYSTEM_ROOT, machine)
     with replaying(replayed) as text:
-        serving = Serving(address=parse_address(text), name="test")
-        trials = plan_trials(serving, Lengths((prompt,), (generate,), (concurrency,)))
+        lengths = Lengths((prompt,), (generate,), (concurrency,))
+        serving = Serving(
+            address=parse_address(text), name="test", context_tokens=lengths.context_tokens
+        )
+        trials = plan_trials(serving, lengths)
         plan = GenerationPlan(
             profile="brief",
             machine=machine,
@@ -73,9 +77,9 @@ def measure(
             unknown={"gpu": "not looked for"},
         )
         instruments = Instruments(
-            root=SYSTEM_ROOT,
+            root=root,
             mode=mode,
-            sources=find_sources(SYSTEM_ROOT, plan.cpus),
+            sources=find_sources(root, plan.cpus),
             meters=meters,
             keep=lambda _sample: None,
             gpu=None,
@@ -111,7 +115,11 @@ def test_prompts_do_not_begin_alike() -> None:
 
 
 def test_ollama_has_its_own_timings_and_no_tokeniser() -> None:
-    row = measure(Replayed(is_ollama=True, models=("tiny:latest",)), prompt=20, generate=5)
+    replayed = Replayed(is_ollama=True, models=("tiny:latest",))
+    row = measure(replayed, prompt=20, generate=5)
+    # 20 and 5 tokens and 256 to spare, in steps of 256: its default would cut longer prompts.
+    options = {"num_predict": 5, "temperature": 0, "num_ctx": 512}
+    assert replayed.bodies[-1]["options"] == options
     assert (row.server, row.server_version, row.model) == ("ollama", "0.13.1", "tiny:latest")
     assert (row.api, row.prompt_counting) == ("generate", "usage")
     (request,) = row.rounds[-1].requests
@@ -202,6 +210,13 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
         find_endpoint(parse_address(f"localhost:{port}"), None)
 
 
+def test_a_silent_server_is_one_line() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        address = parse_address(f"localhost:{silent.getsockname()[1]}")
+        with pytest.raises(MeasurementError, match=r"no answer to /x: it was silent for 0.2 s"):
+            ask(address, "GET", "/x", timeout_s=0.2)
+
+
 def test_what_is_no_server_of_a_language_model_is_said(tmp_path: Path) -> None:
     replayed = Replayed()
     replayed.models = ()
@@ -244,7 +259,7 @@ def test_commands_that_start_a_server() -> None:
 
 def stream_of(*lines: str, period_s: float = 0.5) -> Streamed:
     """Lines that arrive every ``period_s`` after they were asked for at 100 s."""
-    timed = [Line(100 + period_s * (at + 1), line.encode()) for at, line in enumerate(lines)]
+    timed = [TimedLine(100 + period_s * (at + 1), line.encode()) for at, line in enumerate(lines)]
     return Streamed(100.0, timed, 100 + period_s * (len(lines) + 1))
 
 
@@ -303,7 +318,8 @@ def round_of(*requests: GenerationRequest) -> GenerationRound:
         rejected="",
         prefill=None,
         decode=None,
-        unknown={"prefill": "none", "decode": "none"},
+        whole=None,
+        unknown=dict.fromkeys(("prefill", "decode", "whole"), "none"),
     )
 
 
@@ -338,7 +354,7 @@ def test_no_token_is_in_both_phases(raw: list[tuple[float, list[float]]]) -> Non
 
 @given(st.integers(2, 30), st.integers(1, 50), st.integers())
 def test_first_items_differ_until_all_had_their_turn(n_pool: int, n_drawn: int, seed: int) -> None:
-    drawn = Drawn(range(n_pool), seed)
+    drawn = VariedDraws(range(n_pool), seed)
     firsts = [drawn.draw(3)[0] for _ in range(n_drawn)]
     for at in range(0, n_drawn, n_pool):
         turn = firsts[at : at + n_pool]
@@ -359,6 +375,7 @@ def test_energies_are_those_of_each_phase() -> None:
     for window, start_s, end_s, n_tokens in (
         (one.prefill, one.start_s, one.decode_start_s, 8),
         (one.decode, one.decode_start_s, one.end_s, 8),
+        (one.whole, one.start_s, one.end_s, 9),
     ):
         assert window is not None
         assert (window.start_s, window.repetitions) == (start_s, n_tokens)
@@ -392,3 +409,21 @@ def test_phases_that_overlap_have_one_energy() -> None:
     assert one.overlap == pytest.approx(0.5)
     assert one.prefill is None
     assert one.unknown["prefill"].startswith("the phases overlap: 50% of the tokens")
+
+
+def test_the_server_on_the_gpu_is_no_other_process(tmp_path: Path) -> None:
+    clients = tmp_path / "sys/kernel/debug/nvmap/iovmm/clients"
+    clients.parent.mkdir(parents=True)
+    head = "CLIENT                        PROCESS      PID        SIZE\n"
+    served = f"{head}user                          vllm         123        1000K\n"
+    clients.write_text(served)
+    assert measure(Replayed(), root=tmp_path).disturbances == ()
+
+    def another(number: int) -> int:
+        if number >= 2:  # after the probe and the warm-up
+            clients.write_text(f"{served}user   trainer   77   1000K\n")
+        return 0
+
+    row = measure(Replayed(cached=another), root=tmp_path)
+    assert row.disturbances == ("another process on the GPU: trainer (77)",)
+    assert set(row.conditions.gpu_processes or ()) == {"trainer (77)", "vllm (123)"}

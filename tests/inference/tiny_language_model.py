@@ -6,11 +6,14 @@ SentencePiece. It knows nothing: what counts is that a server loads it and runs 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-N_WORDS = 740  # beside 3 special tokens and 256 bytes
+N_WORDS = 740
+_FIRST_WORD = 3 + 256  # behind three special tokens and the bytes
 _NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6  # kinds of tokens in GGUF
 _N_CONTEXT = 16384
 
@@ -35,9 +38,9 @@ def write_tiny_model(
     random = np.random.default_rng(0)
     for name, shape in _tensors(n_layers, n_embedding, n_inner):
         values = random.normal(0.0, 0.3 / np.sqrt(shape[-1]), shape)
-        is_norm = len(shape) == 1
         if name == "output.weight":
-            values[: 3 + 256] = 0.0  # the likeliest token is never a byte or the end
+            values[:_FIRST_WORD] = 0.0  # the likeliest token is never a byte or the end
+        is_norm = len(shape) == 1
         writer.add_tensor(name, (np.ones(shape) if is_norm else values).astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -53,7 +56,7 @@ def _words() -> list[str]:
     return [*sorted(parts, key=lambda part: (-len(part), part)), *whole]
 
 
-def _add_vocabulary(writer) -> None:
+def _add_vocabulary(writer: Any) -> None:
     words = _words()
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *words]
     kinds = [_UNKNOWN, _CONTROL, _CONTROL, *[_BYTE] * 256, *[_NORMAL] * len(words)]
@@ -68,8 +71,10 @@ def _add_vocabulary(writer) -> None:
     writer.add_add_bos_token(True)
 
 
-def _tensors(n_layers, n_embedding, n_inner):
-    n_vocabulary = 3 + 256 + len(_words())
+def _tensors(
+    n_layers: int, n_embedding: int, n_inner: int
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    n_vocabulary = _FIRST_WORD + len(_words())
     yield "token_embd.weight", (n_vocabulary, n_embedding)
     for layer in range(n_layers):
         yield f"blk.{layer}.attn_norm.weight", (n_embedding,)

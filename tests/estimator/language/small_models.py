@@ -15,7 +15,8 @@ from mansard.estimator.language.architecture import (
     DecoderBlock,
     StoredWeight,
 )
-from mansard.estimator.language.drawing import DrawnModel, draw
+from mansard.estimator.language.drawing import draw
+from mansard.estimator.language.graph import DrawnModel
 from mansard.estimator.layers import ConstantRows
 from mansard.estimator.scoring import Loaded
 from mansard.estimator.shape_inference.inference import prepare

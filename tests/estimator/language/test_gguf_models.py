@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -14,36 +13,10 @@ from mansard.estimator.language.gguf import read_header
 from mansard.estimator.language.reading import read_language_model
 from mansard.estimator.language.tensors import expected_shapes
 from mansard.estimator.scoring import is_language_model
-from tests.estimator.language.gguf_files import config, write
+from tests.estimator.language.gguf_files import layout, write
+from tests.estimator.language.small_configs import CASES, config
 
-MIXTURE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 256}
-LATENT = {
-    "kv_lora_rank": 256,
-    "qk_rope_head_dim": 32,
-    "qk_nope_head_dim": 64,
-    "v_head_dim": 64,
-    "n_routed_experts": 4,
-    "n_shared_experts": 2,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 256,
-    "first_k_dense_replace": 1,
-}
-CASES: dict[str, dict[str, Any]] = {
-    "llama": {},
-    "llama tied": {"tie_word_embeddings": True},
-    "mistral": {},
-    "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
-    "qwen2": {},
-    "qwen2_moe": {**MIXTURE, "shared_expert_intermediate_size": 512},
-    "qwen3": {},
-    "qwen3_moe": MIXTURE,
-    "gemma": {},
-    "gemma2": {"sliding_window": 64},
-    "gemma3_text": {"sliding_window": 64},
-    "phi3": {},
-    "deepseek_v2": LATENT,
-    "deepseek_v3": {**LATENT, "q_lora_rank": 256},
-}
+CASES = {**CASES, "deepseek_v2 old": {**CASES["deepseek_v2"], "is_old": True}}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -53,7 +26,7 @@ def test_a_gguf_file_says_the_same_as_the_config(case: str, tmp_path: Path) -> N
     draft = read_config(sizes)
     assert msgspec.structs.replace(read, weights={}) == draft.architecture
     shapes = {name: weight.shape for name, weight in read.weights.items()}
-    assert shapes == expected_shapes(draft.architecture, draft.layout)
+    assert shapes == expected_shapes(draft.architecture, layout(sizes))
 
 
 def test_bytes_are_those_of_the_blocks(tmp_path: Path) -> None:
@@ -107,7 +80,9 @@ def test_a_misshapen_tensor_is_named(tmp_path: Path) -> None:
 
 def test_an_unknown_architecture_names_those_that_are_known(tmp_path: Path) -> None:
     path = write(tmp_path / "model.gguf", config("llama"), architecture="mamba")
-    with pytest.raises(ModelError, match=r"its architecture is 'mamba'.*known are llama, qwen2"):
+    with pytest.raises(
+        ModelError, match=r"its architecture is 'mamba'.*known are llama, smollm3, qwen2"
+    ):
         read_language_model(path)
 
 

@@ -83,6 +83,20 @@ def test_quantisers_of_hugging_face_models_leave_the_rest() -> None:
     assert up.compute == "fp16"
 
 
+@pytest.mark.parametrize(
+    ("model", "form", "size_gb"),
+    [
+        # hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4: files of 4.68 and 1.05 GB
+        ("llama-3.1-8b", "AWQ", 5.73),
+        # nvidia/Llama-3.1-8B-Instruct-FP8: 5.00 and 4.08
+        ("llama-3.1-8b", "FP8", 9.08),
+    ],
+)
+def test_published_sizes_of_hugging_face_models(model: str, form: str, size_gb: float) -> None:
+    quantized = with_format(architecture(model), form)
+    assert n_bytes(quantized) / 1e9 == pytest.approx(size_gb, abs=0.005)
+
+
 def test_an_unknown_format_names_those_that_are_known() -> None:
     with pytest.raises(UsageError, match=r"'Q4_K_X' is not known; use one of Q4_0, Q4_1"):
         with_format(architecture("qwen2.5-0.5b"), "Q4_K_X")

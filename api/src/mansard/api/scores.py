@@ -19,6 +19,7 @@ from mansard.estimator.decoding import USUAL_STAGES, Stage, stage_name, with_sta
 from mansard.estimator.model import Given
 from mansard.estimator.score_context import Settings
 from mansard.estimator.scoring import (
+    IMAGES,
     Loaded,
     Skeleton,
     is_language_model,
@@ -191,7 +192,7 @@ def _score_file(read: _Read, request: _Request) -> _Outcome:
     scores: list[ModelScore] = []
     errors: dict[str, MansardError] = {}
     stages = request.stages
-    if loaded.is_drawn and stages == (None,):
+    if loaded.drawn and stages == (None,):
         stages = USUAL_STAGES
     for batch in request.batches:
         for stage in stages:
@@ -214,6 +215,9 @@ def _score_case(
     notes: tuple[str, ...] = ()
     if stage is not None:
         kv_cache = kv_cache or "in-place"
+        if loaded.drawn and stage.n_cached:  # images are read with the prompt
+            dims = {name: size for name, size in given.dims.items() if name != IMAGES}
+            given = msgspec.structs.replace(given, dims=dims)
         given, notes = with_stage(loaded, given, stage)
     given = with_defaults(loaded, given, is_guessed_too=False)
     settings = msgspec.structs.replace(settings, given=given, kv_cache=kv_cache)

@@ -6,7 +6,8 @@ what they unpack. It is no precision of work: see ``core/precision.py`` for thos
 Sources. Blocks of ggml: the structures ``block_*`` of llama.cpp's ``ggml-common.h``, whose sizes
 ``gguf-py`` lists as ``GGML_QUANT_SIZES``. MXFP4: OCP Microscaling Formats 1.0, 32 numbers of E2M1
 and a scale of E8M0. NVFP4: 16 numbers of E2M1 and a scale of E4M3 (NVIDIA, "Introducing NVFP4");
-the second scale, one fp32 for each tensor, is below a thousandth and left out.
+the second scale, one fp32 for each tensor, is below a thousandth and left out. NF4: QLoRA,
+arXiv:2305.14314; of double quantised scales those of 256 blocks are left out likewise.
 
 ``unpack_ops``: operations of CUDA cores that make a number of a stored weight, counted by hand in
 the functions ``dequantize_row_*`` of llama.cpp's ``ggml-quants.c``: each mask, shift, table
@@ -83,6 +84,8 @@ WEIGHT_FORMATS = MappingProxyType(
             *(_blocks("IQ4_NL", 32, 18, 3), _blocks("IQ4_XS", 256, 136, 3)),
             *(_blocks("TQ1_0", 256, 54, 5), _blocks("TQ2_0", 256, 66, 3)),
             _blocks("MXFP4", 32, 17, 3),
+            # Of bitsandbytes: a scale of fp32 for each 64, or one of 8 bits ("double quantised").
+            *(_blocks("NF4", 64, 36, 3, "fp16"), _blocks("NF4_DQ", 64, 33, 3, "fp16")),
             # The two that follow are multiplied by tensor cores as they are stored.
             _blocks("NVFP4", 16, 9, 1, "fp4"),
             _blocks("FP8", 1, 1, 1, "fp8"),

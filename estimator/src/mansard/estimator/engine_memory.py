@@ -30,8 +30,8 @@ kernels of the builder took 928 MiB, the whole build 1655 MiB in a recorded log.
 
 ONNX Runtime: its arena grows to the next power of two (OrtCUDAProviderOptions,
 arena_extend_strategy), so it holds up to twice the activations. While it loads, weights are there
-again as they were read and as kernels want them: on a CPU here the peak of a load was 1.0 (a decoder
-of 4.4 GB), 1.6 (vgg16) and 2.5 times the weights (resnet50).
+again as they were read and as kernels want them: on a CPU here the peak of a load was 1.0 (a
+decoder of 4.4 GB), 1.6 (vgg16) and 2.5 times the weights (resnet50).
 
 What an engine file of TensorRT holds is there twice while it is read: as the file, and on the
 device (manual, "How TensorRT Works").

@@ -151,9 +151,14 @@ def _check_sums(rows: Sequence[LayerScore]) -> None:
             )
 
 
-def main_precision(layers: Iterable[LayerScore]) -> str:
-    """The precision of most multiply-adds, or of most layers where there are none."""
+def main_precision(layers: Sequence[LayerScore], of_weights: bool = False) -> str:
+    """The precision of most multiply-adds, or of most layers where there are none.
+
+    ``of_weights``: of those of weights, as of a language model, whatever its context adds.
+    """
     macs: Counter[str] = Counter()
+    if of_weights:
+        layers = [layer for layer in layers if layer.macs and layer.parameters] or layers
     for layer in layers:
         # Each layer adds a little, for networks without multiply-adds.
         macs[layer.precision] += (layer.macs or 0) * 1_000_000 + 1

@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 
 from mansard.core.errors import ModelError, UsageError
-from mansard.core.formats.onnx import model_name, split_tags
+from mansard.core.formats.onnx import is_language_file, model_name, split_tags
 from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
-from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
-from mansard.core.records.score import UNKNOWN_LAYERS
+from mansard.core.records import KvCacheUpdate, ModelScore, Optimizer, Phase
 from mansard.estimator import zoo
 from mansard.estimator.caches import Caches, find_caches
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
-from mansard.estimator.memory import Memory
 from mansard.estimator.missing_sizes import (
     advise_shapes,
     advise_sizes,
@@ -42,13 +40,12 @@ from mansard.estimator.shape_inference.dimensions import (
     with_usual,
 )
 from mansard.estimator.shape_inference.inference import (
-    InferredNetwork,
     Prepared,
     infer_shapes,
     prepare,
 )
+from mansard.estimator.summary import score_notes, unknown_fields
 from mansard.estimator.tensors import Node, Shape, walk
-from mansard.estimator.traffic import winograd_notes
 
 if TYPE_CHECKING:
     from mansard.estimator.language.models import LanguageModels
@@ -81,6 +78,7 @@ def naming_model(where: str) -> Iterator[None]:
         raise type(error)(what, where=where, fix=error.fix) from error
 
 
+IMAGES = "images"  # the dimension of a vision-language model's encoder
 LANGUAGE_MODEL = b'{"language_model":'  # how the data of one begins: no ONNX file does
 
 
@@ -96,11 +94,6 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     caches: Caches  # the inputs and outputs that hold keys and values of earlier tokens
     usual: Mapping[str, int] = {}  # default dimensions of a network of the zoo
     drawn: bytes = b""  # of a language model: what its network is drawn of
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether it is a language model: it has stages, and no batch of its own."""
-        return bool(self.drawn)
 
 
 class Skeleton(msgspec.Struct, frozen=True, eq=False):
@@ -147,13 +140,10 @@ def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Load
 
 def is_language_model(source: Path | str) -> bool:
     """Whether a path or a name is that of a language model, which has to be drawn."""
-    plain = Path(split_tags(str(source))[0])
     if isinstance(source, Path):
-        return (
-            plain.suffix.lower() == ".gguf" or (plain / "config.json").exists() or _is_gguf(plain)
-        )
-    is_of_zoo = zoo.has(str(source)) or bool(zoo.family(str(source)))
-    return not is_of_zoo and _language_models().is_public(str(plain))
+        return is_language_file(source)
+    is_of_zoo = zoo.has(source) or bool(zoo.family(source))
+    return not is_of_zoo and _language_models().is_public(split_tags(source)[0])
 
 
 def known_network(name: str) -> Entry:
@@ -167,17 +157,6 @@ def known_network(name: str) -> Entry:
         raise UsageError(
             f"no network or language model is called {name!r}", fix=f"did you mean {close[0]}?"
         ) from error
-
-
-def _is_gguf(path: Path) -> bool:
-    """Whether a file begins as GGUF does; Ollama's have no suffix."""
-    if path.suffix.lower() == ".onnx":
-        return False
-    try:
-        with path.open("rb") as stream:
-            return path.is_file() and stream.read(4) == b"GGUF"
-    except (OSError, ValueError):  # whoever reads it says so
-        return False
 
 
 def _language_models() -> type[LanguageModels]:
@@ -195,8 +174,9 @@ def read_network(source: Path | str) -> Skeleton:
     if is_language_model(source):
         name = model_name(source) if isinstance(source, Path) else source
         with naming_model(str(source)):
-            data = _language_models().read(source)
-        return Skeleton(name, str(source), file_hash(data), data)
+            data, has_encoder = _language_models().read(source)
+        usual = {IMAGES: 0} if has_encoder else {}
+        return Skeleton(name, str(source), file_hash(data), data, usual)
     if isinstance(source, Path):
         return read_skeleton(source)
     usual = {name: size for name, size in known_network(source).dims if name != "batch"}
@@ -218,14 +198,6 @@ def with_defaults(loaded: Loaded, given: Given, *, is_guessed_too: bool = True) 
         check_batch_given(loaded.model, given)
         given = with_usual(loaded.model, given, loaded.usual)
         return with_open_batch(loaded.model, given, is_guessed_too=is_guessed_too)
-
-
-_SHOWN = 3  # reasons in a note
-_REGULARISERS = frozenset(
-    {"BatchNormalization", "BatchNormInternal", "BiasDropout", "BitmaskBiasDropout"}
-    | {"BitmaskDropout", "Dropout"}
-)
-_MEMORY = ("peak_activation_bytes", "in_place_peak_bytes", "fused_peak_bytes", "kv_cache_bytes")
 
 
 def score(  # noqa: PLR0913 - one keyword for each thing a user can state
@@ -301,7 +273,7 @@ def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
     A language model keeps its weights as they are stored, whatever precision it is counted in.
     """
     with naming_model(loaded.where), _paused_collector():
-        if loaded.is_drawn and settings.precision is not None:
+        if loaded.drawn and settings.precision is not None:
             loaded = _in_precision(loaded, settings.precision.name)
             settings = msgspec.structs.replace(settings, precision=None)
         return _score(loaded, settings)
@@ -361,7 +333,9 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         source="modelled",
         phase=settings.phase,
         batch=batch.size,
-        precision=main_precision(layers) if requested is None else requested.name,
+        precision=main_precision(layers, bool(loaded.drawn))
+        if requested is None
+        else requested.name,
         dimensions={**binding.named, **network.filled},
         bounds={**network.bounds, **full.bounds},
         trips=_trips(network.nodes),
@@ -378,11 +352,11 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
             *loaded.model.notes,
             *network.notes,
             *full.notes,
-            *_notes(network, layers, settings, memory.kv_cache_update),
+            *score_notes(network, layers, settings, memory.kv_cache_update),
             *filter(None, (batch.note,)),
         ),
         alternatives=scored.alternatives,
-        unknown=_reasons(memory, batch.size, settings.cache_bytes),
+        unknown=unknown_fields(memory, batch.size, settings.cache_bytes),
         kv_cache_update=memory.kv_cache_update,
     )
 
@@ -408,51 +382,6 @@ def _unstated(model: Model, given: Given) -> set[str]:
     declared |= {output.name for output in model.outputs if output.dimensions is not None}
     written = {name for node in all_nodes(model.nodes) for name in node.outputs if name}
     return written - declared - given.shapes.keys()
-
-
-def _notes(
-    network: InferredNetwork,
-    layers: tuple[LayerScore, ...],
-    settings: Settings,
-    kv_cache_update: str,
-) -> Iterator[str]:
-    unknown = [layer for layer in layers if layer.work_flop is None]
-    if unknown:
-        reasons = list(dict.fromkeys(layer.unknown["work_flop"] for layer in unknown))
-        more = f"; and {len(reasons) - _SHOWN} more reasons" if len(reasons) > _SHOWN else ""
-        yield (
-            f"{len(unknown)} of {len(layers)} {UNKNOWN_LAYERS} {unknown[0].op_type} "
-            f"{unknown[0].name!r} on; sums are of the others: {'; '.join(reasons[:_SHOWN])}{more}"
-        )
-    if network.bounds:
-        yield (
-            f"{len(network.bounds)} size(s) that depend on data count with their upper bounds: "
-            "the network needs at most this"
-        )
-    if settings.kv_cache == "in-place" and kv_cache_update == "copied":
-        yield (
-            "the graph does not show how its caches are extended: they count as it is written, "
-            "not in place"
-        )
-    if settings.phase == "training" and not _REGULARISERS & {layer.op_type for layer in layers}:
-        yield (
-            "the file has no BatchNormalization and no Dropout: an export for inference folds the "
-            "one into weights and leaves the other out. If the network has them, export it for "
-            "training (torch.onnx.export with training=TrainingMode.TRAINING)"
-        )
-    if settings.phase == "inference" and settings.cache_bytes is not None:
-        yield from winograd_notes(layers, (instance.node for instance in walk(network.nodes)))
-
-
-def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict[str, str]:
-    """The reasons for unknown fields of the whole score."""
-    reason = memory.unknown or "a layer is unknown"
-    unknown = {name: reason for name in _MEMORY if getattr(memory, name) is None}
-    if cache_bytes is None:
-        unknown["cache_bytes"] = "no cache was given"
-    if batch is None:
-        unknown["batch"] = "the model does not say which dimension is the batch"
-    return unknown
 
 
 def _trips(nodes: Iterable[Node]) -> dict[str, int]:

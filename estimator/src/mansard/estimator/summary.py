@@ -1,13 +1,19 @@
-"""The sums over a network's layers, and why some are not known."""
+"""The sums over a network's layers, why some are not known, and what a score notes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from mansard.core.records import LAYER_COUNTS, LayerScore, ModelScore
+from mansard.core.records.score import UNKNOWN_LAYERS
+from mansard.estimator.memory import Memory
+from mansard.estimator.score_context import Settings
+from mansard.estimator.shape_inference.inference import InferredNetwork
+from mansard.estimator.tensors import walk
+from mansard.estimator.traffic import winograd_notes
 
 _PARTS = ("peak_activation_bytes", "kv_cache_bytes")  # of memory, beside weights
 
@@ -182,3 +188,57 @@ def too_large_note(score: ModelScore, memory_bytes: int | None, machine: str) ->
         f"{score.model} needs at least {least_bytes / 2**30:.4g} GiB, and {machine} has "
         f"{memory_bytes / 2**30:.4g} GiB in all; 'mansard fit' says what fits"
     )
+
+
+_SHOWN = 3  # reasons in a note
+_REGULARISERS = frozenset(
+    {"BatchNormalization", "BatchNormInternal", "BiasDropout", "BitmaskBiasDropout"}
+    | {"BitmaskDropout", "Dropout"}
+)
+_MEMORY = ("peak_activation_bytes", "in_place_peak_bytes", "fused_peak_bytes", "kv_cache_bytes")
+
+
+def score_notes(
+    network: InferredNetwork,
+    layers: tuple[LayerScore, ...],
+    settings: Settings,
+    kv_cache_update: str,
+) -> Iterator[str]:
+    """What is to be said of a score: unknown layers, bounds, caches, what a file lacks."""
+    unknown = [layer for layer in layers if layer.work_flop is None]
+    if unknown:
+        reasons = list(dict.fromkeys(layer.unknown["work_flop"] for layer in unknown))
+        more = f"; and {len(reasons) - _SHOWN} more reasons" if len(reasons) > _SHOWN else ""
+        yield (
+            f"{len(unknown)} of {len(layers)} {UNKNOWN_LAYERS} {unknown[0].op_type} "
+            f"{unknown[0].name!r} on; sums are of the others: {'; '.join(reasons[:_SHOWN])}{more}"
+        )
+    if network.bounds:
+        yield (
+            f"{len(network.bounds)} size(s) that depend on data count with their upper bounds: "
+            "the network needs at most this"
+        )
+    if settings.kv_cache == "in-place" and kv_cache_update == "copied":
+        yield (
+            "the graph does not show how its caches are extended: they count as it is written, "
+            "not in place"
+        )
+    if settings.phase == "training" and not _REGULARISERS & {layer.op_type for layer in layers}:
+        yield (
+            "the file has no BatchNormalization and no Dropout: an export for inference folds the "
+            "one into weights and leaves the other out. If the network has them, export it for "
+            "training (torch.onnx.export with training=TrainingMode.TRAINING)"
+        )
+    if settings.phase == "inference" and settings.cache_bytes is not None:
+        yield from winograd_notes(layers, (instance.node for instance in walk(network.nodes)))
+
+
+def unknown_fields(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict[str, str]:
+    """The reasons for unknown fields of the whole score."""
+    reason = memory.unknown or "a layer is unknown"
+    unknown = {name: reason for name in _MEMORY if getattr(memory, name) is None}
+    if cache_bytes is None:
+        unknown["cache_bytes"] = "no cache was given"
+    if batch is None:
+        unknown["batch"] = "the model does not say which dimension is the batch"
+    return unknown

@@ -70,7 +70,7 @@ def sweep_server(request: ServerRequest, reporter: Reporter = SILENT) -> Swept:
     find_protocol(request.profile)  # an unknown one is an error
     lengths = Lengths(request.prompts, request.generates, request.concurrencies)
     check_lengths(lengths)
-    serving = _serving(request)
+    serving = _serving(request, lengths)
     trials = plan_trials(serving, lengths)
     return sweep(
         request,
@@ -80,7 +80,7 @@ def sweep_server(request: ServerRequest, reporter: Reporter = SILENT) -> Swept:
     )
 
 
-def _serving(request: ServerRequest) -> Serving:
+def _serving(request: ServerRequest, lengths: Lengths) -> Serving:
     """The server that the request names; one that runs is asked what it is."""
     if request.server is None and request.start is None:
         raise UsageError("no server is named", fix="--server http://localhost:8000")
@@ -91,6 +91,7 @@ def _serving(request: ServerRequest) -> Serving:
         address=address,
         model=request.model,
         name=request.name,
+        context_tokens=lengths.context_tokens,
         variables=request.variables,
     )
     if serving.command or address is None:

@@ -253,7 +253,7 @@ def check_generation(row: GenerationRun, path: Path | str) -> None:
 
 def generation_windows(row: GenerationRun) -> list[EnergyWindow]:
     """The energy windows of each round's phases, and of prompts alone."""
-    windows = [window for one in row.rounds for window in (one.prefill, one.decode)]
+    windows = [window for one in row.rounds for window in (one.prefill, one.decode, one.whole)]
     return [window for window in (*windows, *(row.prefills or ())) if window is not None]
 
 

@@ -200,3 +200,13 @@ _NAME_PARTS: tuple[tuple[Callable[[Manifest], str], ...], ...] = (
         lambda manifest: f"run {manifest.run_id[:8]}",
     ),
 )
+
+
+# As ``estimator.decoding.stage_name`` writes it.
+_STAGE = re.compile(r"(?P<model>.+) \[(?P<stage>prefill|decode) (?P<tokens>\d+)\]")
+
+
+def stage_of(network: str) -> tuple[str, str, int] | None:
+    """The model, its stage and the tokens of a name; None where it is of no stage."""
+    match = _STAGE.fullmatch(network)
+    return None if match is None else (match["model"], match["stage"], int(match["tokens"]))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mansard.core.errors import MansardError
 from mansard.core.hashing import content_hash
-from mansard.core.records import Measurement, ModelScore
+from mansard.core.records import GenerationRun, Measurement, ModelScore
 from mansard.core.storage.files import find_status, make_folder
 from mansard.core.storage.jsonl import read_rows, write_rows
 
@@ -51,7 +51,16 @@ def replace_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
     for rows in runs.glob("*/measurements.jsonl"):
         with contextlib.suppress(MansardError):
             measured |= {row.model_hash for row in read_rows(rows, Measurement, runs).rows}
+    served: set[str] = set()
+    for rows in runs.glob("*/generations.jsonl"):
+        with contextlib.suppress(MansardError):
+            served |= {row.workload for row in read_rows(rows, GenerationRun, runs).rows}
     new = {score_id(score) for score in scores}
-    older = [s for s in there if s.model_hash in measured and score_id(s) not in new]
+    older = [s for s in there if score_id(s) not in new and _was_run(s, measured, served)]
     make_folder(runs)
     write_rows(path, ModelScore, [*scores, *older], runs)
+
+
+def _was_run(score: ModelScore, measured: set[str], served: set[str]) -> bool:
+    """Whether its network was run, or is a stage of a language model that was."""
+    return score.model_hash in measured or score.model.rpartition(" [")[0] in served

@@ -9,7 +9,6 @@ drop of accuracy selects precisions.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,11 +16,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from mansard.analytics.data.names import stage_of
 from mansard.analytics.decisions.records import Candidate, Holds, Wanted
 from mansard.analytics.decisions.values import BROKEN, KEPT, Values, read_values
 from mansard.core.errors import UsageError
 
-_STAGE = re.compile(r"(?P<model>.+) \[(?P<stage>prefill|decode) (?P<tokens>\d+)\]")
 _PLACE = ("device", "network", "mode", "batch", "precision")
 
 
@@ -39,12 +38,6 @@ class FirstToken:
     limit_s: float | None
     holds: Holds
     left_out: Mapping[str, float]
-
-
-def stage_of(network: str) -> tuple[str, str, int] | None:
-    """The model, its stage and the tokens of a name; None where it is of no stage."""
-    match = _STAGE.fullmatch(network)
-    return None if match is None else (match["model"], match["stage"], int(match["tokens"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +86,8 @@ def screen_first_tokens(predictions: pl.DataFrame, wanted: Wanted) -> FirstToken
     names = predictions["network"].unique().sort().to_list()
     pairs = _pairs(names)
     is_paired = pl.col("network").is_in(sorted({prefill for _, prefill in pairs}))
-    decodes = pl.DataFrame(pairs, schema=["decode", "network"], orient="row")
+    columns = {"decode": pl.String, "network": pl.String}
+    decodes = pl.DataFrame(pairs, schema=columns, orient="row")
     prefill = predictions.filter(is_paired).join(decodes, on="network")
     # Of a model whose prefill alone is known, that is the question.
     kept = predictions.filter(~is_paired)

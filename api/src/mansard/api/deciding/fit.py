@@ -130,9 +130,9 @@ class _Question:
     def __init__(self, source: Path | str, machine: _Machine, engine: str | None) -> None:
         self._source, self._machine = source, machine
         self._loaded = load_network(source)
-        self._is_decoder = self._loaded.is_drawn or bool(self._loaded.caches.caches)
+        self._is_decoder = self._loaded.drawn or bool(self._loaded.caches.caches)
         self.engine = engine or self._usual_engine()
-        if self.engine in ("llama.cpp", "vllm") and not self._loaded.is_drawn:
+        if self.engine in ("llama.cpp", "vllm") and not self._loaded.drawn:
             raise UsageError(
                 f"{self.engine} runs language models",
                 where=str(source),
@@ -140,12 +140,12 @@ class _Question:
             )
         self._memory = find_engine_memory(self.engine)
         self._capacity = limited(machine.capacity, self._memory.share)
-        facts = LanguageModels.facts(self._loaded.drawn) if self._loaded.is_drawn else (0, None)
+        facts = LanguageModels.facts(self._loaded.drawn) if self._loaded.drawn else (0, None)
         self._vocabulary, self._most_tokens = facts
         self._scores: dict[tuple[int | None, int], ModelScore] = {}
 
     def _usual_engine(self) -> str:
-        if self._loaded.is_drawn:
+        if self._loaded.drawn:
             return "llama.cpp"
         return "tensorrt" if self._machine.is_jetson else "ort"
 
@@ -219,7 +219,7 @@ class _Question:
         return self._scores[key]
 
     def _build(self, context: int | None) -> BuildFit:
-        needs = build_needs(self._score(context, 1), is_language_model=self._loaded.is_drawn)
+        needs = build_needs(self._score(context, 1), is_language_model=self._loaded.drawn)
         low, high = need_ends(needs)
         verdict = certainty(needs, self._machine.capacity)
         return BuildFit(verdict=verdict, needs=needs, low_bytes=low, high_bytes=high)
@@ -227,7 +227,7 @@ class _Question:
     def _smaller(self, context: int | None, batch: int) -> str | None:
         """The next smaller format, or precision of an ONNX file, that surely fits."""
         now = _weights(self._needs(context, batch))
-        if not self._loaded.is_drawn:
+        if not self._loaded.drawn:
             return self._smaller_precision(context, batch, now)
         plain, tags = split_tags(str(self._source))
         cache = "".join(f":{tag}" for tag in tags if "=" in tag)

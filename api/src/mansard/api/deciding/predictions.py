@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+from mansard.analytics.data.names import stage_of
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.decisions.first_token import stage_of
 from mansard.analytics.models.predict.board_transfer import called
 from mansard.analytics.models.predict.models import Models, find_models
 from mansard.analytics.models.predict.prediction import (

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from mansard.api.deciding.recommendations import read_network
+from mansard.api.deciding.workload_files import read_network
 from mansard.core.errors import InputError, UsageError
 from mansard.core.processes.line_channel import DECODE_ERRORS
 from mansard.core.records import (

@@ -107,7 +107,7 @@ def programs_table(programs: Sequence[results.ProgramTimes]) -> Table:
             seconds(row.time_s, row.low_s, row.high_s),
             joules(row.energy_j, row.energy_low_j, row.energy_high_j),
             watts(row.power_w),
-            "–" if row.metric is None or row.window else digits(row.metric),
+            "–" if row.metric is None else digits(row.metric),
             str(row.n_runs),
             row.source,
             row.remark,
@@ -130,18 +130,29 @@ def generations_table(times: Sequence[results.GenerationTimes]) -> Table:
             str(row.concurrency),
             seconds(row.first_token_s, row.first_token_low_s, row.first_token_high_s),
             seconds(row.token_s, row.token_low_s, row.token_high_s),
-            "unknown" if row.decode_tokens_per_s is None else digits(row.decode_tokens_per_s),
+            *(
+                "unknown" if rate is None else digits(rate)
+                for rate in (row.decode_tokens_per_s, row.output_tokens_per_s)
+            ),
             joules(row.prefill_token_j),
             joules(row.decode_token_j),
-            watts(row.decode_w),
+            watts(row.output_w),
             row.source,
             row.remark,
         )
         for row in times[:_MOST_MEASURED]
     ]
     heads = (
-        *("model", "server", "mode", "tokens", "at once", "first token", "token", "tokens/s"),
-        *("prefill J/token", "decode J/token", "power", "source", "remark"),
+        *("model", "server", "mode", "tokens", "at once", "first token", "token"),
+        *(
+            "decode tokens/s",
+            "output tokens/s",
+            "prefill J/token",
+            "decode J/token",
+            "power",
+            "source",
+            "remark",
+        ),
     )
     what = _share(len(rows), len(times), "rows")
     title = _title_with_rest("Servers of language models that were measured", what)

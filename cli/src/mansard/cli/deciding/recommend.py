@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from msgspec.structs import replace
 
 from mansard import api
 from mansard.analytics import pages
@@ -274,7 +275,10 @@ def _without_rates(table: Table, answer: results.Recommendation) -> Table:
     """Without items per second where they say what the times do, and no limit asks for them."""
     is_asked = any(check.quantity == "rate" for check in answer.checks)
     batches = {*table.column(_COLUMNS.index("batch"))}
-    return table if is_asked or batches != {"1"} else table.without({"items/s"})
+    table = table if is_asked or batches != {"1"} else table.without({"items/s"})
+    item = pages.item_word(answer.network)
+    columns = tuple(name.replace("item", item) for name in table.columns)
+    return replace(table, columns=columns)
 
 
 def _overview_table(answers: Sequence[results.Recommendation]) -> Table:

@@ -102,7 +102,7 @@ def _note_doubts(one: results.MeasuredProgram) -> None:
     if n_throttled:
         times = "once" if n_throttled == 1 else f"{n_throttled} times"
         note(f"{mode}: throttled while it ran: {times}")
-    lacking = [row for row in one.times if row.energy_j is None]
+    lacking = [row for row in one.times if row.energy_j is None and row.time_s is not None]
     if lacking:
         what = "" if lacking[0] is whole else f" of {lacking[0].workload}"
         n_more = len(lacking) - 1 if what else 0

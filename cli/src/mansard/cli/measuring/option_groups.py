@@ -295,7 +295,7 @@ class ServerGroup:
     ] = None
     model: Annotated[
         str | None,
-        typer.Option(help="Which model of the server; by default its only one."),
+        typer.Option(metavar="NAME", help="Which model of the server; by default its only one."),
     ] = None
     prompt: Annotated[
         str, typer.Option(metavar="TOKENS", help="Lengths of prompts: 128,512,2048.")

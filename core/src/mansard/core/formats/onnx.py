@@ -76,6 +76,23 @@ def is_path(path: Path) -> bool:
     return plain.suffix.lower() in _SUFFIXES or len(plain.parts) != 1 or plain.exists()
 
 
+def is_language_file(path: Path) -> bool:
+    """Whether a path is that of a language model: GGUF, also without the suffix as Ollama keeps
+    it, or a folder of Hugging Face's."""
+    plain = Path(split_tags(str(path))[0])
+    if plain.suffix.lower() in _SUFFIXES:
+        return plain.suffix.lower() == ".gguf"
+    try:
+        if plain.is_dir():
+            return (plain / "config.json").exists()
+        if not plain.is_file():  # a pipe would wait for ever
+            return False
+        with plain.open("rb") as stream:
+            return stream.read(4) == b"GGUF"
+    except (OSError, ValueError):  # whoever reads it says so
+        return False
+
+
 def named(model: Path | str) -> Path | str:
     """What a person means: a path where it is one, else a name."""
     path = Path(model)

@@ -40,13 +40,15 @@ class GenerationRound(Record, frozen=True, kw_only=True):
     """Requests that were sent at once.
 
     The prefill is from the first request sent to the first token of the last; the decode from
-    there to the last token. The windows' repetitions are the tokens of their phase.
+    there to the last token; the whole is both. The windows' repetitions are the tokens of their
+    phase, and of the whole those of the answers.
     """
 
     requests: tuple[GenerationRequest, ...]
     rejected: str  # why it is kept but not averaged in; empty: it counts
     prefill: EnergyWindow | None
     decode: EnergyWindow | None
+    whole: EnergyWindow | None
 
     @property
     def start_s(self) -> float:
@@ -62,6 +64,11 @@ class GenerationRound(Record, frozen=True, kw_only=True):
     def end_s(self) -> float:
         """The last token of all, monotonic."""
         return max(request.sent_s + request.event_s[-1] for request in self.requests)
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of all answers."""
+        return sum(request.n_tokens for request in self.requests)
 
     @property
     def decoded_tokens(self) -> int:

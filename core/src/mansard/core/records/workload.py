@@ -169,12 +169,14 @@ class ProgramRepetition(Record, frozen=True, kw_only=True):
     peak_w: float | None  # the highest reading of the total
     metric: float | None  # the figure of merit, read from its output
     windows: tuple[NamedWindow, ...]
+    # That llama-bench printed, by test: tokens/s. Empty of other programs.
+    figures: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 class ProgramRun(Record, frozen=True, kw_only=True):
     """A program of the user's, run so often under one power mode until its time is known."""
 
-    schema: ClassVar[Schema] = Schema("program-run", 3)
+    schema: ClassVar[Schema] = Schema("program-run", 4, oldest=3)
 
     run_id: str
     trial_id: str

@@ -16,7 +16,7 @@ from mansard.core.errors import UsageError
 from mansard.core.weight_formats import WEIGHT_FORMATS
 from mansard.estimator.language.architecture import Architecture
 from mansard.estimator.language.families import read_config
-from mansard.estimator.language.tensors import expected_shapes, stored_weights
+from mansard.estimator.language.tensors import stored_weights
 
 
 class PublicModel(msgspec.Struct, frozen=True):
@@ -50,6 +50,26 @@ def _config(
     }
 
 
+def _with_vision(model_type: str, text: dict[str, Any], vision: dict[str, Any]) -> dict[str, Any]:
+    return {"model_type": model_type, "text_config": text, "vision_config": vision}
+
+
+_SIGLIP = {
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 27,
+    "patch_size": 14,
+}
+_CLIP = {
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 24,
+    "patch_size": 14,
+    "image_size": 336,
+}
+_QWEN_VISION = {"depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16}
 _TIED = {"tie_word_embeddings": True}
 _QWEN3 = {"head_dim": 128}
 _EXPERTS_30B = {"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}
@@ -65,6 +85,14 @@ _DEEPSEEK_LITE = {
     "first_k_dense_replace": 1,
 }
 _GEMMA3 = {"head_dim": 256, "sliding_window": 1024}
+
+
+def _gemma3(
+    sizes: tuple[int, int, int], heads: tuple[int, int], vocabulary: int, context: int
+) -> dict[str, Any]:
+    text = _config("gemma3_text", sizes, heads, vocabulary, context, **_GEMMA3)
+    return _with_vision("gemma3", text, {**_SIGLIP, "image_size": 896})
+
 
 _MODELS: Mapping[str, tuple[str, int, dict[str, Any]]] = {
     "tinyllama-1.1b": (
@@ -86,6 +114,11 @@ _MODELS: Mapping[str, tuple[str, int, dict[str, Any]]] = {
         "HuggingFaceTB/SmolLM2-1.7B",
         1_711_376_384,
         _config("llama", (2048, 24, 8192), (32, 32), 49152, 8192, **_TIED),
+    ),
+    "smollm3-3b": (
+        "HuggingFaceTB/SmolLM3-3B",
+        3_075_098_624,
+        _config("smollm3", (2048, 36, 11008), (16, 4), 128256, 65536, **_TIED),
     ),
     "llama-3.2-1b": (
         "meta-llama/Llama-3.2-1B",
@@ -190,13 +223,21 @@ _MODELS: Mapping[str, tuple[str, int, dict[str, Any]]] = {
     ),
     "gemma-3-4b": (
         "google/gemma-3-4b-it",
-        3_880_263_168,
-        _config("gemma3_text", (2560, 34, 10240), (8, 4), 262208, 131072, **_GEMMA3),
+        4_300_079_472,
+        _with_vision(
+            "gemma3",
+            _config("gemma3_text", (2560, 34, 10240), (8, 4), 262208, 131072, **_GEMMA3),
+            {**_SIGLIP, "image_size": 896},
+        ),
     ),
     "gemma-3-12b": (
         "google/gemma-3-12b-it",
-        11_766_034_176,
-        _config("gemma3_text", (3840, 48, 15360), (16, 8), 262208, 131072, **_GEMMA3),
+        12_187_325_040,
+        _with_vision(
+            "gemma3",
+            _config("gemma3_text", (3840, 48, 15360), (16, 8), 262208, 131072, **_GEMMA3),
+            {**_SIGLIP, "image_size": 896},
+        ),
     ),
     "phi-3-mini": (
         "microsoft/Phi-3-mini-4k-instruct",
@@ -220,6 +261,51 @@ _MODELS: Mapping[str, tuple[str, int, dict[str, Any]]] = {
             **_TIED,
             partial_rotary_factor=0.75,
             sliding_window=262144,
+        ),
+    ),
+    "deepseek-r1-distill-qwen-1.5b": (
+        "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",
+        1_777_088_000,
+        _config("qwen2", (1536, 28, 8960), (12, 2), 151936, 131072),
+    ),
+    "deepseek-r1-distill-qwen-7b": (
+        "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
+        7_615_616_512,
+        _config("qwen2", (3584, 28, 18944), (28, 4), 152064, 131072),
+    ),
+    "deepseek-r1-distill-llama-8b": (
+        "deepseek-ai/DeepSeek-R1-Distill-Llama-8B",
+        8_030_261_248,
+        _config("llama", (4096, 32, 14336), (32, 8), 128256, 131072),
+    ),
+    "llava-1.5-7b": (
+        "llava-hf/llava-1.5-7b-hf",
+        7_063_427_072,
+        _with_vision("llava", _config("llama", (4096, 32, 11008), (32, 32), 32064, 4096), _CLIP),
+    ),
+    "paligemma-3b": (
+        "google/paligemma-3b-pt-224",
+        2_923_466_480,
+        _with_vision(
+            "paligemma", _config("gemma", (2048, 18, 16384), (8, 1), 257216, 8192), _SIGLIP
+        ),
+    ),
+    "qwen2.5-vl-3b": (
+        "Qwen/Qwen2.5-VL-3B-Instruct",
+        3_754_622_976,
+        _with_vision(
+            "qwen2_5_vl",
+            _config("qwen2", (2048, 36, 11008), (16, 2), 151936, 128000, **_TIED),
+            {**_QWEN_VISION, "out_hidden_size": 2048},
+        ),
+    ),
+    "qwen2.5-vl-7b": (
+        "Qwen/Qwen2.5-VL-7B-Instruct",
+        8_292_166_656,
+        _with_vision(
+            "qwen2_5_vl",
+            _config("qwen2", (3584, 28, 18944), (28, 4), 152064, 128000),
+            {**_QWEN_VISION, "out_hidden_size": 3584},
         ),
     ),
     "deepseek-v2-lite": (
@@ -246,6 +332,6 @@ def architecture(name: str) -> Architecture:
             f"no language model is called {name!r}", fix=f"use one of {', '.join(MODELS)}"
         )
     draft = read_config(model.config)
-    shapes = expected_shapes(draft.architecture, draft.layout)
+    shapes = draft.shapes()
     weights = stored_weights(shapes, lambda _name, _shape: WEIGHT_FORMATS["bf16"])
     return msgspec.structs.replace(draft.architecture, weights=weights)

@@ -9,157 +9,34 @@ Of a prompt only the last token's scores are computed, as llama.cpp, vLLM and Te
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import prod
-from types import MappingProxyType
-
-import msgspec
-
-from mansard.core.weight_formats import WeightFormat, weight_format
 from mansard.estimator.language.architecture import (
-    Architecture,
     AttentionSizes,
     DecoderBlock,
     ExpertSizes,
-    StoredWeight,
 )
-from mansard.estimator.model import Dimension, Model, ModelInput, ModelNode, StoredTensor
-from mansard.estimator.numbers import ELEMENT_TYPES, INT64, UINT8, ElementType, hold
+from mansard.estimator.language.encoder import draw_encoder
+from mansard.estimator.language.graph import (
+    BATCH,
+    MICROSOFT,
+    OPSETS,
+    PLAIN,
+    TOKENS,
+    DrawnModel,
+    ModelGraph,
+    stored_attributes,
+)
+from mansard.estimator.model import Dimension, Model, ModelInput
+from mansard.estimator.numbers import ELEMENT_TYPES, UINT8, ElementType
 from mansard.estimator.operators.contrib.language import DOMAIN
 
-_MICROSOFT = "com.microsoft"
-_OPSETS = {"": 24, _MICROSOFT: 1, DOMAIN: 1}
-PLAIN = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-_TOKENS, _BATCH, _NEW, _PAST = "input_ids", "batch", "sequence", "past_sequence"
+_PAST = "past_sequence"
 _ALL, _ALL_OF_WINDOW = "total_sequence", "total_of_window"
-_NOTHING: Mapping[str, object] = MappingProxyType({})
 _CONTEXT = 4096  # rows of the tables of cosines where the file does not say; few of them are read
-
-
-class DrawnModel(msgspec.Struct, frozen=True, kw_only=True):
-    """What is drawn: a model, and how it keeps keys and values.
-
-    ``cache_format``: a weight format, such as Q8_0; None: that of the activations. ``compute``:
-    activations and products are in this precision, whatever the weights are stored in; None: each
-    weight says it.
-    """
-
-    architecture: Architecture
-    cache_format: str | None = None
-    compute: str | None = None
-
-    @property
-    def activations(self) -> str:
-        """Their format: that of the embedding, which is fp16 where it is quantised."""
-        stored = self.architecture.weights["token_embd.weight"].format
-        return stored if stored in PLAIN else "fp16"
-
-
-class _Graph:
-    """Nodes and stored tensors as they are added; ``hidden`` is the type of activations."""
-
-    def __init__(self, drawn: DrawnModel) -> None:
-        self.model = drawn.architecture
-        self.compute = drawn.compute
-        self.hidden = ELEMENT_TYPES[PLAIN[drawn.compute or drawn.activations]]
-        self.cache: WeightFormat = weight_format(drawn.cache_format or drawn.activations)
-        self.nodes: list[ModelNode] = []
-        self.stored: dict[str, StoredTensor] = {}
-        self.inputs = [ModelInput(_TOKENS, INT64, (_BATCH, _NEW))]
-        self.outputs: list[ModelInput] = []
-
-    def node(
-        self,
-        op_type: str,
-        inputs: tuple[str, ...],
-        name: str,
-        attributes: Mapping[str, object] = _NOTHING,
-        *,
-        domain: str = "",
-        outputs: tuple[str, ...] | None = None,
-    ) -> str:
-        """Add a node; returns its first output, which is called as the node by default."""
-        outputs = outputs or (name,)
-        index = len(self.nodes)
-        self.nodes.append(
-            ModelNode(index, name, op_type, domain, inputs, outputs, attributes, _OPSETS[domain])
-        )
-        return outputs[0]
-
-    def store(self, name: str, dtype: ElementType, shape: tuple[int, ...]) -> str:
-        self.stored.setdefault(name, StoredTensor(name, dtype, shape, None))
-        return name
-
-    def integers(self, name: str, *values: int) -> str:
-        shape = (len(values),)
-        self.stored[name] = StoredTensor(name, INT64, shape, hold(INT64, shape, values))
-        return name
-
-    def has(self, name: str) -> bool:
-        return name in self.model.weights
-
-    def is_packed(self, name: str) -> bool:
-        """Whether a weight is of another type than the activations: then its bytes have no shape.
-
-        So is a matrix of one row, which files store as a vector.
-        """
-        weight = self.model.weights[name]
-        return PLAIN.get(weight.format) != self.hidden.name or len(weight.shape) == 1
-
-    def stored_as_is(self, name: str) -> str:
-        """A weight with as many bytes as it is stored in."""
-        weight = self.model.weights[name]
-        if self.is_packed(name):
-            return self.store(name, UINT8, (weight.n_bytes,))
-        return self.store(name, self.hidden, weight.shape)
-
-    def vector(self, name: str) -> str:
-        """A vector in the type of the activations; empty where the model has no such weight."""
-        weight = self.model.weights.get(name)
-        if weight is None:
-            return ""
-        dtype = ELEMENT_TYPES[PLAIN.get(weight.format, self.hidden.name)]
-        vector = self.store(name, dtype, weight.shape)
-        if dtype == self.hidden:
-            return vector
-        return self.node("Cast", (vector,), f"{name}.cast", {"to": self.hidden.code})
-
-    def product(self, data: str, weight_name: str, name: str) -> str:
-        """``data`` times the transposed matrix called ``weight_name``, and its bias."""
-        weight = self.model.weights[weight_name]
-        matrix = self.stored_as_is(weight_name)
-        if self.is_packed(weight_name):
-            sizes = {"N": prod(weight.shape[:-1]), "K": weight.shape[-1]}
-            made = self.node(
-                "MatMulStored",
-                (data, matrix),
-                name,
-                {**_stored(self, weight), **sizes},
-                domain=DOMAIN,
-            )
-        else:
-            flipped = self.node("Transpose", (matrix,), f"{weight_name}.t", {"perm": (1, 0)})
-            made = self.node("MatMul", (data, flipped), name)
-        bias = self.vector(weight_name.removesuffix("weight") + "bias")
-        return self.node("Add", (made, bias), f"{name}.bias") if bias else made
-
-    def norm(self, data: str, weight_name: str, name: str) -> str:
-        scale = self.vector(weight_name)
-        if self.model.norm == "rms":
-            return self.node("RMSNormalization", (data, scale), name)
-        bias = self.vector(weight_name.removesuffix("weight") + "bias")
-        return self.node("LayerNormalization", tuple(filter(None, (data, scale, bias))), name)
-
-
-def _stored(graph: _Graph, *weights: StoredWeight) -> Mapping[str, object]:
-    """The attributes of an operator of ``weights``: of several, the mean operations a weight."""
-    n_ops = sum(weight.unpack_ops for weight in weights) / len(weights)
-    return {"unpack_ops": round(n_ops), "compute": graph.compute or weights[0].compute}
 
 
 def draw(drawn: DrawnModel) -> Model:
     """The network of a language model."""
-    graph, model = _Graph(drawn), drawn.architecture
+    graph, model = ModelGraph(drawn), drawn.architecture
     state = _embed(graph)
     for number, block in enumerate(model.blocks):
         state = _block(graph, number, block, state)
@@ -170,23 +47,29 @@ def draw(drawn: DrawnModel) -> Model:
     )
     if model.has_output_softcap:
         scores = _softcap(graph, scores)
-    graph.outputs.insert(0, ModelInput(scores, graph.hidden, (_BATCH, 1, model.vocabulary)))
+    notes = () if model.vision is None else draw_encoder(graph, model.vision)
+    graph.outputs.insert(0, ModelInput(scores, graph.hidden, (BATCH, 1, model.vocabulary)))
     return Model(
-        tuple(graph.nodes), tuple(graph.inputs), tuple(graph.outputs), graph.stored, _OPSETS
+        tuple(graph.nodes),
+        tuple(graph.inputs),
+        tuple(graph.outputs),
+        graph.stored,
+        OPSETS,
+        notes=notes,
     )
 
 
-def _embed(graph: _Graph) -> str:
+def _embed(graph: ModelGraph) -> str:
     model = graph.model
     weight = model.weights["token_embd.weight"]
     table = graph.stored_as_is("token_embd.weight")
     if graph.is_packed("token_embd.weight"):
         state = graph.node(
             "GatherStored",
-            (table, _TOKENS),
+            (table, TOKENS),
             "token_embd",
             {
-                **_stored(graph, weight),
+                **stored_attributes(graph, weight),
                 "N": weight.shape[0],
                 "K": weight.shape[1],
                 "dtype": graph.hidden.code,
@@ -194,21 +77,21 @@ def _embed(graph: _Graph) -> str:
             domain=DOMAIN,
         )
     else:
-        state = graph.node("Gather", (table, _TOKENS), "token_embd", {"axis": 0})
+        state = graph.node("Gather", (table, TOKENS), "token_embd", {"axis": 0})
     if model.has_scaled_embedding:
         factor = graph.store("token_embd.scale", graph.hidden, ())
         state = graph.node("Mul", (state, factor), "token_embd.scaled")
     return state
 
 
-def _softcap(graph: _Graph, scores: str) -> str:
+def _softcap(graph: ModelGraph, scores: str) -> str:
     cap = graph.store("softcap", graph.hidden, ())
     scaled = graph.node("Div", (scores, cap), "logits.over_cap")
     bounded = graph.node("Tanh", (scaled,), "logits.tanh")
     return graph.node("Mul", (bounded, cap), "logits.capped")
 
 
-def _block(graph: _Graph, number: int, block: DecoderBlock, state: str) -> str:
+def _block(graph: ModelGraph, number: int, block: DecoderBlock, state: str) -> str:
     """One decoder block: what attention and feed-forward add to ``state``."""
     at = f"blk.{number}"
     normed = graph.norm(state, f"{at}.attn_norm.weight", f"{at}.attn_norm")
@@ -228,7 +111,7 @@ def _block(graph: _Graph, number: int, block: DecoderBlock, state: str) -> str:
     return graph.node("Add", (state, added), f"{at}.ffn_add")
 
 
-def _grouped(graph: _Graph, number: int, sizes: AttentionSizes, data: str) -> str:
+def _grouped(graph: ModelGraph, number: int, sizes: AttentionSizes, data: str) -> str:
     """Attention whose heads share keys and values in groups; its cache, rotation and norms."""
     at = f"blk.{number}"
     if graph.has(f"{at}.attn_qkv.weight"):
@@ -260,32 +143,32 @@ def _grouped(graph: _Graph, number: int, sizes: AttentionSizes, data: str) -> st
             **({"local_window_size": sizes.window} if sizes.window else {}),
             **({"kv_row_bytes": row_bytes} if row_bytes else {}),
         },
-        domain=_MICROSOFT,
+        domain=MICROSOFT,
         outputs=(f"{at}.attn", f"present.{number}.key", f"present.{number}.value"),
     )
 
 
-def _cache(graph: _Graph, number: int, sizes: AttentionSizes, which: str) -> str:
+def _cache(graph: ModelGraph, number: int, sizes: AttentionSizes, which: str) -> str:
     """Declare the keys or values of earlier tokens; a window's have another length."""
     name, present = f"past_key_values.{number}.{which}", f"present.{number}.{which}"
     dtype, width = _row(graph, sizes.head_width)
     past, after = (_PAST, _ALL)
     if sizes.window is not None:
         past, after = f"past_window_{sizes.window}", _ALL_OF_WINDOW
-    heads: tuple[Dimension, ...] = (_BATCH, sizes.n_kv_heads)
+    heads: tuple[Dimension, ...] = (BATCH, sizes.n_kv_heads)
     graph.inputs.append(ModelInput(name, dtype, (*heads, past, width)))
     graph.outputs.append(ModelInput(present, dtype, (*heads, after, width)))
     return name
 
 
-def _row(graph: _Graph, width: int) -> tuple[ElementType, int]:
+def _row(graph: ModelGraph, width: int) -> tuple[ElementType, int]:
     """The type of a cache's elements, and how many of them a row of ``width`` numbers has."""
     if graph.cache.is_quantized:
         return UINT8, graph.cache.size_bytes(1, width)
     return ELEMENT_TYPES[PLAIN[graph.cache.name]], width
 
 
-def _latent(graph: _Graph, number: int, sizes: AttentionSizes, data: str) -> str:
+def _latent(graph: ModelGraph, number: int, sizes: AttentionSizes, data: str) -> str:
     """Multi-head latent attention over compressed rows."""
     at, latent = f"blk.{number}", sizes.latent
     assert latent is not None  # noqa: S101 - the caller has checked it
@@ -298,8 +181,8 @@ def _latent(graph: _Graph, number: int, sizes: AttentionSizes, data: str) -> str
     rows = graph.product(data, f"{at}.attn_kv_a_mqa.weight", f"{at}.attn_kv_a_mqa")
     past, present = f"past_key_values.{number}.latent", f"present.{number}.latent"
     dtype, n_elements = _row(graph, latent.key_rank + latent.rotary_width)
-    graph.inputs.append(ModelInput(past, dtype, (_BATCH, _PAST, n_elements)))
-    graph.outputs.append(ModelInput(present, dtype, (_BATCH, _ALL, n_elements)))
+    graph.inputs.append(ModelInput(past, dtype, (BATCH, _PAST, n_elements)))
+    graph.outputs.append(ModelInput(present, dtype, (BATCH, _ALL, n_elements)))
     # One matrix, or one for keys and one for values.
     names = [f"{at}.attn_{which}_b.weight" for which in ("kv", "k", "v")]
     names = [name for name in names if graph.has(name)]
@@ -315,14 +198,14 @@ def _latent(graph: _Graph, number: int, sizes: AttentionSizes, data: str) -> str
             "v_width": sizes.value_width,
             "rank": latent.key_rank,
             "rotary": latent.rotary_width,
-            **_stored(graph, *(graph.model.weights[name] for name in names)),
+            **stored_attributes(graph, *(graph.model.weights[name] for name in names)),
         },
         domain=DOMAIN,
         outputs=(f"{at}.attn", present),
     )
 
 
-def _feed_forward(graph: _Graph, at: str, suffix: str, data: str) -> str:
+def _feed_forward(graph: ModelGraph, at: str, suffix: str, data: str) -> str:
     """down(activation(gate) · up), or down(activation(up)) without a gate.
 
     ``suffix``: "_shexp" for the experts that all tokens share.
@@ -342,7 +225,7 @@ def _feed_forward(graph: _Graph, at: str, suffix: str, data: str) -> str:
     return graph.product(activated, f"{at}_down{suffix}.weight", f"{at}_down{suffix}")
 
 
-def _activation(graph: _Graph, data: str, name: str) -> str:
+def _activation(graph: ModelGraph, data: str, name: str) -> str:
     if graph.model.activation == "silu":
         return graph.node("Swish", (data,), name)
     if graph.model.activation == "relu2":
@@ -352,7 +235,7 @@ def _activation(graph: _Graph, data: str, name: str) -> str:
     return graph.node("Gelu", (data,), name, {"approximate": approximate})
 
 
-def _experts(graph: _Graph, at: str, sizes: ExpertSizes, data: str) -> str:
+def _experts(graph: ModelGraph, at: str, sizes: ExpertSizes, data: str) -> str:
     """The experts that each token chooses, and those that all tokens share."""
     scores = graph.product(data, f"{at}.ffn_gate_inp.weight", f"{at}.ffn_gate_inp")
     names = [f"{at}.ffn_{which}_exps.weight" for which in ("gate", "up", "down")]
@@ -366,7 +249,7 @@ def _experts(graph: _Graph, at: str, sizes: ExpertSizes, data: str) -> str:
             "hidden": graph.model.hidden,
             "inner": sizes.width,
             "activation": graph.model.activation.partition("_")[0],
-            **_stored(graph, *(graph.model.weights[name] for name in names)),
+            **stored_attributes(graph, *(graph.model.weights[name] for name in names)),
         },
         domain=DOMAIN,
     )

@@ -24,14 +24,23 @@ from mansard.estimator.language.architecture import (
     LatentSizes,
 )
 from mansard.estimator.language.fields import MAX_BLOCKS, Fields
-from mansard.estimator.language.tensors import TensorLayout
+from mansard.estimator.language.tensors import Shape, TensorLayout, expected_shapes
+from mansard.estimator.language.vision import read_vision
 
 
 class SizesDraft(msgspec.Struct, frozen=True):
-    """An architecture whose weights are not known yet, and which tensors there will be."""
+    """An architecture whose weights are not known yet, and which tensors there will be.
+
+    ``vision``: those of the encoder of images and its projection.
+    """
 
     architecture: Architecture
     layout: TensorLayout
+    vision: Mapping[str, Shape] = {}
+
+    def shapes(self) -> dict[str, Shape]:
+        """Every tensor by its GGUF name."""
+        return expected_shapes(self.architecture, self.layout) | dict(self.vision)
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +66,7 @@ _GEMMA = Family(name="gemma", activation="gelu_tanh", is_tied=True, has_scaled_e
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "llama": Family(name="llama"),
+        "smollm3": Family(name="smollm3", is_tied=True),
         "mistral": Family(name="llama", defaults={"num_key_value_heads": 8}),
         "mixtral": Family(name="llama", defaults={"num_key_value_heads": 8}),
         "qwen2": Family(name="qwen2", layout=TensorLayout(has_qkv_bias=True)),
@@ -113,6 +123,25 @@ _ACTIVATIONS: Mapping[str, Activation] = {
 }
 
 
+#: Types of models with an encoder of images: the type of their language model, and defaults.
+_WITH_VISION: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "llava": (
+        "llama",
+        {
+            "vocab_size": 32000,
+            "hidden_size": 4096,
+            "intermediate_size": 11008,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+        },
+    ),
+    "paligemma": ("gemma", {}),
+    "gemma3": ("gemma3_text", {}),
+    "qwen2_vl": ("qwen2", {}),
+    "qwen2_5_vl": ("qwen2", {}),
+}
+
+
 def read_config(config: Mapping[str, Any]) -> SizesDraft:
     """The sizes that a config.json of a language model states.
 
@@ -125,14 +154,31 @@ def read_config(config: Mapping[str, Any]) -> SizesDraft:
             "config.json has no model_type",
             fix="give the folder of a language model as Hugging Face's Transformers write it",
         )
+    if model_type not in _WITH_VISION:
+        return _read_text(fields, model_type, {})
+    text_type, defaults = _WITH_VISION[model_type]
+    # Qwen's older files have the language model's fields beside those of the encoder.
+    text = fields.inner("text_config") or fields
+    is_tied = config.get("tie_word_embeddings")
+    text_fields = Fields({"tie_word_embeddings": is_tied, **text.values}, text.prefix)
+    stated = text_fields.text("model_type", text_type)
+    read = _read_text(text_fields, stated if stated in FAMILIES else text_type, defaults)
+    vision = read_vision(model_type, fields, read.architecture.hidden)
+    if vision is None:
+        return read
+    architecture = msgspec.structs.replace(read.architecture, vision=vision.tower)
+    return msgspec.structs.replace(read, architecture=architecture, vision=vision.shapes)
+
+
+def _read_text(fields: Fields, model_type: str, defaults: Mapping[str, Any]) -> SizesDraft:
     family = FAMILIES.get(model_type)
     if family is None:
         raise ModelError(
             f"models of type {model_type!r} are not known",
-            fix=f"known are {', '.join(FAMILIES)}",
+            fix=f"known are {', '.join((*FAMILIES, *_WITH_VISION))}",
         )
-    stated = {name: value for name, value in config.items() if value is not None}
-    return draft(Fields({**family.defaults, **stated}), family)
+    stated = {name: value for name, value in fields.values.items() if value is not None}
+    return draft(Fields({**family.defaults, **defaults, **stated}, fields.prefix), family)
 
 
 def draft(fields: Fields, family: Family) -> SizesDraft:
@@ -197,12 +243,17 @@ def _attention(fields: Fields, family: Family, index: int) -> AttentionSizes:
         n_kv_heads=n_kv_heads,
         head_width=width,
         value_width=width,
-        rotary_width=fields.size(
-            "rotary_dim", math.floor(width * fields.share("partial_rotary_factor", 1.0))
-        ),
+        rotary_width=fields.size("rotary_dim", math.floor(width * _rotary_share(fields))),
         window=_window(fields, family, index),
         has_softcap=bool(fields.values.get("attn_logit_softcapping")),
     )
+
+
+def _rotary_share(fields: Fields) -> float:
+    """The share of a head that is rotated; Transformers 5 has it inside ``rope_parameters``."""
+    share = fields.share("partial_rotary_factor", 1.0)
+    rope = fields.inner("rope_parameters")
+    return share if rope is None else rope.share("partial_rotary_factor", share)
 
 
 def _latent_attention(fields: Fields, n_heads: int) -> AttentionSizes:

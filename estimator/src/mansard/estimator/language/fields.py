@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from mansard.core.errors import ModelError
@@ -11,6 +13,12 @@ MAX_SIZE = 1 << 31  # no width, vocabulary or context of a model comes near
 MAX_BLOCKS = 4096
 
 _FIX = "get the file again from where the model is published"
+
+
+def check_regular(path: Path) -> None:
+    """Raises ModelError for a pipe or a device, which would be read for ever, and OSError."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ModelError(f"{path.name} is not a regular file", fix="give a model's file")
 
 
 class Fields:
@@ -23,7 +31,7 @@ class Fields:
         self, values: Mapping[str, Any], prefix: str = "", names: Mapping[str, str] | None = None
     ) -> None:
         self.values = values
-        self._prefix = prefix
+        self.prefix = prefix
         self._names = names or {}
 
     def size(self, name: str, default: int | None = None) -> int:
@@ -90,4 +98,4 @@ class Fields:
         return ModelError(f"{self._called(name)} is not {wanted}", fix=_FIX)
 
     def _called(self, name: str) -> str:
-        return self._prefix + self._names.get(name, name)
+        return self.prefix + self._names.get(name, name)

@@ -26,13 +26,14 @@ from mansard.core.errors import ModelError
 from mansard.core.storage.files import storage_error
 from mansard.core.weight_formats import WEIGHT_FORMATS, WeightFormat
 from mansard.estimator.language.architecture import StoredWeight
+from mansard.estimator.language.fields import check_regular
 from mansard.estimator.language.tensors import stored
 
 MAGIC = b"GGUF"
 _AGAIN = "get the file again, whole"
 _MAX_KEYS = 1 << 16
 _MAX_TENSORS = 1 << 20
-_MAX_ITEMS = 1 << 22  # of an array: the largest vocabularies and their merges have half a million
+_MAX_ITEMS = 1 << 22  # of all arrays: the largest vocabulary and its merges have a million
 _MAX_KEPT_ITEMS = 1 << 12  # longer arrays are those of tokenizers, and are skipped
 _MAX_NAME_BYTES = (1 << 16) - 1
 _MAX_PARTS = 1 << 12
@@ -119,9 +120,8 @@ def _joined(folder: Path, stem: str, n_parts: int) -> GgufHeader:
 
 def _read_file(path: Path) -> GgufHeader:
     try:
+        check_regular(path)
         with path.open("rb") as file:
-            if not path.is_file():
-                raise ModelError("it is not a regular file", fix="give a .gguf file")
             if not file.read(1):
                 raise ModelError("the file is empty", fix=_AGAIN)
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -137,6 +137,7 @@ class _HeaderReader:
         self._data = data
         self._size = len(data)
         self._position = 0
+        self._n_items = 0
 
     def header(self) -> GgufHeader:
         self._check_version()
@@ -232,7 +233,8 @@ class _HeaderReader:
         raise ModelError(f"values of kind {kind} are not known", fix=_AGAIN)
 
     def _array(self, kind: int, n_items: int) -> list[Any] | None:
-        _check_count(n_items, _MAX_ITEMS, "items")
+        self._n_items += n_items
+        _check_count(self._n_items, _MAX_ITEMS, "items in arrays")
         if kind == _TEXT:
             self._skip_texts(n_items)
             return None

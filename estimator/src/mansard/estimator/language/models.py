@@ -14,7 +14,8 @@ from mansard.core.errors import UsageError
 from mansard.core.formats.onnx import split_tags
 from mansard.core.weight_formats import weight_format
 from mansard.estimator.language import catalogue
-from mansard.estimator.language.drawing import PLAIN, DrawnModel, draw
+from mansard.estimator.language.drawing import draw
+from mansard.estimator.language.graph import PLAIN, DrawnModel
 from mansard.estimator.language.mixes import with_format
 from mansard.estimator.language.reading import read_language_model
 from mansard.estimator.model import Model
@@ -40,9 +41,14 @@ class LanguageModels:
         return tuple(catalogue.MODELS)
 
     @staticmethod
-    def read(source: Path | str) -> bytes:
-        """A model as the data of a skeleton; raises ModelError, StorageError, UsageError."""
-        return msgspec.json.encode({"language_model": _read(source)})
+    def read(source: Path | str) -> tuple[bytes, bool]:
+        """A model as the data of a skeleton, and whether it has an encoder of images.
+
+        Raises ModelError, StorageError, UsageError.
+        """
+        drawn = _read(source)
+        has_encoder = drawn.architecture.vision is not None
+        return msgspec.json.encode({"language_model": drawn}), has_encoder
 
     @staticmethod
     def facts(data: bytes) -> tuple[int, int | None]:

@@ -175,11 +175,11 @@ def is_linear(name: str, shape: Shape) -> bool:
 
 
 def stored(shape: Shape, form: WeightFormat) -> StoredWeight:
-    """A tensor of ``shape`` in one format."""
+    """A tensor of ``shape`` in one format, whose last block may be shared by rows."""
     return StoredWeight(
         format=form.name,
         shape=shape,
-        n_bytes=form.size_bytes(math.prod(shape[:-1]), shape[-1]),
+        n_bytes=form.size_bytes(1, math.prod(shape)),
         compute=form.compute,
         unpack_ops=form.unpack_ops,
     )

@@ -189,6 +189,9 @@ def _check_outputs(
 HEAD_BYTES = 512  # of a file that are compared
 
 _EXPORT = "export the network itself to ONNX (torch.onnx.export, or mansard export)"
+_EXPORT_OR_FOLDER = (
+    f"{_EXPORT}; of a language model, give the folder with its config.json, or a .gguf file"
+)
 _UNPACK = "unpack it first"
 _TENSORFLOW = "convert it with tf2onnx"
 _BINARY = "give the same network in ONNX's binary format: onnx.save(onnx.load(...), 'net.onnx')"
@@ -205,8 +208,8 @@ _MAGIC = (
     (4, b"ORTM", "ORT (ONNX Runtime's own)", "give the ONNX file that it was made from"),
     (4, b"TFL3", "TensorFlow Lite", "convert it with tf2onnx --tflite"),
     (0, b"\x89HDF\r\n\x1a\n", "HDF5 (Keras)", _TENSORFLOW),
-    (0, b"\x80\x02\x8a\x0al\xfc\x9cF\xf9", "PyTorch checkpoint", _EXPORT),
-    (8, b'{"', "safetensors", _EXPORT),
+    (0, b"\x80\x02\x8a\x0al\xfc\x9cF\xf9", "PyTorch checkpoint", _EXPORT_OR_FOLDER),
+    (8, b'{"', "safetensors", _EXPORT_OR_FOLDER),
     (0, b"GGUF", "GGUF", "export the network to ONNX from its original framework"),
     (0, b"ftrt", "TensorRT engine", "give the ONNX file that it was built from"),
     (0, b"ptrt", "TensorRT engine", "give the ONNX file that it was built from"),
@@ -222,7 +225,7 @@ _PATTERNS = (
     (
         rb"PK\x03\x04.{26,200}?(data\.pkl|constants\.pkl|\.data/serialization_id)",
         "PyTorch",
-        _EXPORT,
+        _EXPORT_OR_FOLDER,
     ),
     (rb"PK\x03\x04.{26,200}?config\.json", "Keras", _TENSORFLOW),
     (rb"PK[\x03\x05]", "zip archive", _UNPACK),

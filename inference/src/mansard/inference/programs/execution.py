@@ -20,12 +20,14 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 import msgspec
 
 from mansard.core.errors import MeasurementError
+from mansard.core.formats.llama_bench import prints_bench_json
 from mansard.core.processes.programs import is_readable_within
+from mansard.inference.programs.figures import FiguresReader
 from mansard.inference.programs.metric import MetricReader
 from mansard.inference.programs.supervisor import STOP, WATCHED
 from mansard.inference.programs.windows import VARIABLE
@@ -49,6 +51,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     peak_memory_bytes: int | None  # None: less than the process that started it
     exit_code: int
     metric: float | None
+    figures: dict[str, float]  # that llama-bench printed, by test; empty of other programs
     n_ended: int  # processes that it left behind, and that had to be ended
     ended: str  # names of some of them
 
@@ -110,10 +113,10 @@ def execute(
         os.lseek(0, input_at, os.SEEK_SET)
     reading, writing = os.pipe()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)  # supervisor.py says why
-    reader = None
+    reader: _Reader | None = None
     try:
         # Started with the signals blocked as well: Ctrl-C reaches the whole group.
-        reader = None if pattern is None else MetricReader(pattern)
+        reader = _reader(pattern, command)
         with open(reading, "rb") as report:  # noqa: PTH123
             try:
                 supervisor = subprocess.Popen(
@@ -141,6 +144,16 @@ def execute(
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
+_Reader: TypeAlias = "MetricReader | FiguresReader"
+
+
+def _reader(pattern: re.Pattern[str] | None, command: Sequence[str]) -> _Reader | None:
+    """What reads the program's output; None: nothing does, and its streams are Mansard's."""
+    if pattern is not None:
+        return MetricReader(pattern)
+    return FiguresReader() if prints_bench_json(command) else None
+
+
 def _wait(
     supervisor: subprocess.Popen[bytes], mask: set[int | signal.Signals], report: int
 ) -> None:
@@ -159,7 +172,7 @@ def _wait(
 
 @contextlib.contextmanager
 def _passing(
-    supervisor: subprocess.Popen[bytes], stdout: int, reader: MetricReader | None
+    supervisor: subprocess.Popen[bytes], stdout: int, reader: _Reader | None
 ) -> Iterator[None]:
     """Forward the pipes until every process that writes to them has ended."""
     if reader is None or supervisor.stdout is None or supervisor.stderr is None:
@@ -183,7 +196,7 @@ def _passing(
 
 
 def _pass_on(
-    pipes: Sequence[tuple[IO[bytes], int]], reader: MetricReader, ending: threading.Event
+    pipes: Sequence[tuple[IO[bytes], int]], reader: _Reader, ending: threading.Event
 ) -> None:
     """Copy each pipe to its descriptor as data arrives, and feed the metric's reader."""
     with selectors.DefaultSelector() as selector:
@@ -218,7 +231,7 @@ def _write_all(target: int, data: bytes) -> bool:
     return True
 
 
-def _read_report(said: Sequence[str], name: str, reader: MetricReader | None) -> Execution:
+def _read_report(said: Sequence[str], name: str, reader: _Reader | None) -> Execution:
     if said[:1] == ["failed"]:
         raise cannot_run(name, int(said[1]))
     if said[:1] != ["ran"] or len(said) < 9:
@@ -237,7 +250,8 @@ def _read_report(said: Sequence[str], name: str, reader: MetricReader | None) ->
         system_s=system_us / 1e6,
         peak_memory_bytes=peak_kib * 1024 if peak_kib > own_kib else None,
         exit_code=exit_code,
-        metric=reader.value() if reader is not None and exit_code == 0 else None,
+        metric=reader.value() if isinstance(reader, MetricReader) and exit_code == 0 else None,
+        figures=reader.figures() if isinstance(reader, FiguresReader) else {},
         n_ended=n_left,
         ended=", ".join(said[9:]),
     )

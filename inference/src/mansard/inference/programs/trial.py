@@ -231,6 +231,7 @@ def _repetition(
         peak_w=peak_w,
         metric=ran.metric,
         windows=tuple(_named(line, energy_of) for line in windows),
+        figures=ran.figures,
         unknown=unknown,
     )
 

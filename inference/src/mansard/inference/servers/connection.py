@@ -40,7 +40,7 @@ class Address(msgspec.Struct, frozen=True):
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
 
-class Line(NamedTuple):
+class TimedLine(NamedTuple):
     """One line of a stream, and when it arrived."""
 
     monotonic_s: float
@@ -51,7 +51,7 @@ class Streamed(NamedTuple):
     """The lines of an answer."""
 
     sent_s: float  # monotonic
-    lines: list[Line]
+    lines: list[TimedLine]
     end_s: float  # monotonic
 
 
@@ -82,7 +82,8 @@ class Connection:
         is_secure = address.scheme == "https"
         kind = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
         self._address, self._timeout_s = address, timeout_s
-        self._http = kind(address.host, address.port, timeout=min(CONNECT_S, timeout_s))
+        self._connect_s = min(CONNECT_S, timeout_s)
+        self._http = kind(address.host, address.port, timeout=self._connect_s)
 
     def __enter__(self) -> Connection:
         try:
@@ -98,7 +99,7 @@ class Connection:
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """The status and the document of an answer, None where it is no JSON."""
         try:
-            self._send(method, path, body)
+            self._send(method, path, None if body is None else json.dumps(body).encode())
             response = self._http.getresponse()
             data = response.read(_MOST_BYTES)
         except (OSError, http.client.HTTPException) as error:
@@ -107,36 +108,35 @@ class Connection:
 
     def stream(self, path: str, body: Any) -> Streamed:
         """The lines of an answer as they arrive; raises MeasurementError, HttpError."""
-        lines: list[Line] = []
+        lines: list[TimedLine] = []
+        data = json.dumps(body).encode()  # before the clock starts: a long prompt takes its time
         try:
             sent_s = time.monotonic()
-            self._send("POST", path, body)
+            self._send("POST", path, data)
             response = self._http.getresponse()
             if response.status != http.client.OK:
                 raise HttpError(
                     self._address, path, response.status, _decoded(response.read(_MOST_BYTES))
                 )
             while data := response.readline():
-                lines.append(Line(time.monotonic(), data))
+                lines.append(TimedLine(time.monotonic(), data))
         except (OSError, http.client.HTTPException) as error:
             raise self._failed(f"broke off its answer to {path}", error) from error
         return Streamed(sent_s, lines, time.monotonic())
 
-    def _send(self, method: str, path: str, body: Any) -> None:
+    def _send(self, method: str, path: str, data: bytes | None) -> None:
         headers = {"Accept": "application/json, text/event-stream"}
         key = os.environ.get(KEY_VARIABLE)
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        data = None
-        if body is not None:
-            headers["Content-Type"], data = "application/json", json.dumps(body).encode()
+        if data is not None:
+            headers["Content-Type"] = "application/json"
         self._http.request(method, self._address.path + path, data, headers)
 
     def _failed(self, what: str, error: Exception) -> MeasurementError:
         if isinstance(error, TimeoutError):
-            what, why = f"{what} in time", f"{self._http.timeout or self._timeout_s:g} s"
-            if self._http.sock is not None:
-                why = f"{self._timeout_s:g} s"
+            waited_s = self._connect_s if self._http.sock is None else self._timeout_s
+            why = f"it was silent for {waited_s:g} s"
         else:
             why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else ""
             why = why.lower() or str(error).lower() or type(error).__name__
@@ -176,6 +176,15 @@ def ask(
     """One request on a connection of its own: its status and document."""
     with Connection(address, timeout_s) as connection:
         return connection.ask(method, path, body)
+
+
+def is_listening(address: Address) -> bool:
+    """Whether anything accepts connections there."""
+    try:
+        with Connection(address, CONNECT_S):
+            return True
+    except MeasurementError:
+        return False
 
 
 def _decoded(data: bytes) -> Any:

@@ -35,10 +35,15 @@ class Endpoint:
     model: str
     interface: Interface
     left_out: frozenset[str] = frozenset()  # fields that the server refuses
+    # Of prompt and answer, that a server has to make room for where it does not do so by itself.
+    context_tokens: int = 0
 
     def body(self, prompt: Prompt, n_tokens: int) -> dict[str, Any]:
         """The body of a request."""
         body = self.interface.body(self.model, prompt, n_tokens)
+        if self.interface is OLLAMA and self.context_tokens:
+            # Its default cuts longer prompts; another one loads the model again.
+            body["options"]["num_ctx"] = self.context_tokens
         return {name: value for name, value in body.items() if name not in self.left_out}
 
     def request(self, connection: Connection, prompt: Prompt, n_tokens: int) -> GenerationRequest:

@@ -25,10 +25,11 @@ from mansard.inference.servers.connection import Streamed, message_of
 Prompt: TypeAlias = "list[int] | str"  # ids of tokens, or a text
 InterfaceName = Literal["completion", "generate", "completions", "chat"]
 _NOT_TOLD = "the server does not say"
-_NO_IDS = "the events hold text alone"
+_DONE = b"data: [DONE]"  # the end of a stream of OpenAI's form
+_DIGITS = 7  # of seconds: a row has a time for each token
 
 
-class Events(msgspec.Struct):
+class StreamedOutput(msgspec.Struct):
     """What the events of one stream said."""
 
     event_s: list[float]  # since it was sent
@@ -66,7 +67,7 @@ class Interface:
     takes_tokens: bool  # prompts may be ids of tokens
     # The body of a request for so many tokens, and what an event of the stream adds.
     body: Callable[[str, Prompt, int], dict[str, Any]]
-    read: Callable[[dict[str, Any], float, Events], None]
+    read: Callable[[dict[str, Any], float, StreamedOutput], None]
 
 
 def _llama_body(model: str, prompt: Prompt, n_tokens: int) -> dict[str, Any]:
@@ -92,7 +93,7 @@ _OPTIONS: dict[str, Any] = {"stream": True, "temperature": 0, "ignore_eos": True
 _OPENAI: dict[str, Any] = {**_OPTIONS, "stream_options": {"include_usage": True}}
 
 
-def _read_llama(event: dict[str, Any], at_s: float, events: Events) -> None:
+def _read_llama(event: dict[str, Any], at_s: float, events: StreamedOutput) -> None:
     tokens = event.get("tokens")
     if event.get("content") or tokens:
         events.add_output(at_s, len(tokens) if isinstance(tokens, list) and tokens else 1)
@@ -102,7 +103,7 @@ def _read_llama(event: dict[str, Any], at_s: float, events: Events) -> None:
         events.add_timings(event.get("timings"))
 
 
-def _read_ollama(event: dict[str, Any], at_s: float, events: Events) -> None:
+def _read_ollama(event: dict[str, Any], at_s: float, events: StreamedOutput) -> None:
     if event.get("response") or event.get("thinking"):
         events.add_output(at_s)
     if event.get("done"):
@@ -115,7 +116,7 @@ def _read_ollama(event: dict[str, Any], at_s: float, events: Events) -> None:
         events.server_decode_s = _seconds(event, "eval_duration", 1e-9)
 
 
-def _read_openai(event: dict[str, Any], at_s: float, events: Events) -> None:
+def _read_openai(event: dict[str, Any], at_s: float, events: StreamedOutput) -> None:
     for choice in event.get("choices") or ():
         delta = choice.get("delta") or {}
         texts = (choice.get("text"), *map(delta.get, ("content", "reasoning_content", "reasoning")))
@@ -140,7 +141,8 @@ CHAT = Interface("chat", "/v1/chat/completions", False, _chat_body, _read_openai
 
 def read_request(interface: Interface, streamed: Streamed, where: str) -> GenerationRequest:
     """The record of one request; raises MeasurementError where its stream is not whole."""
-    events = Events([])
+    events = StreamedOutput([])
+    events.is_complete = any(line.data.strip() == _DONE for line in streamed.lines)
     for event, at_s in _documents(streamed):
         if isinstance(event.get("error"), dict | str):
             raise MeasurementError(
@@ -161,8 +163,8 @@ def read_request(interface: Interface, streamed: Streamed, where: str) -> Genera
     unknown = {name: _NOT_TOLD for name, value in values.items() if value is None}
     return GenerationRequest(
         sent_s=streamed.sent_s,
-        event_s=tuple(events.event_s),
-        end_s=streamed.end_s - streamed.sent_s,
+        event_s=tuple(round(time_s, _DIGITS) for time_s in events.event_s),
+        end_s=round(streamed.end_s - streamed.sent_s, _DIGITS),
         unknown=unknown,
         **values,
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mansard.core.errors import UsageError
-from mansard.inference.servers.connection import Address
+from mansard.inference.servers.connection import Address, is_listening
 from mansard.inference.servers.endpoints import Endpoint, find_endpoint
 from mansard.inference.servers.plan import Serving, new_seed
 from mansard.inference.servers.process import PORT, ServerProcess, free_port, started
@@ -35,6 +35,11 @@ def open_server(serving: Serving, say: Callable[[str], object]) -> Iterator[Open
     with ExitStack() as stack:
         address, process = serving.address, None
         if serving.command:
+            if address is not None and is_listening(address):
+                raise UsageError(
+                    f"something listens at {address.shown} before --start has started it",
+                    fix="end it, or leave --start out to measure it",
+                )
             port = free_port() if address is None else address.port
             address = address or Address("http", "127.0.0.1", port, "")
             command = [word.replace(PORT, str(port)) for word in serving.command]
@@ -43,6 +48,7 @@ def open_server(serving: Serving, say: Callable[[str], object]) -> Iterator[Open
         if address is None:
             raise UsageError("a server needs an address or a command", fix="--server URL")
         endpoint = find_endpoint(address, serving.model)
+        endpoint = replace(endpoint, context_tokens=serving.context_tokens)
         seed = new_seed()
         prompts = find_prompts(endpoint, seed)
         if prompts.counting == "usage":

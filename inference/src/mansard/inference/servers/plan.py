@@ -21,6 +21,7 @@ from mansard.measuring.plan import PlannedTrial, RunPlan
 MOST_TOKENS = 10_000_000  # of a prompt, or of an answer
 MOST_CONCURRENCY = 1024
 _LONGEST_NAME = 60
+_SPARE_TOKENS = 256
 
 
 class GenerationTrial(PlannedTrial, frozen=True, kw_only=True):
@@ -76,6 +77,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     server_version: str | None = None
     name: str | None = None  # what the model is called in tables
     variables: tuple[str, ...] = ()  # of the environment: part of what the command is
+    context_tokens: int = 0  # of the longest prompt and answer; 0: as the server has it
 
 
 class Lengths(msgspec.Struct, frozen=True):
@@ -84,6 +86,12 @@ class Lengths(msgspec.Struct, frozen=True):
     prompts: tuple[int, ...]
     generates: tuple[int, ...]
     concurrencies: tuple[int, ...]
+
+    @property
+    def context_tokens(self) -> int:
+        """Room for the longest prompt and answer, and for what a template adds."""
+        n_tokens = max(self.prompts) + max(self.generates) + _SPARE_TOKENS
+        return -(-n_tokens // _SPARE_TOKENS) * _SPARE_TOKENS
 
 
 def parse_start(text: str, address: Address | None) -> tuple[str, ...]:

@@ -19,194 +19,19 @@ from mansard.inference.servers.endpoints import Endpoint
 from mansard.inference.servers.interfaces import Prompt
 
 # Common English words; each is one token of nearly every vocabulary, with the blank before it.
-_WORDS = [
-    "the",
-    "of",
-    "and",
-    "to",
-    "in",
-    "is",
-    "you",
-    "that",
-    "it",
-    "he",
-    "was",
-    "for",
-    "on",
-    "are",
-    "as",
-    "with",
-    "his",
-    "they",
-    "at",
-    "be",
-    "this",
-    "have",
-    "from",
-    "or",
-    "one",
-    "had",
-    "by",
-    "word",
-    "but",
-    "not",
-    "what",
-    "all",
-    "were",
-    "we",
-    "when",
-    "your",
-    "can",
-    "said",
-    "there",
-    "use",
-    "an",
-    "each",
-    "which",
-    "she",
-    "do",
-    "how",
-    "their",
-    "if",
-    "will",
-    "up",
-    "other",
-    "about",
-    "out",
-    "many",
-    "then",
-    "them",
-    "these",
-    "so",
-    "some",
-    "her",
-    "would",
-    "make",
-    "like",
-    "him",
-    "into",
-    "time",
-    "has",
-    "look",
-    "two",
-    "more",
-    "write",
-    "go",
-    "see",
-    "number",
-    "no",
-    "way",
-    "could",
-    "people",
-    "my",
-    "than",
-    "first",
-    "water",
-    "been",
-    "call",
-    "who",
-    "oil",
-    "its",
-    "now",
-    "find",
-    "long",
-    "down",
-    "day",
-    "did",
-    "get",
-    "come",
-    "made",
-    "may",
-    "part",
-    "over",
-    "new",
-    "sound",
-    "take",
-    "only",
-    "little",
-    "work",
-    "know",
-    "place",
-    "year",
-    "live",
-    "me",
-    "back",
-    "give",
-    "most",
-    "very",
-    "after",
-    "thing",
-    "our",
-    "just",
-    "name",
-    "good",
-    "sentence",
-    "man",
-    "think",
-    "say",
-    "great",
-    "where",
-    "help",
-    "through",
-    "much",
-    "before",
-    "line",
-    "right",
-    "too",
-    "mean",
-    "old",
-    "any",
-    "same",
-    "tell",
-    "boy",
-    "follow",
-    "came",
-    "want",
-    "show",
-    "also",
-    "around",
-    "form",
-    "three",
-    "small",
-    "set",
-    "put",
-    "end",
-    "does",
-    "another",
-    "well",
-    "large",
-    "must",
-    "big",
-    "even",
-    "such",
-    "because",
-    "turn",
-    "here",
-    "why",
-    "ask",
-    "went",
-    "men",
-    "read",
-    "need",
-    "land",
-    "different",
-    "home",
-    "us",
-    "move",
-    "try",
-    "kind",
-    "hand",
-    "picture",
-    "again",
-    "change",
-    "off",
-    "play",
-    "spell",
-    "air",
-    "away",
-    "animal",
-    "house",
-]
+_TEXT = """
+the of and to in is you that it he was for on are as with his they at be this have from or one had
+by word but not what all were we when your can said there use an each which she do how their if
+will up other about out many then them these so some her would make like him into time has look
+two more write go see number no way could people my than first water been call who oil its now
+find long down day did get come made may part over new sound take only little work know place year
+live me back give most very after thing our just name good sentence man think say great where help
+through much before line right too mean old any same tell boy follow came want show also around
+form three small set put end does another well large must big even such because turn here why ask
+went men read need land different home us move try kind hand picture again change off play spell
+air away animal house
+"""
+_WORDS = tuple(_TEXT.split())
 _MOST_TRIES = 8
 _TOKENISE_S = 60.0
 
@@ -221,7 +46,7 @@ class Prompts(Protocol):
         ...
 
 
-class Drawn:
+class VariedDraws:
     """Items in a random order whose first differs from those before it."""
 
     def __init__(self, pool: Sequence[Any], seed: int) -> None:
@@ -242,7 +67,7 @@ class TokenPrompts:
     counting: Literal["tokeniser", "usage"] = "tokeniser"
 
     def __init__(self, ids: Sequence[int], seed: int) -> None:
-        self._drawn = Drawn(sorted(set(ids)), seed)
+        self._drawn = VariedDraws(sorted(set(ids)), seed)
 
     def make(self, n_tokens: int) -> Prompt:
         """So many ids."""
@@ -255,7 +80,7 @@ class TextPrompts:
     counting: Literal["tokeniser", "usage"] = "usage"
 
     def __init__(self, count: Callable[[str], int], seed: int) -> None:
-        self._count, self._drawn = count, Drawn(_WORDS, seed)
+        self._count, self._drawn = count, VariedDraws(_WORDS, seed)
         self._n_words: dict[int, int] = {}  # by the tokens that they make
 
     def make(self, n_tokens: int) -> Prompt:

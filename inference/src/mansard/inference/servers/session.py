@@ -31,6 +31,7 @@ from mansard.measuring.metering import NO_METER, energy_between
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.sampling import relative_half_width
 
+_WINDOWS = ("prefill", "decode", "whole")  # of a round
 WARM_UP = "the first round, which warms up"
 
 
@@ -128,7 +129,7 @@ class Session:
         """The round with the energies of its phases, or why it has none."""
         if one.rejected:
             why = "the round does not count"
-            return msgspec.structs.replace(one, unknown={"prefill": why, "decode": why})
+            return msgspec.structs.replace(one, unknown=dict.fromkeys(_WINDOWS, why))
         prefill, why_no_prefill = self._energy(
             one.start_s, one.decode_start_s, self._n_read(one.requests)
         )
@@ -143,9 +144,17 @@ class Session:
         decode, why_no_decode = None, "every answer is one token"
         if one.decoded_tokens:
             decode, why_no_decode = self._energy(one.decode_start_s, one.end_s, one.decoded_tokens)
-        windows = {"prefill": (prefill, why_no_prefill), "decode": (decode, why_no_decode)}
-        unknown = {name: why for name, (window, why) in windows.items() if window is None}
-        return msgspec.structs.replace(one, prefill=prefill, decode=decode, unknown=unknown)
+        whole, why_no_whole = self._energy(one.start_s, one.end_s, one.n_tokens)
+        windows = (prefill, decode, whole)
+        whys = (why_no_prefill, why_no_decode, why_no_whole)
+        unknown = {
+            name: why
+            for name, window, why in zip(_WINDOWS, windows, whys, strict=True)
+            if window is None
+        }
+        return msgspec.structs.replace(
+            one, prefill=prefill, decode=decode, whole=whole, unknown=unknown
+        )
 
     def _prefills_window(self) -> tuple[EnergyWindow | None, str]:
         """Rounds of one token each, without pause, until there is an energy or the time is up."""
@@ -173,7 +182,8 @@ def _plain_round(requests: Sequence[GenerationRequest], rejected: str) -> Genera
         rejected=rejected,
         prefill=None,
         decode=None,
-        unknown=dict.fromkeys(("prefill", "decode"), reason),
+        whole=None,
+        unknown=dict.fromkeys(_WINDOWS, reason),
     )
 
 

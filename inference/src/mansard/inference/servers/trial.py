@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from mansard.core.records import GenerationRun
+import msgspec
+
+from mansard.core.records import Conditions, GenerationRun, PowerMode
 from mansard.device.conditions import of_others
 from mansard.device.meters.sampler import Sampler
 from mansard.inference.servers.connection import parse_address
@@ -56,6 +58,7 @@ def measure_generation(
 
     A request that fails ends the trial, and nothing of it is stored.
     """
+    served_by = instruments.sources.processes.find().names or ()
     with Observation(instruments, plan) as seen, Sampler(instruments.meters) as sampler:
         session = Session(spec, plan.protocol, server, sampler, instruments.meters)
         rounds, interval, problem = session.repeat()
@@ -83,12 +86,23 @@ def measure_generation(
         rounds=rounds,
         stability="unstable" if problem else "stable",
         conditions=seen.conditions,
-        disturbances=(*of_others(seen.conditions, instruments.mode), *all_rejected(rounds)),
+        disturbances=(
+            *_others(seen.conditions, instruments.mode, served_by),
+            *all_rejected(rounds),
+        ),
         started_utc=seen.started_utc,
         duration_s=seen.duration_s,
         unknown={name: reasons[name] for name, value in values.items() if value is None},
         **values,
     )
+
+
+def _others(conditions: Conditions, mode: PowerMode, served_by: Collection[str]) -> tuple[str, ...]:
+    """What other programs did; processes that were on the GPU before count as the server."""
+    if conditions.gpu_processes:
+        others = tuple(name for name in conditions.gpu_processes if name not in served_by)
+        conditions = msgspec.structs.replace(conditions, gpu_processes=others)
+    return of_others(conditions, mode)
 
 
 _NOT_STARTED = "the server was not started by Mansard"

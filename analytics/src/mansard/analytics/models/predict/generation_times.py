@@ -3,7 +3,10 @@
 A round's prefill reads C prompts in t_p, its decode makes n tokens in t_d
 (``core/records/generation.py``):
 
-    prefill rate = C · prompt / t_p,   decode rate = n / t_d.
+    prefill rate = C · prompt / t_p,   decode rate = n / t_d,   output rate = N / (t_p + t_d)
+
+with N tokens of all answers, the first ones too. Where more than ``MOST_OVERLAP`` of the tokens
+come within the prefill, the phases are not apart, and only the output's figures are known.
 
 A token takes (last - first) / (tokens - 1) of a request, whose median over a round's requests is
 one value. Medians are over rounds, their ends those of the next measurement (95 %,
@@ -23,6 +26,7 @@ from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.names import device_labels, display_name, display_text
 from mansard.analytics.models.scaling.call_energy import CallEnergy, call_energy, timed
 from mansard.core.records import (
+    MOST_OVERLAP,
     EnergyWindow,
     GenerationRequest,
     GenerationRound,
@@ -63,6 +67,9 @@ class GenerationTimes(Record, frozen=True, kw_only=True):
     decode_tokens_per_s: float | None
     decode_low_tokens_per_s: float | None
     decode_high_tokens_per_s: float | None
+    output_tokens_per_s: float | None  # tokens of all answers over the whole round
+    output_low_tokens_per_s: float | None
+    output_high_tokens_per_s: float | None
     prefill_token_j: float | None  # of a token of a prompt
     prefill_token_low_j: float | None
     prefill_token_high_j: float | None
@@ -71,6 +78,10 @@ class GenerationTimes(Record, frozen=True, kw_only=True):
     decode_token_low_j: float | None
     decode_token_high_j: float | None
     decode_w: float | None
+    output_token_j: float | None  # of the whole round, by token of an answer
+    output_token_low_j: float | None
+    output_token_high_j: float | None
+    output_w: float | None
     memory_bytes: int | None
     overlap: float | None  # share of the tokens that came before the decode, in the worst round
     n_requests: int  # that count
@@ -110,6 +121,8 @@ def generation_times(row: GenerationRun, device: str, mode: str) -> GenerationTi
     energies, reasons = _energies(row, rounds)
     values |= energies
     reasons = _reasons(row, values) | reasons
+    if values["overlap"] is not None and values["overlap"] > MOST_OVERLAP:
+        values, reasons = _without_phases(values, reasons)
     version = f" {row.server_version}" if row.server_version else ""
     return GenerationTimes(
         run_id=row.run_id,
@@ -128,6 +141,18 @@ def generation_times(row: GenerationRun, device: str, mode: str) -> GenerationTi
         unknown={name: reasons[name] for name, value in values.items() if value is None},
         **values,
     )
+
+
+def _without_phases(
+    values: dict[str, Any], reasons: dict[str, str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Rounds whose phases overlap have no rate and no energy of either."""
+    names = [name for name in values if name.startswith(("prefill_", "decode_"))]
+    why = (
+        f"the phases overlap: up to {values['overlap']:.0%} of the tokens came before the last "
+        "request had its first"
+    )
+    return values | dict.fromkeys(names), reasons | dict.fromkeys(names, why)
 
 
 def _request_times(
@@ -155,7 +180,11 @@ def _request_times(
 def _rates(row: GenerationRun, rounds: Sequence[GenerationRound]) -> dict[str, float | None]:
     """Tokens/s of the phases: the inverse of the time of a token over all requests."""
     rates: dict[str, float | None] = {}
-    for name, times_s in (("prefill", _prefill_s(row, rounds)), ("decode", _decode_s(rounds))):
+    for name, times_s in (
+        ("prefill", _prefill_s(row, rounds)),
+        ("decode", _decode_s(rounds)),
+        ("output", _output_s(rounds)),
+    ):
         time = timed(times_s)
         rates[f"{name}_tokens_per_s"] = _inverse(time.time_s)
         rates[f"{name}_low_tokens_per_s"] = _inverse(time.high_s)
@@ -178,6 +207,11 @@ def _decode_s(rounds: Sequence[GenerationRound]) -> list[float]:
     ]
 
 
+def _output_s(rounds: Sequence[GenerationRound]) -> list[float]:
+    """Of each round, seconds for each token of its answers, prompts included."""
+    return [(one.end_s - one.start_s) / one.n_tokens for one in rounds]
+
+
 def _server_times(requests: Sequence[GenerationRequest]) -> dict[str, float | None]:
     prompts_s = [request.server_prompt_s for request in requests]
     tokens_s = [
@@ -198,13 +232,15 @@ def _energies(
     """Energies of a token and powers of both phases, and why some are not known."""
     prefills = row.prefills or tuple(one.prefill for one in rounds if one.prefill is not None)
     decodes = tuple(one.decode for one in rounds if one.decode is not None)
+    wholes = tuple(one.whole for one in rounds if one.whole is not None)
     values: dict[str, float | None] = {}
     reasons: dict[str, str] = {}
-    for name, windows, times_s in (
-        ("prefill", prefills, _prefill_s(row, rounds)),
-        ("decode", decodes, _decode_s(rounds)),
+    for name, field, windows, times_s in (
+        ("prefill", "prefill", prefills, _prefill_s(row, rounds)),
+        ("decode", "decode", decodes, _decode_s(rounds)),
+        ("output", "whole", wholes, _output_s(rounds)),
     ):
-        energy, why = _energy(windows, times_s, (one.unknown.get(name) for one in rounds))
+        energy, why = _energy(windows, times_s, (one.unknown.get(field) for one in rounds))
         values |= {
             f"{name}_token_j": energy.energy_j,
             f"{name}_token_low_j": energy.low_j,

@@ -331,7 +331,25 @@ def program_times(
         # Windows of no length are those that the clock did not resolve.
         lengths_s = [window.window_s for window in windows if window.window_s > 0]
         rows.append(_program_row(named, lengths_s, windows))
-    return tuple(rows)
+    return (*rows, *_figure_rows(program, where))
+
+
+def _figure_rows(program: ProgramRun, where: Mapping[str, Any]) -> Iterable[ProgramTimes]:
+    """A row for each figure that llama-bench printed: its median, and no time of ours."""
+    runs = program.repetitions
+    names = dict.fromkeys(name for run in runs for name in run.figures)
+    for name in names:
+        values: dict[str, Any] = {
+            **dict.fromkeys(ProgramTimes.__struct_fields__),
+            **where,
+            "workload": window_name(program.workload, name),
+            "window": display_name(name),
+            "metric": _median(run.figures[name] for run in runs if name in run.figures),
+        }
+        del values["unknown"]
+        why = "llama-bench times its tests itself"
+        unknown = {field: why for field, value in values.items() if value is None}
+        yield ProgramTimes(**values, unknown=unknown)
 
 
 def _has_total(run: ProgramRepetition) -> bool:

@@ -10,7 +10,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import Dataset, whole_machine
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
-from mansard.analytics.data.names import device_labels, device_machines, network_names
+from mansard.analytics.data.names import device_labels, device_machines, network_names, stage_of
 from mansard.analytics.data.published.recordings import (
     imported_recordings,
     measured_recordings,
@@ -236,6 +236,8 @@ def find_models(dataset: Dataset, device: str | None = None) -> Models:
         notes=(*observed.notes, *batch_notes(published), *doubt_lines(published)),
         node_launches=node_launches,
     )
+    precisions = {s.model: s.precision for s in dataset.scores if stage_of(s.model)}
+    models = models.with_precisions(precisions)
     return models.judged_by(dataset.layers, network_names(dataset))
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.names import display_name, stage_of
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, counted, percent, quantity
 from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling
@@ -191,7 +191,10 @@ def next_step(results: Results) -> NextStep:
     chosen = [
         answer.choice.network for answer in results.recommendations if answer.choice is not None
     ]
-    limited = shlex.quote(chosen[0]) if chosen else scored
+    stage = stage_of(chosen[0]) if chosen else None
+    limited = f"{shlex.quote(chosen[0]) if chosen else scored} --min-fps 30"
+    if stage is not None:
+        limited = f"{shlex.quote(stage[0])} --min-tokens-per-s 10"
     steps: tuple[tuple[bool, str, str, About], ...] = (
         (
             all(run.machine.is_simulated for run in manifests),  # or nothing was measured
@@ -213,15 +216,15 @@ def next_step(results: Results) -> NextStep:
             "here",
         ),
         (
-            not results.measured,
+            not (results.measured or results.generations),
             "Run a network, to see how near it comes to the roofs",
-            f"mansard measure {scored}",
+            measuring_command(networks[0]) if networks else f"mansard measure {scored}",
             "here",
         ),
         (
             bool(chosen) and not is_one,
             "Give the recommendation a limit",
-            f"mansard recommend {limited} --min-fps 30",
+            f"mansard recommend {limited}",
             "runs",
         ),
         (True, "Put a network of yours under these roofs", "mansard bench model.onnx", "here"),
@@ -230,6 +233,21 @@ def next_step(results: Results) -> NextStep:
     return NextStep(what=what, command=command, about=about)
 
 
+def measuring_command(network: str) -> str:
+    """What measures a network: of a language model its server, with the prompt of the stage."""
+    stage = stage_of(network)
+    if stage is None:
+        return f"mansard measure {shlex.quote(network)}"
+    model, kind, n_tokens = stage
+    # Decode is measured in the middle of an answer.
+    prompt = n_tokens if kind == "prefill" else max(1, n_tokens - _ANSWER // 2)
+    return (
+        f"mansard measure --server http://localhost:8080 --name {shlex.quote(model)} "
+        f"--prompt {prompt} --generate {_ANSWER}"
+    )
+
+
+_ANSWER = 128  # tokens
 MOST_ROOFS = 3  # that the first screen tells in sentences
 _LIMITS = {
     "compute": "arithmetic",

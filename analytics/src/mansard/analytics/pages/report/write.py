@@ -18,6 +18,7 @@ from mansard.analytics.models.counters.check import CheckedNetwork
 from mansard.analytics.models.roofs.rates import unused_trials
 from mansard.analytics.pages.figures.accuracy import accuracy_figure
 from mansard.analytics.pages.figures.batches import batch_figure
+from mansard.analytics.pages.figures.contexts import context_figures
 from mansard.analytics.pages.figures.energy_roofline import arch_figure
 from mansard.analytics.pages.figures.figure import Figure, evenly, live_tables, pool
 from mansard.analytics.pages.figures.layers import layer_figures
@@ -100,9 +101,12 @@ def _context(
     beside = contention.sections(contended)
     own_figures = [figure for section in offloaded for figure in section.figures]
     own_figures += [figure for section in beside for figure in section.figures]
+    of_models = context_figures(results)
+    own_figures += of_models
     return {
         "offloads": offloaded,
         "contention": beside,
+        "contexts": of_models,
         "counted": counters.sections(checked),
         "title": _title(results, machines),
         "machines": machines,

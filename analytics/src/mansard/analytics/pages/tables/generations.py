@@ -31,10 +31,13 @@ def generation_table(
         Column("Server's own token", lambda row: seconds(row.server_token_s), is_numeric=True),
         Column("Prefill tokens/s", lambda row: _rate(row.prefill_tokens_per_s), is_numeric=True),
         Column("Decode tokens/s", lambda row: _rate(row.decode_tokens_per_s), is_numeric=True),
+        Column("Output tokens/s", lambda row: _rate(row.output_tokens_per_s), is_numeric=True),
         Column("Prefill J/token", prefill_energy, is_numeric=True),
         Column("Decode J/token", decode_energy, is_numeric=True),
+        Column("Output J/token", output_energy, is_numeric=True),
         Column("Prefill power", lambda row: watts(row.prefill_w), is_numeric=True),
         Column("Decode power", lambda row: watts(row.decode_w), is_numeric=True),
+        Column("Power", lambda row: watts(row.output_w), is_numeric=True),
         Column(
             "Memory",
             lambda row: UNKNOWN if row.memory_bytes is None else capacity(row.memory_bytes),
@@ -65,6 +68,11 @@ def prefill_energy(row: GenerationTimes) -> str:
 def decode_energy(row: GenerationTimes) -> str:
     """The energy of a token of an answer."""
     return joules(row.decode_token_j, row.decode_token_low_j, row.decode_token_high_j)
+
+
+def output_energy(row: GenerationTimes) -> str:
+    """The energy of a whole round, by token of its answers."""
+    return joules(row.output_token_j, row.output_token_low_j, row.output_token_high_j)
 
 
 def _rate(tokens_per_s: float | None) -> str:

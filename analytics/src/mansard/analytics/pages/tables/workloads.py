@@ -243,6 +243,10 @@ def network_tables(rows: Sequence[NetworkTimes], mode: ModeText) -> list[Table]:
     return tables
 
 
+def _metric_text(row: ProgramTimes) -> str:
+    return "–" if row.metric is None and row.window else scaled(row.metric, 1.0)
+
+
 def program_table(rows: Sequence[ProgramTimes], mode: ModeText) -> Table:
     """Programs that were run, each followed by the windows that it named."""
 
@@ -259,7 +263,7 @@ def program_table(rows: Sequence[ProgramTimes], mode: ModeText) -> Table:
         Column("Power", lambda row: watts(row.power_w), is_numeric=True),
         Column("Peak power", of_whole(lambda row: watts(row.peak_w)), is_numeric=True),
         Column("Memory", of_whole(lambda row: _memory_text(row.memory_bytes)), is_numeric=True),
-        Column("Metric", of_whole(lambda row: scaled(row.metric, 1.0)), is_numeric=True),
+        Column("Metric", _metric_text, is_numeric=True),
         Column("Runs", lambda row: str(row.n_runs), is_numeric=True),
         Column(
             "In each run",

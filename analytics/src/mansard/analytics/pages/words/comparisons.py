@@ -16,11 +16,10 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from mansard.analytics.data.accuracies import REFERENCE, NetworkAccuracy, share_text
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.names import display_name, stage_of
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, joules, rate, seconds, watts
 from mansard.analytics.decisions.alternatives import is_bounded
 from mansard.analytics.decisions.batches import CURVE
-from mansard.analytics.decisions.first_token import stage_of
 from mansard.analytics.decisions.limits import DropScreen, interval_of, limits_of, unknown_modes
 from mansard.analytics.decisions.records import (
     UNKNOWN_PRECISION,
@@ -146,16 +145,19 @@ def figure(candidate: Candidate, kind: Quantity) -> str:
     return says(interval.value, interval.low, interval.high, interval.kind, advise=False)
 
 
-def limit_words(wanted: Wanted) -> str:
+def limit_words(wanted: Wanted, item: str = "item") -> str:
     """``limit 40 ms``, ``limits 40 ms and 12 W``; empty where there is none."""
-    limits = [limit_text(kind, limit) for kind, limit in limits_of(wanted)]
+    limits = [limit_text(kind, limit, item) for kind, limit in limits_of(wanted)]
     return f"limit{'s' if len(limits) > 1 else ''} {' and '.join(limits)}" if limits else ""
 
 
-def limit_text(kind: Quantity, limit: float) -> str:
-    """``40 ms``, ``at least 30 items/s``: as it was given, without zeros at the end."""
+def limit_text(kind: Quantity, limit: float, item: str = "item") -> str:
+    """``40 ms``, ``at least 30 items/s``: as it was given, without zeros at the end.
+
+    ``item``: as ``item_word``.
+    """
     text = re.sub(r"(\.\d*?)0+(?=\D)", r"\1", amount(kind, limit)).replace(f".{NBSP}", NBSP)
-    return f"at least {text}" if kind == "rate" else text
+    return f"at least {text.replace('items', f'{item}s')}" if kind == "rate" else text
 
 
 def network_words(candidate: Candidate) -> str:

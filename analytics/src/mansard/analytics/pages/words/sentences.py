@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.names import display_name, stage_of
 from mansard.analytics.decisions.choice import Claim
 from mansard.analytics.decisions.limits import Nearness, limits_of
 from mansard.analytics.decisions.records import (
@@ -25,6 +25,7 @@ from mansard.analytics.pages.words.comparisons import (
     compared_facts,
     figure,
     figures,
+    item_word,
     likely,
     limit_text,
     limit_words,
@@ -102,7 +103,7 @@ def likeliest_sentence(
 
     ``is_likeliest``: every candidate has a probability to keep them, and none a greater one.
     """
-    limits, mode = limit_words(wanted), mode_words(choice)
+    limits, mode = limit_words(wanted, item_word(choice.network)), mode_words(choice)
     network = network_words(choice)
     facts = compared_facts(f" ({figures(choice)}; {choice.source})", choice, savings)
     if all(check.probability is not None for check in checks):
@@ -141,7 +142,8 @@ def _chance_words(checks: Sequence[LimitCheck]) -> str:
 
 def _facts(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]) -> str:
     """The network of the choice, its figures, and how it compares with other modes."""
-    facts = "; ".join(filter(None, (figures(choice), limit_words(wanted), choice.source)))
+    limits = limit_words(wanted, item_word(choice.network))
+    facts = "; ".join(filter(None, (figures(choice), limits, choice.source)))
     return compared_facts(f" for {network_words(choice)} ({facts})", choice, savings)
 
 
@@ -167,7 +169,8 @@ def nearest_sentence(
 
     ``is_all_known``: no unknown value hides a looser limit that would be enough.
     """
-    limits, network = limit_words(wanted), display_name(nearest.network)
+    limits = limit_words(wanted, item_word(nearest.network))
+    network = display_name(nearest.network)
     claim = f"No mode keeps the {limits} for {network}"
     if open_words:
         known = "1 candidate" if counts.n_broken == 1 else f"{counts.n_broken} candidates"
@@ -300,6 +303,8 @@ def how_to_measure(candidate: Candidate, kind: Quantity) -> str:
     """How to measure the open quantity where no command of Mansard can."""
     if candidate.is_measured:
         return "more repetitions narrow its interval"
+    if stage_of(candidate.network) is not None and not candidate.is_calibrated:
+        return f"measure its server in {display_name(candidate.mode)}: mansard measure --server"
     in_table = " and add a row to the imported table" if candidate.is_calibrated else ""
     return f"measure its {_TO_MEASURE[kind]} in that mode{in_table}"
 
@@ -348,7 +353,8 @@ _HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "not known", "broke
 
 def check_words(check: LimitCheck, candidate: Candidate) -> str:
     """A limit of ``candidate``, and whether it holds: ``time 4.76 ms, limit 40 ms: …``."""
-    word, limit = QUANTITY_WORDS[check.quantity], limit_text(check.quantity, check.limit)
+    word, item = QUANTITY_WORDS[check.quantity], item_word(candidate.network)
+    limit = limit_text(check.quantity, check.limit, item)
     if check.value is None:
         return f"{word} unknown, limit {limit}: {check.unknown['value']}"
     if check.probability is not None:

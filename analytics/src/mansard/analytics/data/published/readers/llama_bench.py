@@ -29,6 +29,7 @@ from mansard.analytics.data.published.readers.reader import (
 )
 from mansard.analytics.data.statistics import repetition_deviation
 from mansard.core.errors import InputError
+from mansard.core.formats.llama_bench import bench_test_name as _test_name
 
 _KEYS = re.compile(r'\{\s*"build_commit"')
 _FORMATS = (("BF16", "bf16"), ("F16", "fp16"), ("F32", "fp32"))  # a quantised file has no other
@@ -108,11 +109,6 @@ def _row(
         ),
         figures,
     )
-
-
-def _test_name(n_prompt: int, n_gen: int, n_depth: int) -> str:
-    parts = [f"pp{n_prompt}"] * bool(n_prompt) + [f"tg{n_gen}"] * bool(n_gen)
-    return "+".join(parts) + (f" @ d{n_depth}" if n_depth else "")
 
 
 def _read_json(source: ToolFile) -> ToolReading:

@@ -1,0 +1,1 @@
+"""Recorded language models on Jetsons, and what is predicted of them."""
