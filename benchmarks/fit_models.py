@@ -9,7 +9,7 @@ the module's nominal memory; how often that says another thing is counted.
 from __future__ import annotations
 
 from mansard import api
-from mansard.api.results import Fit
+from mansard.api.results import MemoryFit
 from mansard.core.hardware.memory import MODULE_MEMORY
 
 MODELS = (
@@ -54,13 +54,13 @@ def main() -> None:
 VERDICTS = ("fits", "fits with less", "uncertain", "does not fit")
 
 
-def naive(module: str, answer: Fit) -> bool:
+def naive(module: str, answer: MemoryFit) -> bool:
     """Whether the file alone is smaller than a share of the memory that the name says."""
     nominal_bytes = int(module.rpartition("-")[2].removesuffix("gb")) << 30
     return answer.needs[0].low_bytes < SHARE * nominal_bytes
 
 
-def cell(answer: Fit) -> str:
+def cell(answer: MemoryFit) -> str:
     """``fits, 36,864``; ``uncertain, 256; Q3_K_M``."""
     longest = f", {answer.longest_context:,}" if answer.longest_context else ""
     smaller = f"; {answer.smaller}" if answer.smaller else ""
