@@ -285,7 +285,8 @@ def test_llama_bench_tells_its_tests(tmp_path: Path) -> None:
     rows = [(row["workload"], row["metric"], row["n_runs"]) for row in found["times"]]
     assert rows == [("bench", None, 2), ("bench [pp512]", 100.5, 2), ("bench [tg128]", 20.25, 2)]
     assert found["times"][2]["unknown"]["energy_j"] == "llama-bench times its tests itself"
-    assert json.loads(done.stderr.split("loading")[1].strip().splitlines()[0]) == tests
+    # Two streams through two pipes: their order is not kept.
+    assert done.stderr.splitlines().count(json.dumps(tests)) == 2
     shown = run(measure(tmp_path, *words[1:])).stderr
     assert "bench [tg128]" in shown
     assert "20.25" in shown

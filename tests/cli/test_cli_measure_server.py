@@ -17,6 +17,7 @@ from mansard.inference.programs.supervisor import processes_below
 from mansard.simulator import snapshot
 from tests.inference.replayed_server import Replayed, replaying
 from tests.inference.tiny_language_model import write_tiny_model
+from tests.measuring.metered_windows import is_unread
 from tests.waiting import awaited
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
@@ -142,18 +143,22 @@ def test_two_modes_of_a_board_with_energies(board: Path, model: Path, tmp_path: 
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["generations"]
     assert [one["mode"]["name"] for one in found] == ["15W", "MAXN"]
+    powers_w: list[float] = []
     for one in found:
         times: dict[str, Any] = one["times"]
         assert times["source"] == "simulated"
         assert (times["prompt_tokens"], times["n_requests"]) == (512, 1)
-        (energy,) = [row["decode"] for row in one["run"]["rounds"] if not row["rejected"]]
-        assert energy["total_j"] / energy["repetitions"] == pytest.approx(times["decode_token_j"])
-        assert energy["repetitions"] == 1599
         assert one["run"]["memory_bytes"] > model.stat().st_size
-        (window,) = one["run"]["prefills"]
-        assert window["repetitions"] % 512 == 0
-    low, high = (one["times"]["decode_w"] for one in found)
-    assert low < high  # watts: the simulated board's model of its modes
+        (energy,) = [row["decode"] for row in one["run"]["rounds"] if not row["rejected"]]
+        assert energy["repetitions"] == 1599
+        if energy["total_j"] is None:
+            assert is_unread(energy["unknown"]["total_j"]), energy
+            continue
+        assert energy["total_j"] / energy["repetitions"] == pytest.approx(times["decode_token_j"])
+        powers_w.append(times["decode_w"])
+        for window in one["run"]["prefills"] or ():
+            assert window["repetitions"] % 512 == 0
+    assert powers_w == sorted(powers_w)  # the simulated board's model of its modes
     assert snapshot(board) == before
 
 

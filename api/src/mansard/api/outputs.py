@@ -14,7 +14,7 @@ import msgspec
 
 from mansard.analytics.data.accuracies import NetworkAccuracy
 from mansard.analytics.decisions.batches import BATCH_SCHEMA
-from mansard.analytics.decisions.fitting import Fit
+from mansard.analytics.decisions.fitting import MemoryFit
 from mansard.analytics.decisions.offload.records import Hierarchical
 from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.decisions.time_sharing import MixAnswer
@@ -125,7 +125,7 @@ def output_types() -> dict[str, Any]:
         "doctor": {"checks": tuple[Check, ...]},
         "dry-run": {"boards": tuple[DryRun, ...]},
         "export": Exported,
-        "fit": {"fits": tuple[Fit, ...]},
+        "fit": {"fits": tuple[MemoryFit, ...]},
         "hi": Hierarchical,
         "image-build": BuiltImage,
         "image-fit": FittingImage,

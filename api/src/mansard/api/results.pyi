@@ -2,7 +2,7 @@ from mansard.analytics.data.accuracies import NetworkAccuracy as NetworkAccuracy
 from mansard.analytics.data.opening import Merged as Merged
 from mansard.analytics.decisions.comparison import Change as Change
 from mansard.analytics.decisions.comparison import Comparison as Comparison
-from mansard.analytics.decisions.fitting import Fit as Fit
+from mansard.analytics.decisions.fitting import MemoryFit as MemoryFit
 from mansard.analytics.decisions.next_modes import Pick as Pick
 from mansard.analytics.decisions.next_modes import Plan as Plan
 from mansard.analytics.decisions.offload.records import Hierarchical as Hierarchical

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
 from typer.core import TyperCommand, TyperGroup
 
-from mansard.cli.needed import check_needed
+from mansard.cli.needed import NEEDED
 from mansard.core.errors import UsageError
 
 # By the option without its dashes, or by the argument. Else: a file, a number, a choice.
@@ -220,7 +220,7 @@ class HelpfulCommand(TyperCommand):
                 names = parameter.secondary_opts if value is False else parameter.opts
                 typed[str(parameter.name)] = names[0]
         if typed:
-            check_needed(ctx.command_path.partition(" ")[2], ctx.params, typed)
+            _check_needed(ctx.command_path.partition(" ")[2], ctx.params, typed)
         return rest
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -293,6 +293,18 @@ def _check_values(command: Any, ctx: Any, words: list[str]) -> None:
         if any(isinstance(text, str) and not text.strip(" ,") for text in texts):
             name = parameter.name if parameter.param_type_name == "argument" else parameter.opts[0]
             raise UsageError(f"{name} has no value", fix="give one, or leave it out")
+
+
+def _check_needed(command: str, given: Mapping[str, Any], typed: Mapping[str, str]) -> None:
+    """Raise UsageError for an option of ``typed`` that has no effect beside the others.
+
+    ``typed``: how each parameter on the command line is written; ``given``: all values by name.
+    """
+    for rule in NEEDED:
+        is_ours = rule.commands is None or command in rule.commands
+        for name in rule.names if is_ours else ():
+            if name in typed and not rule.has_effect(given):
+                raise UsageError(f"{typed[name]} has no effect {rule.why}", fix=rule.fix)
 
 
 def _write_examples(context: Any, formatter: Any) -> None:

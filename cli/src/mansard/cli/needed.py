@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from mansard.core.errors import UsageError
-
 
 class Needed(NamedTuple):
     """What the options ``names`` have an effect beside.
@@ -83,15 +81,3 @@ NEEDED = (
         ("recommend", "hi"),
     ),
 )
-
-
-def check_needed(command: str, given: Mapping[str, Any], typed: Mapping[str, str]) -> None:
-    """Raises UsageError for an option of ``typed`` that has no effect beside the others.
-
-    ``typed``: how each parameter on the command line is written; ``given``: all values by name.
-    """
-    for rule in NEEDED:
-        is_ours = rule.commands is None or command in rule.commands
-        for name in rule.names if is_ours else ():
-            if name in typed and not rule.has_effect(given):
-                raise UsageError(f"{typed[name]} has no effect {rule.why}", fix=rule.fix)

@@ -29,7 +29,7 @@ class BuildFit(msgspec.Struct, frozen=True, kw_only=True):
     high_bytes: int
 
 
-class Fit(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryFit(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a network fits. ``context`` and ``batch``: that were asked for.
 
     ``longest_context``: with this batch; ``largest_batch``: with this context; None: none surely

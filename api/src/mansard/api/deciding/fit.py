@@ -9,7 +9,7 @@ import msgspec
 
 from mansard.analytics.decisions.fitting import (
     BuildFit,
-    Fit,
+    MemoryFit,
     certainty,
     largest,
     limited,
@@ -60,7 +60,7 @@ def fit(
     batch: int = 1,
     engine: str | None = None,
     reporter: Reporter = SILENT,
-) -> tuple[Fit, ...]:
+) -> tuple[MemoryFit, ...]:
     """Whether each of ``models`` fits, the parts of what it needs, and the most that fits.
 
     ``models``: ONNX files, GGUF files, folders of Hugging Face models, or names. ``board``: the
@@ -75,12 +75,12 @@ def fit(
         files = model_files(str(model))
         sources += [named(model)] if files is None else files
     if len(sources) == 1:
-        return (_Question(sources[0], machine, engine).answer(context, batch),)
+        return (_ModelMemory(sources[0], machine, engine).answer(context, batch),)
     answers = []
     with reporter.progress("Fitting") as progress:
         for number, source in enumerate(sources):
             progress.update(number, len(sources), None, str(source))
-            answers.append(_Question(source, machine, engine).answer(context, batch))
+            answers.append(_ModelMemory(source, machine, engine).answer(context, batch))
         progress.update(len(sources), len(sources), None, "done")
     return tuple(answers)
 
@@ -124,7 +124,7 @@ def _machine(board: Path | str | None) -> _Machine:
     return _Machine(capacity, has_gpu=is_jetson, is_jetson=is_jetson)
 
 
-class _Question:
+class _ModelMemory:
     """One model on one machine; each case is scored once."""
 
     def __init__(self, source: Path | str, machine: _Machine, engine: str | None) -> None:
@@ -149,7 +149,7 @@ class _Question:
             return "llama.cpp"
         return "tensorrt" if self._machine.is_jetson else "ort"
 
-    def answer(self, context: int | None, batch: int) -> Fit:
+    def answer(self, context: int | None, batch: int) -> MemoryFit:
         """The whole answer; raises UsageError for what the model does not have."""
         if context is not None and not self._is_decoder:
             raise UsageError(
@@ -170,7 +170,7 @@ class _Question:
         low, high = need_ends(needs)
         certain = certainty(needs, self._capacity)
         verdict, less = with_less(certain, (context, batch), longest, largest_batch)
-        return Fit(
+        return MemoryFit(
             model=self._loaded.name,
             engine=self.engine,
             precision=self._score(context, 1).precision,
@@ -235,7 +235,7 @@ class _Question:
             text = f"{plain}:{name}{cache}"
             source = Path(text) if isinstance(self._source, Path) else text
             try:
-                other = _Question(source, self._machine, self.engine)
+                other = _ModelMemory(source, self._machine, self.engine)
                 is_smaller = _weights(other._needs(context, batch)) < now
             except MansardError:
                 continue  # rows that are not whole blocks of this format

@@ -269,6 +269,10 @@ def _select_networks(
                     name=name, scores=scores, batches=batches, precisions=precisions, phase=phase
                 )
             )
+    if request.stages and not any(stage_of(one.name or "") for one in selections):
+        raise UsageError(
+            "--prompt and --context are of language models", fix="leave them out, or name one"
+        )
     return selections
 
 

@@ -76,7 +76,7 @@ def fit(
             _print(answer)
 
 
-def _print(answer: results.Fit) -> None:
+def _print(answer: results.MemoryFit) -> None:
     print_lines([_sentence(answer)])
     print_whole(f"  {_bar(answer)}")
     rows = [
@@ -95,7 +95,7 @@ def _print(answer: results.Fit) -> None:
     print_lines(_lines(answer))
 
 
-def _sentence(answer: results.Fit) -> str:
+def _sentence(answer: results.MemoryFit) -> str:
     asked = f"with a context of {answer.context:,} tokens and " if answer.context else "with "
     verdict = {
         "fits": "fits",
@@ -111,7 +111,7 @@ def _sentence(answer: results.Fit) -> str:
     )
 
 
-def _lines(answer: results.Fit) -> Iterator[str]:
+def _lines(answer: results.MemoryFit) -> Iterator[str]:
     if answer.verdict == "uncertain" and answer.less is not None:
         yield f"  surely: {answer.less}"
     none = "none surely fits"
@@ -128,12 +128,12 @@ def _lines(answer: results.Fit) -> Iterator[str]:
     yield from (f"  note: {line}" for line in answer.notes)
 
 
-def _marked(answer: results.Fit) -> Iterator[tuple[str, results.MemoryNeed]]:
+def _marked(answer: results.MemoryFit) -> Iterator[tuple[str, results.MemoryNeed]]:
     for at, need in enumerate(answer.needs):
         yield _MARKS[min(at, len(_MARKS) - 1)], need
 
 
-def _bar(answer: results.Fit) -> str:
+def _bar(answer: results.MemoryFit) -> str:
     """The most that each part needs, and what is free; | is the least that the machine gives."""
     most = max(answer.high_bytes, answer.capacity.high_bytes)
     parts, end = "", 0.0
@@ -145,7 +145,7 @@ def _bar(answer: results.Fit) -> str:
     return f"{bar[:at]}|{bar[at:]}"
 
 
-def _overview(answers: Sequence[results.Fit]) -> Table:
+def _overview(answers: Sequence[results.MemoryFit]) -> Table:
     columns = ("network", "engine", "verdict", "needs", "longest context", "batch", "smaller")
     rows = [
         (
