@@ -13,6 +13,7 @@ of the wall: of the whole system.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from mansard.analytics.data.published.cells import TextRow
 from mansard.analytics.data.published.readers.reader import (
@@ -51,8 +52,6 @@ def _read_summary(source: ToolFile) -> ToolReading:
     is_one = scenario in ONE_BY_ONE
     median_ns = _number(fields, "50.00 percentile latency (ns)", source) if is_one else None
     p99_ns = _number(fields, "99.00 percentile latency (ns)", source) if is_one else None
-    first_ns = _number(fields, "50.00 percentile first token latency (ns)", source)
-    token_ns = _number(fields, "50.00 percentile time to output token (ns)", source)
     tokens_hz = next((value for name in _TOKENS if (value := _number(fields, name, source))), None)
     rate = next((value for name in _RATES if (value := _number(fields, name, source))), None)
     if is_one and rate is None:
@@ -69,15 +68,40 @@ def _read_summary(source: ToolFile) -> ToolReading:
         ),
         known(
             p99_s=None if p99_ns is None else p99_ns / 1e9,
-            first_token_s=None if first_ns is None else first_ns / 1e9,
-            token_s=None if token_ns is None else token_ns / 1e9,
             tokens_per_s=tokens_hz,
             **{"queries_per_s" if is_one else "samples_per_s": rate},
+            **dict(_latencies(fields, source, is_one)),
         ),
     )
     if rate is None and median_ns is None:
         raise InputError("has no samples per second", where=source.where, fix="give all of it")
     return ToolReading([row], [] if valid == "VALID" else [f"MLPerf says that it is {valid}"])
+
+
+_PARTS = (("first_token", "First Token latency"), ("token", "Time to Output Token"))
+
+
+def _latencies(
+    fields: dict[str, str], source: ToolFile, is_one: bool
+) -> Iterator[tuple[str, float | None]]:
+    """Figures of a language model's times in seconds: mean, and 50th, 90th and 99th percentile.
+
+    ``first_token_s`` and ``token_s`` are the medians, as of every other tool.
+    """
+
+    def seconds(name: str) -> float | None:
+        value = _number(fields, f"{name} (ns)", source)
+        return None if value is None else value / 1e9
+
+    if is_one:
+        yield "mean_s", seconds("Mean latency")
+        yield "p90_s", seconds("90.00 percentile latency")
+    for figure, words in _PARTS:
+        plain = words.lower()
+        yield f"{figure}_s", seconds(f"50.00 percentile {plain}")
+        yield f"{figure}_mean_s", seconds(f"Mean {words}")
+        for percent in (50, 90, 99):
+            yield f"{figure}_p{percent}_s", seconds(f"{percent}.00 percentile {plain}")
 
 
 def _number(fields: dict[str, str], name: str, source: ToolFile) -> float | None:
