@@ -63,7 +63,12 @@ def test_vllm_serve(tmp_path: Path, indent: int | None) -> None:
     run = run_of(one(tmp_path, json.dumps(VLLM, indent=indent)))
     assert run.network == "Qwen3-8B-FP8 512in/128out x4"  # 5120 / 10 and 1280 / 10
     assert (run.latency_s, run.batch) == (None, None)  # requests come and go
-    expected = {"prompt_tokens": 512, "generated_tokens": 128, "concurrency": 4, "samples": 10}
+    expected: dict[str, float] = {
+        "prompt_tokens": 512,
+        "generated_tokens": 128,
+        "concurrency": 4,
+        "samples": 10,
+    }
     expected |= {"first_token_s": 0.5, "first_token_mean_s": 0.51, "first_token_p50_s": 0.5}
     expected |= {"first_token_p99_s": 0.9, "token_s": 0.025, "token_p99_s": 0.031}
     expected |= {"tokens_per_s": 32, "queries_per_s": 0.25}
@@ -134,7 +139,11 @@ def test_sglang_one_batch(tmp_path: Path) -> None:
     ],
 )
 def test_trtllm_bench(tmp_path: Path, algorithm: str | None, weights: str, precision: str) -> None:
-    engine = {"model": "meta-llama/Llama-3.1-8B", "version": "1.1.0", "backend": "Pytorch"}
+    engine: dict[str, str | None] = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "version": "1.1.0",
+        "backend": "Pytorch",
+    }
     report = {
         "engine": engine | {"dtype": "bfloat16", "quantization": algorithm},
         "machine": None,

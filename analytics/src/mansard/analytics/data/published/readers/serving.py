@@ -41,8 +41,9 @@ _PERCENTS = (50, 90, 95, 99)
 
 def _number(fields: Fields, name: str) -> float | None:
     value = fields.get(name)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
 
 
 def _needed(fields: Fields, name: str, source: ToolFile, tool: str) -> float:
