@@ -342,7 +342,11 @@ def test_llama_bench_says_the_format_the_depth_and_the_options(tmp_path: Path) -
         run = run_of(one(tmp_path, text, {"mode": "MAXN"}))
         assert (run.weights, run.precision) == ("Q4_K_M", "int8")
         assert run.network == "llama 8B Q4_K - Medium tg128 @ d4096"
-        expected = {"generated_tokens": 128, "depth_tokens": 4096, "concurrency": 1}
+        expected: dict[str, float] = {
+            "generated_tokens": 128,
+            "depth_tokens": 4096,
+            "concurrency": 1,
+        }
         expected |= {"model_size_bytes": 4912898304, "model_parameters": 8030261312}
         expected |= {"n_batch": 2048, "n_ubatch": 512}
         # A block of Q8_0 is 34 bytes of 32 numbers: 8 x 34 / 32 bits each.

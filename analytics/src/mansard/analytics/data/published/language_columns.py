@@ -18,6 +18,8 @@ from mansard.analytics.data.published.cells import (
     TextTable,
     parse_positive,
 )
+from mansard.analytics.data.published.columns import parse_precision_name
+from mansard.core.weight_formats import stored_weights
 
 
 class _Figure(NamedTuple):
@@ -65,6 +67,10 @@ _NAMES = MappingProxyType(
         **dict.fromkeys(("tok_per_j", "tokens_per_j"), _Figure("energy_per_token_j", 1, True)),
         **dict.fromkeys(("weight_bytes", "model_size_bytes"), _Figure("model_size_bytes")),
         **dict.fromkeys(("file_gb", "model_gb"), _Figure("model_size_bytes", 1e9)),
+        **{
+            f"{phase}_energy_mj": _Figure(f"{phase}_energy_j", 1e-3)
+            for phase in ("prefill", "decode")
+        },
         **dict.fromkeys(("dec_w", "pdecode_w", "decode_w"), _Figure("decode_power_w")),
     }
 )
@@ -115,8 +121,11 @@ def with_language_figures(table: TextTable, said: Mapping[str, str]) -> TextTabl
     ):
         return table
     network = next((n for n in table.columns if _plain(n) in {"network", "model"}), None)
-    rows = tuple(_row(table, row, columns, said.get("network") or network) for row in table.rows)
-    renamed = _renamed(table, taken)
+    network = said.get("network") or network
+    renamed = {} if "precision" in said else _renamed(table, taken)
+    rows = tuple(
+        _row(table, _with_format(row, network, renamed), columns, network) for row in table.rows
+    )
     names = tuple(renamed.get(name, name) for name in table.columns if name not in columns)
     return replace(
         table,
@@ -133,6 +142,17 @@ def _renamed(table: TextTable, taken: set[str]) -> dict[str, str]:
     has_precision = any(_plain(name) in {"precision", "dtype"} for name in table.columns)
     names = [n for n in table.columns if _plain(n) in _PRECISIONS and n not in taken]
     return {} if has_precision or len(names) != 1 else {names[0]: "precision"}
+
+
+def _with_format(row: TextRow, network: str | None, renamed: Mapping[str, str]) -> TextRow:
+    """``row``, where a quantisation that is no format ("f16_fa") is part of the network's name."""
+    for column in renamed:
+        text = row.cells[column]
+        is_format = parse_precision_name(text) is not None or stored_weights(text) is not None
+        if network in row.cells and text.casefold() not in EMPTY and not is_format:
+            named = {network: f"{row.cells[network]} {text}", column: ""}
+            return replace(row, cells={**row.cells, **named})
+    return row
 
 
 def _row(
