@@ -601,6 +601,41 @@ def test_a_language_model_of_mlperf_has_three_times(tmp_path: Path) -> None:
     assert run.figures["token_p90_s"] == pytest.approx(0.021641875)
 
 
+def test_mlperf_s_detailed_log_says_the_same(tmp_path: Path) -> None:
+    entries = {
+        "effective_scenario": "SingleStream",
+        "effective_test_mode": "PerformanceOnly",
+        "effective_samples_per_query": 1,
+        "result_validity": "VALID",
+        "result_50.00_percentile_latency_ns": 4080059346,
+        "result_mean_latency_ns": 4089242903,
+        "result_first_token_mean_latency_ns": 1385205729,
+        "result_first_token_99.00_percentile_latency_ns": 1416993311,
+        "result_time_to_output_token_mean": 21291630,
+        "result_time_per_output_token_50.00_percentile_ns": 21241545,
+        "result_qps_without_loadgen_overhead": 0.24,
+    }
+    lines = [f":::MLLOG {json.dumps({'key': k, 'value': v})}\n" for k, v in entries.items()]
+    run = run_of(one(tmp_path, "".join(lines)))
+    assert (run.latency_s, run.batch) == (pytest.approx(4.080059346), 1)
+    assert run.figures["first_token_mean_s"] == pytest.approx(1.385205729)
+    assert run.figures["first_token_p99_s"] == pytest.approx(1.416993311)
+    assert run.figures["token_mean_s"] == pytest.approx(0.02129163)
+    assert run.figures["token_s"] == pytest.approx(0.021241545)
+    with pytest.raises(InputError, match="no whole file of MLPerf"):
+        one(tmp_path, lines[0] + lines[1][:-4])
+
+
+def test_files_of_the_version_before_weights_are_read(tmp_path: Path) -> None:
+    imported = one(tmp_path, json.dumps([LLAMA | {"model_type": "a model"}]), {"mode": "MAXN"})
+    path = write_published(tmp_path, imported)[0]
+    text = path.read_text()
+    assert '"weights"' not in text
+    path.write_text(text.replace('"published-run","version":3', '"published-run","version":2'))
+    (run,) = read_published(tmp_path).runs
+    assert run.weights == ""
+
+
 def test_a_log_of_tegrastats_is_for_another_command(tmp_path: Path) -> None:
     text = "RAM 2448/7620MB (lfb 3x4MB) SWAP 0/3810MB CPU [0%@960,0%@960] GR3D_FREQ 0%\n"
     with pytest.raises(InputError, match="is a log of tegrastats; use 'mansard telemetry'"):

@@ -14,10 +14,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
 
 from mansard.analytics.data.published.cells import TextRow
 from mansard.analytics.data.published.readers.reader import (
     MOST_RUNS,
+    MOST_TOOL_BYTES,
     CsvRow,
     Reader,
     ToolFile,
@@ -27,6 +32,7 @@ from mansard.analytics.data.published.readers.reader import (
     header_of,
     known,
     number,
+    parse_json,
     read_csv,
 )
 from mansard.core.errors import InputError
@@ -43,6 +49,11 @@ def _read_summary(source: ToolFile) -> ToolReading:
     for line in source.text.splitlines():
         if (match := _LINE.fullmatch(line.strip())) is not None:
             fields.setdefault(match[1].strip(), match[2].strip())
+    return _performance(fields, source)
+
+
+def _performance(fields: dict[str, str], source: ToolFile) -> ToolReading:
+    """The run that a summary's lines describe; raises InputError where it is none."""
     scenario, valid = fields.get("Scenario", ""), fields.get("Result is", "")
     is_performance = fields.get("Mode") == "PerformanceOnly"
     if not is_performance or not scenario or not valid:
@@ -116,6 +127,65 @@ def _number(fields: dict[str, str], name: str, source: ToolFile) -> float | None
         ) from error
 
 
+# Keys of ``mlperf_log_detail.txt`` by the summary's lines; loadgen writes both.
+_DETAILS = MappingProxyType(
+    {
+        "effective_scenario": "Scenario",
+        "effective_test_mode": "Mode",
+        "result_validity": "Result is",
+        "effective_samples_per_query": "samples_per_query",
+        "result_samples_per_second": "Samples per second",
+        "result_completed_samples_per_sec": "Completed samples per second",
+        "result_scheduled_samples_per_sec": "Scheduled samples per second",
+        "result_qps_without_loadgen_overhead": "QPS w/o loadgen overhead",
+        "result_tokens_per_second": "Tokens per second",
+        "result_completed_tokens_per_second": "Completed tokens per second",
+        "result_mean_latency_ns": "Mean latency (ns)",
+        "result_first_token_mean_latency_ns": "Mean First Token latency (ns)",
+        "result_time_to_output_token_mean": "Mean Time to Output Token (ns)",
+    }
+)
+_DETAIL = re.compile(
+    r"result_(?P<first>first_token_)?(?P<token>time_per_output_token_)?(?P<percent>[0-9.]+)"
+    r"_percentile(?:_latency)?_ns"
+)
+_MARK = ":::MLLOG "
+
+
+class _LogEntry(msgspec.Struct):
+    key: str
+    value: Any = None
+
+
+def _read_detail(source: ToolFile) -> ToolReading:
+    fields: dict[str, str] = {}
+    for n, line in enumerate(source.text.splitlines(), start=1):
+        if line.startswith(_MARK):
+            part = ToolFile(f"{source.where}, line {n}", line.removeprefix(_MARK).encode())
+            entry = parse_json(part, _LogEntry, "MLPerf")
+            if (name := _line_of(entry.key)) is not None:
+                fields[name] = str(entry.value)
+    return _performance(fields, source)
+
+
+def _line_of(key: str) -> str | None:
+    """The summary's name of a key of the detailed log; None for any other key."""
+    if (match := _DETAIL.fullmatch(key)) is None:
+        return _DETAILS.get(key)
+    what = "latency"
+    if match["first"]:
+        what = "first token latency"
+    elif match["token"]:
+        what = "time to output token"
+    return f"{match['percent']} percentile {what} (ns)"
+
+
+MLPERF_DETAIL = Reader(
+    "MLPerf's detailed log",
+    lambda head: head.startswith(_MARK) and '"key"' in head,
+    _read_detail,
+    MOST_TOOL_BYTES,
+)
 MLPERF_LOG = Reader("MLPerf's summary", lambda head: _TITLE.search(head) is not None, _read_summary)
 
 

@@ -14,7 +14,8 @@ beside them. A run of several requests at once has no time of a batch: requests 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from mansard.analytics.data.published.cells import TextRow
@@ -276,33 +277,39 @@ def _quantisation(engine: Fields) -> str | None:
     return named if stored_weights(named) else None
 
 
-def _has(*names: str) -> Callable[[str], bool]:
-    """A test whether a file is an object whose beginning has all of these keys."""
-    return lambda head: head.lstrip()[:1] == "{" and all(f'"{name}"' in head for name in names)
+def _has(names: Iterable[str], head: str) -> bool:
+    """Whether a file is an object whose beginning has all of these keys."""
+    return head.lstrip()[:1] == "{" and all(f'"{name}"' in head for name in names)
 
 
 VLLM_SERVE = Reader(
     "vllm bench serve",
-    _has("model_id", "tokenizer_id", "num_prompts"),
+    partial(_has, ("model_id", "tokenizer_id", "num_prompts")),
     lambda source: _serving(source, "vllm bench serve"),
     MOST_TOOL_BYTES,
 )
-VLLM_LATENCY = Reader("vllm bench latency", _has("avg_latency", "latencies"), _read_vllm_latency)
+VLLM_LATENCY = Reader(
+    "vllm bench latency", partial(_has, ("avg_latency", "latencies")), _read_vllm_latency
+)
 VLLM_THROUGHPUT = Reader(
     "vllm bench throughput",
-    _has("elapsed_time", "num_requests", "tokens_per_second"),
+    partial(_has, ("elapsed_time", "num_requests", "tokens_per_second")),
     _read_vllm_throughput,
 )
 SGLANG_SERVE = Reader(
     "SGLang bench_serving",
-    _has("backend", "total_input_tokens", "mean_e2e_latency_ms", "mean_ttft_ms"),
+    partial(_has, ("backend", "total_input_tokens", "mean_e2e_latency_ms", "mean_ttft_ms")),
     lambda source: _serving(source, "SGLang bench_serving"),
     MOST_TOOL_BYTES,
 )
 SGLANG_ONE_BATCH = Reader(
-    "SGLang bench_one_batch", _has("prefill_latency", "batch_size", "input_len"), _read_one_batch
+    "SGLang bench_one_batch",
+    partial(_has, ("prefill_latency", "batch_size", "input_len")),
+    _read_one_batch,
 )
-TRTLLM = Reader("trtllm-bench", _has("engine", "request_info", "avg_input_length"), _read_trtllm)
+TRTLLM = Reader(
+    "trtllm-bench", partial(_has, ("engine", "request_info", "avg_input_length")), _read_trtllm
+)
 SERVING: tuple[Reader, ...] = (
     VLLM_SERVE,
     VLLM_LATENCY,
