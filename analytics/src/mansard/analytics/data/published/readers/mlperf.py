@@ -1,4 +1,4 @@
-"""MLPerf's results: the summary of one scenario, and tables of systems.
+"""MLPerf's results: the summary or the detailed log of one scenario, and tables of systems.
 
 In ``mlperf_log_summary.txt`` a latency is a batch's only where the generator waits for each query:
 SingleStream and MultiStream. In Offline and Server queries wait in a queue, and the result is
@@ -152,7 +152,7 @@ _DETAIL = re.compile(
 _MARK = ":::MLLOG "
 
 
-class _LogEntry(msgspec.Struct):
+class _Detailed(msgspec.Struct):
     key: str
     value: Any = None
 
@@ -162,7 +162,7 @@ def _read_detail(source: ToolFile) -> ToolReading:
     for n, line in enumerate(source.text.splitlines(), start=1):
         if line.startswith(_MARK):
             part = ToolFile(f"{source.where}, line {n}", line.removeprefix(_MARK).encode())
-            entry = parse_json(part, _LogEntry, "MLPerf")
+            entry = parse_json(part, _Detailed, "MLPerf")
             if (name := _line_of(entry.key)) is not None:
                 fields[name] = str(entry.value)
     return _performance(fields, source)
