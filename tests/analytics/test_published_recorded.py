@@ -91,3 +91,29 @@ def test_recorded_results_of_mlperf(shared_data: Path) -> None:
     assert single.latency_s is not None
     assert single.latency_s == pytest.approx(run.runs[0].latency_s, rel=0.02)
     assert single.power_w is None or single.remark is not None  # of the wall
+
+
+def test_a_recorded_language_model_of_mlperf(shared_data: Path) -> None:
+    (log,) = (shared_data / "llm").glob("mlcommons*mlperf_log_summary.txt")
+    fixed = MODE | {"network": "llama3.1-8b", "precision": "nvfp4"}
+    ((imported,),) = import_files([log], ORIGIN, fixed=fixed)
+    (run,) = imported.runs
+    assert (run.weights, run.precision, run.batch) == ("NVFP4", "fp4", 1)
+    # The lines "Mean latency", "Mean First Token latency" and "Mean Time to Output Token", in ns.
+    assert run.figures["mean_s"] == pytest.approx(4.089242903)
+    assert run.figures["first_token_mean_s"] == pytest.approx(1.385205729)
+    assert run.figures["token_mean_s"] == pytest.approx(0.02129163)
+    assert run.figures["token_p99_s"] == pytest.approx(0.021964708)
+
+
+def test_recorded_rails_give_the_energy_of_decode(shared_data: Path, tmp_path: Path) -> None:
+    folder = shared_data / "llm/jbecirovski+jetson-llm-maxperf"
+    power = folder / "2026-08-12-energy-maxn-q4km-1__power.csv"
+    # The command ends at 1786581586.076 s; decode lasts 11.68 s and ends 1.0 s before.
+    windows = tmp_path / "windows.csv"
+    windows.write_text("start_s,end_s\n1786581573.396,1786581585.076\n")
+    fixed = MODE | {"network": "decode", "batch": "1"}
+    (imported,), _ = import_files([windows, power], ORIGIN, fixed=fixed)
+    (run,) = imported.runs
+    # Its author's sum cuts the window to whole samples: 0.1 s of 11.68 s may be missing.
+    assert run.figures["energy_j"] == pytest.approx(558.7, rel=0.01)

@@ -333,6 +333,39 @@ def test_llama_bench_in_its_four_formats(tmp_path: Path) -> None:
     assert (run.latency_s, run.figures["samples"]) == (4.0, 3)  # the median of three
 
 
+def test_llama_bench_says_the_format_the_depth_and_the_options(tmp_path: Path) -> None:
+    quantised = LLAMA | {"model_type": "llama 8B Q4_K - Medium", "n_depth": 4096}
+    quantised |= {"model_size": 4912898304, "model_n_params": 8030261312, "n_batch": 2048}
+    quantised |= {"n_ubatch": 512, "type_k": "f16", "type_v": "q8_0", "flash_attn": True}
+    csv = ",".join(quantised) + "\n" + ",".join(f'"{x}"' for x in quantised.values()) + "\n"
+    for text in (json.dumps([quantised]), csv):
+        run = run_of(one(tmp_path, text, {"mode": "MAXN"}))
+        assert (run.weights, run.precision) == ("Q4_K_M", "int8")
+        assert run.network == "llama 8B Q4_K - Medium tg128 @ d4096"
+        expected: dict[str, float] = {
+            "generated_tokens": 128,
+            "depth_tokens": 4096,
+            "concurrency": 1,
+        }
+        expected |= {"model_size_bytes": 4912898304, "model_parameters": 8030261312}
+        expected |= {"n_batch": 2048, "n_ubatch": 512}
+        # A block of Q8_0 is 34 bytes of 32 numbers: 8 x 34 / 32 bits each.
+        expected |= {"kv_key_bits": 16, "kv_value_bits": 8.5}
+        # 4 s of 128 tokens.
+        expected |= {"token_s": 0.03125, "decode_tokens_per_s": 32}
+        assert expected.items() <= run.figures.items()
+        assert "prompt_tokens" not in run.figures
+        assert run.method is not None
+        assert run.method.endswith("cache of f16/q8_0, flash attention on")
+    table = "| model | size | params | test | t/s |\n| llama 1B IQ2_XXS - 2.0625 bpw | 2 GiB |"
+    table += " 1.50 B | pp512 @ d32 | 256.00 |\n"
+    run = run_of(one(tmp_path, table, {"mode": "MAXN"}))
+    assert (run.weights, run.figures["depth_tokens"]) == ("IQ2_XXS", 32)
+    assert run.figures["model_size_bytes"] == 2147483648  # 2 x 1024^3
+    assert run.figures["model_parameters"] == 1.5e9
+    assert run.figures["prefill_tokens_per_s"] == 256
+
+
 def mlperf(scenario: str, extra: str) -> str:
     rule = "=" * 48
     return (
@@ -546,6 +579,11 @@ def test_a_language_model_of_mlperf_has_three_times(tmp_path: Path) -> None:
         "50.00 percentile latency (ns)": 4_080_059_346,
         "50.00 percentile first token latency (ns)": 1_382_139_989,
         "50.00 percentile time to output token (ns)": 21_241_545,
+        "Mean latency (ns)": 4_089_242_903,
+        "Mean First Token latency (ns)": 1_385_205_729,
+        "99.00 percentile first token latency (ns)": 1_416_993_311,
+        "Mean Time to Output Token (ns)": 21_291_630,
+        "90.00 percentile time to output token (ns)": 21_641_875,
         "TPS w/o loadgen overhead": 31.3,
         "samples_per_query": 1,
     }
@@ -556,6 +594,47 @@ def test_a_language_model_of_mlperf_has_three_times(tmp_path: Path) -> None:
     assert run.figures["first_token_s"] == pytest.approx(1.382139989)
     assert run.figures["token_s"] == pytest.approx(0.021241545)
     assert run.figures["tokens_per_s"] == 31.3
+    assert run.figures["mean_s"] == pytest.approx(4.089242903)
+    assert run.figures["first_token_mean_s"] == pytest.approx(1.385205729)
+    assert run.figures["first_token_p99_s"] == pytest.approx(1.416993311)
+    assert run.figures["token_mean_s"] == pytest.approx(0.02129163)
+    assert run.figures["token_p90_s"] == pytest.approx(0.021641875)
+
+
+def test_mlperf_s_detailed_log_says_the_same(tmp_path: Path) -> None:
+    entries = {
+        "effective_scenario": "SingleStream",
+        "effective_test_mode": "PerformanceOnly",
+        "effective_samples_per_query": 1,
+        "result_validity": "VALID",
+        "result_50.00_percentile_latency_ns": 4080059346,
+        "result_mean_latency_ns": 4089242903,
+        "result_first_token_mean_latency_ns": 1385205729,
+        "result_first_token_99.00_percentile_latency_ns": 1416993311,
+        "result_time_to_output_token_mean": 21291630,
+        "result_time_per_output_token_50.00_percentile_ns": 21241545,
+        "result_qps_without_loadgen_overhead": 0.24,
+    }
+    lines = [f":::MLLOG {json.dumps({'key': k, 'value': v})}\n" for k, v in entries.items()]
+    run = run_of(one(tmp_path, "".join(lines)))
+    assert run.latency_s == pytest.approx(4.080059346)
+    assert run.batch == 1
+    assert run.figures["first_token_mean_s"] == pytest.approx(1.385205729)
+    assert run.figures["first_token_p99_s"] == pytest.approx(1.416993311)
+    assert run.figures["token_mean_s"] == pytest.approx(0.02129163)
+    assert run.figures["token_s"] == pytest.approx(0.021241545)
+    with pytest.raises(InputError, match="no whole file of MLPerf"):
+        one(tmp_path, lines[0] + lines[1][:-4])
+
+
+def test_files_of_the_version_before_weights_are_read(tmp_path: Path) -> None:
+    imported = one(tmp_path, json.dumps([LLAMA | {"model_type": "a model"}]), {"mode": "MAXN"})
+    path = write_published(tmp_path, imported)[0]
+    text = path.read_text()
+    assert '"weights"' not in text
+    path.write_text(text.replace('"published-run","version":3', '"published-run","version":2'))
+    (run,) = read_published(tmp_path).runs
+    assert run.weights == ""
 
 
 def test_a_log_of_tegrastats_is_for_another_command(tmp_path: Path) -> None:

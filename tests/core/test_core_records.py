@@ -132,7 +132,7 @@ def test_records_are_read_back_equal() -> None:
     [
         (PublishedLayer, "published-layer", 1),
         (PublishedRate, "published-rate", 1),
-        (PublishedRun, "published-run", 2),
+        (PublishedRun, "published-run", 3),
         (ProgramRun, "program-run", 4),
         (GenerationRun, "generation-run", 1),
         (Problem, "schedule-problem", 1),

@@ -19,6 +19,7 @@ activations are quantised to q8_1); kernels of AWQ and GPTQ unpack to fp16 (Marl
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 
 import msgspec
@@ -120,3 +121,51 @@ def weight_format(name: str) -> WeightFormat:
     raise UsageError(
         f"unknown weight format {name!r}", fix=f"use one of {', '.join(WEIGHT_FORMATS)}"
     )
+
+
+class StoredWeights(msgspec.Struct, frozen=True, kw_only=True):
+    """How the weights of a file are stored, by the name that its author gave.
+
+    ``main``: the format of most weights. ``is_mix``: others are in the file too, as in Q4_K_M,
+    which stores a part of the attention and the last layer as Q6_K.
+    """
+
+    name: str
+    main: WeightFormat
+    is_mix: bool
+
+
+# Of ``llama_ftype`` in llama.cpp's ``llama.h``: mixes whose name is no block's.
+_MIXES = MappingProxyType(
+    {
+        **{f"{base}_{size}": base for base in ("Q3_K", "Q4_K", "Q5_K") for size in "SM"},
+        "Q2_K_S": "Q2_K",
+        "Q3_K_L": "Q3_K",
+        "IQ2_M": "IQ2_S",
+        "IQ3_XS": "IQ3_S",
+        "IQ3_M": "IQ3_S",
+        "MXFP4_MOE": "MXFP4",
+    }
+)
+_PLAIN_NAMES = MappingProxyType({"F16": "fp16", "F32": "fp32", "BF16": "bf16", "F64": "fp64"})
+# As people write AWQ and GPTQ, whose groups are of 128 weights unless a file says another size.
+_GROUPED = re.compile(r"(?:AWQ|GPTQ)(?:[_ ]?(?:INT4|4[_ ]?BIT))?|(?:INT4[_ ]?)(?:AWQ|GPTQ)|W4A16")
+_TYPE = re.compile(r"(.+?) - (?:([SML])(?:MALL|EDIUM|ARGE)|[0-9.]+ BPW)")
+_DEFAULT_GROUP = 128
+
+
+def stored_weights(text: str) -> StoredWeights | None:
+    """The weights that ``text`` names: Q4_K_M, "Q4_K - Medium", nvfp4, AWQ; None: no such name."""
+    name = text.strip().upper().removeprefix("GGUF_")
+    if (match := _TYPE.fullmatch(name)) is not None:  # as ``llama_model_ftype_name`` prints it
+        is_mixed_i3 = match[1] == "IQ3_S MIX"
+        name = "IQ3_M" if is_mixed_i3 else match[1] + (f"_{match[2]}" if match[2] else "")
+        name = "Q2_K" if name == "Q2_K_M" else name
+    name = "MXFP4_MOE" if name == "MXFP4 MOE" else _PLAIN_NAMES.get(name, name)
+    if _GROUPED.fullmatch(name):
+        main = grouped_format(4, _DEFAULT_GROUP, has_zeros=True)
+        return StoredWeights(name=text.strip(), main=main, is_mix=False)
+    if name in _MIXES:
+        return StoredWeights(name=name, main=WEIGHT_FORMATS[_MIXES[name]], is_mix=True)
+    known = next((one for one in WEIGHT_FORMATS.values() if one.name.upper() == name.upper()), None)
+    return None if known is None else StoredWeights(name=known.name, main=known, is_mix=False)

@@ -87,8 +87,9 @@ def import_tables(
 ) -> None:
     """Read TABLES of (mode, GFLOP/s, GB/s) or (mode, network, time, power) that others published.
 
-    Also files that trtexec, jetson_stats, zeus, llama-bench and MLPerf write; --fixed says what
-    they do not: --fixed mode=MAXN --fixed network=resnet50 --fixed batch=1.
+    Also files that trtexec, jetson_stats, zeus, llama-bench, vLLM, SGLang, trtllm-bench and
+    MLPerf write; --fixed says what they do not: --fixed mode=MAXN --fixed network=resnet50
+    --fixed batch=1.
 
     They are labelled published and kept apart from what was measured; 'mansard report' draws
     them. A table that was imported before is not imported again.

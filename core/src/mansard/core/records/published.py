@@ -54,9 +54,16 @@ class PublishedRun(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     ``figures``: what else the file says, by names that end in SI units: ``samples`` that the
     latency is the median of, their ``deviation_s``, ``tokens_per_s``. What is not said is absent.
+    Those of language models are ``prompt_tokens``, ``generated_tokens``, ``depth_tokens`` (cached
+    before the test), ``concurrency``, ``first_token_s``, ``token_s`` (of each token after the
+    first), ``prefill_tokens_per_s``, ``decode_tokens_per_s``, ``model_size_bytes``,
+    ``model_parameters``, ``energy_per_token_j``; and ``first_token_p99_s`` and the like.
+
+    ``weights``: how they are stored, a name that ``core.weight_formats`` knows; "" where nothing
+    says it. ``precision`` is then what their products run in.
     """
 
-    schema: ClassVar[Schema] = Schema("published-run", 2)
+    schema: ClassVar[Schema] = Schema("published-run", 3, oldest=2)
 
     table_id: str
     row: int
@@ -73,6 +80,7 @@ class PublishedRun(Record, frozen=True, kw_only=True, omit_defaults=True):
     method: str | None
     remark: str | None  # why the power of this row is to be doubted
     figures: dict[str, float] = msgspec.field(default_factory=dict)
+    weights: str = ""
 
 
 # "layer": the nodes in ``parts``, and no others. "region": all nodes between the first and the last

@@ -23,6 +23,7 @@ from mansard.core.precision import PRECISIONS
 from mansard.core.records import PublishedMode
 from mansard.core.storage.files import read_whole
 from mansard.core.units import format_frequency
+from mansard.core.weight_formats import stored_weights
 
 MOST_BYTES = 8 << 20  # published tables have kilobytes; more is a log, not a table
 MOST_COLUMNS = 1000
@@ -274,14 +275,29 @@ class Cells:
         return None
 
     def precision(self) -> str | None:
-        """The precision as all tables call it, None where the cell is empty; raises InputError."""
+        """The precision as all tables call it, None where the cell is empty; raises InputError.
+
+        Of a storage format of weights it is the precision that their products run in.
+        """
         text = self.text("precision")
-        parsed = None if text is None else parse_precision_name(text)
-        if text is not None and parsed is None:
+        if text is None or (parsed := parse_precision_name(text)) is not None:
+            return None if text is None else parsed
+        if (weights := stored_weights(text)) is None:
             raise InputError(
-                f"unknown precision {text!r}", where=self.where, fix=f"use {', '.join(PRECISIONS)}"
+                f"unknown precision {text!r}",
+                where=self.where,
+                fix=f"use {', '.join(PRECISIONS)}; or a format of weights: Q4_K_M, IQ2_XXS, "
+                "nvfp4, mxfp4, AWQ, GPTQ, …",
             )
-        return parsed
+        return weights.main.compute
+
+    def weights(self) -> str:
+        """The storage format that the precision names; "" where it is a plain precision."""
+        text = self.text("precision")
+        if text is None or parse_precision_name(text) is not None:
+            return ""
+        weights = stored_weights(text)
+        return "" if weights is None else weights.name
 
     def needed(self, field: str) -> str:
         """A cell that must not be empty; raises InputError."""

@@ -280,7 +280,11 @@ def find_columns(
     "" where no column is to be taken for it. Raises UsageError for a field or column that does
     not exist, InputError for a quantity without a unit or with two readings.
     """
-    mapped = [_as_said(key, name, names, where) for key, name in said.items()]
+    mapped = [
+        _as_said(key, name, names, where)
+        for key, text in said.items()
+        for name in _columns_said(key, text, names)
+    ]
     decided = {column.field for column in mapped}
     taken = {column.name for column in mapped}
     columns = [column for column in mapped if column.name]
@@ -301,6 +305,12 @@ def find_columns(
     _refuse_twins(columns, where)
     understood = {column.name for column in columns}
     return tuple(columns), tuple(name for name in names if name not in understood)
+
+
+def _columns_said(key: str, text: str, names: Sequence[str]) -> list[str]:
+    """The columns of ``--column repeat=load+clocks``, of which several tell repeats apart."""
+    parts = text.split("+")
+    return parts if key == "repeat" and set(parts) <= set(names) else [text]
 
 
 def _as_said(key: str, name: str, names: Sequence[str], where: str) -> KnownColumn:

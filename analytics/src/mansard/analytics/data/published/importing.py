@@ -20,6 +20,7 @@ from msgspec.structs import replace as replace_record
 
 from mansard.analytics.data.published.cells import TextRow, TextTable, parse_positive, parse_table
 from mansard.analytics.data.published.columns import find_columns, unit_of, words_of
+from mansard.analytics.data.published.language_columns import with_language_figures
 from mansard.analytics.data.published.origin import PublishedOrigin, PublishedRow, table_id_of
 from mansard.analytics.data.published.rates import read_rates
 from mansard.analytics.data.published.readers.reader import (
@@ -271,7 +272,7 @@ _SUFFIXES = re.compile(
 def _import_table(
     plain: TextTable, origin: PublishedOrigin, said: Mapping[str, str], fixed: Mapping[str, str]
 ) -> Imported:
-    table = _with_fixed(plain, fixed)
+    table = with_language_figures(_with_fixed(plain, fixed), said)
     columns, ignored = find_columns(table.columns, said, table.where)
     has_networks = any(column.field == "network" for column in columns)
     unread = _OF_RATES if has_networks else _OF_RUNS

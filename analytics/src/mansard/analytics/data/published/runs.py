@@ -230,7 +230,7 @@ def read_runs(
     for row in table.rows:
         cells = Cells(table, tuple(columns), row)
         run = _run_of_row(cells, origin)
-        setting = (run.mode.name, run.network, run.batch, run.precision, run.phase)
+        setting = (*_setting(run), run.weights)
         telling = (*cells.columns_of("repeat"), *cells.columns_of("meter"))
         kind = (*setting, *(row.cells[column.name] for column in telling))
         if kind in seen:
@@ -289,6 +289,7 @@ def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
         network=cells.needed("network"),
         phase=_phase(cells),
         figures=figures,
+        weights=cells.weights(),
         **values,  # type: ignore[arg-type]
         unknown=unknown,
     )

@@ -179,7 +179,8 @@ def _is_sound(row: PublishedRow | KernelCounters) -> bool:
         amounts += [seconds or None for seconds in (row.mean_s, row.median_s)]  # 0 is too short
         counts += [row.batch, row.runs]
     else:
-        amounts += [row.latency_s, row.power_w, *row.figures.values()]
+        amounts += [row.latency_s, row.power_w]
+        amounts += [value or None for value in row.figures.values()]  # a depth of 0 tokens
         counts.append(row.batch)
     return all(amount is None or LEAST <= amount <= MOST for amount in amounts) and all(
         count is None or 1 <= count <= LARGEST_COUNT for count in counts

@@ -30,9 +30,12 @@ from mansard.analytics.data.published.readers.reader import (
 from mansard.analytics.data.statistics import repetition_deviation
 from mansard.core.errors import InputError
 from mansard.core.formats.llama_bench import bench_test_name as _test_name
+from mansard.core.weight_formats import stored_weights
 
 _KEYS = re.compile(r'\{\s*"build_commit"')
-_FORMATS = (("BF16", "bf16"), ("F16", "fp16"), ("F32", "fp32"))  # a quantised file has no other
+# A model's type ends in the format of its weights: "llama 8B Q4_K - Medium".
+_WEIGHTS = re.compile(r"\s((?:I?Q|TQ|B?F|MXFP|NVFP)[0-9].*)$")
+_GIB, _BILLION = 2.0**30, 1e9  # of the table's columns "size" and "params"
 
 
 class _Test(msgspec.Struct):
@@ -51,6 +54,54 @@ class _Test(msgspec.Struct):
     n_gpu_layers: int | str = ""
     n_threads: int | str = ""
     samples_ns: list[float] = []
+    model_size: int = 0  # bytes
+    model_n_params: int = 0
+    n_batch: int = 0
+    n_ubatch: int = 0
+    type_k: str = ""
+    type_v: str = ""
+    flash_attn: bool | int | str = ""
+
+    @property
+    def options(self) -> str:
+        """What a time depends on beside the model, as words of its method."""
+        is_on = str(self.flash_attn).casefold() in {"1", "true", "on"}
+        return "".join(
+            (
+                f", cache of {self.type_k}/{self.type_v}" if self.type_k and self.type_v else "",
+                "" if self.flash_attn == "" else f", flash attention {'on' if is_on else 'off'}",
+            )
+        )
+
+    def figures(self, time_s: float) -> dict[str, float]:
+        """What the test says of the model, and of its rates."""
+        return known(
+            model_size_bytes=float(self.model_size),
+            model_parameters=float(self.model_n_params),
+            n_batch=float(self.n_batch),
+            n_ubatch=float(self.n_ubatch),
+            kv_key_bits=_bits(self.type_k),
+            kv_value_bits=_bits(self.type_v),
+        ) | _phase(self.n_prompt, self.n_gen, self.n_depth, time_s)
+
+
+def _bits(name: str) -> float | None:
+    weights = stored_weights(name)
+    return None if weights is None else weights.main.n_bits
+
+
+def _phase(n_prompt: int, n_gen: int, n_depth: int, time_s: float) -> dict[str, float]:
+    """Tokens of one test, and the rate of its phase where it has one alone."""
+    return {
+        "depth_tokens": float(n_depth),
+        "concurrency": 1.0,
+    } | known(
+        prompt_tokens=float(n_prompt),
+        generated_tokens=float(n_gen),
+        prefill_tokens_per_s=n_prompt / time_s if not n_gen and time_s > 0 else None,
+        decode_tokens_per_s=n_gen / time_s if not n_prompt and time_s > 0 else None,
+        token_s=time_s / n_gen if n_gen and not n_prompt else None,
+    )
 
 
 def _read_tests(source: ToolFile, tests: Iterable[tuple[int, _Test]]) -> ToolReading:
@@ -69,8 +120,9 @@ def _read_tests(source: ToolFile, tests: Iterable[tuple[int, _Test]]) -> ToolRea
                 time_s,
                 f"llama-bench build {test.build_number or 'unknown'}: {what}; "
                 f"{test.backends or 'backend not said'}, {test.n_gpu_layers or '?'} layers on "
-                f"the GPU, {test.n_threads or '?'} threads",
-                known(
+                f"the GPU, {test.n_threads or '?'} threads{test.options}",
+                test.figures(time_s)
+                | known(
                     samples=float(len(samples)),
                     deviation_s=test.stddev_ns / 1e9,
                     log_deviation=_deviation(samples),
@@ -96,13 +148,14 @@ def _row(
     line: int, model: str, test: str, time_s: float, method: str, figures: dict[str, float]
 ) -> TextRow:
     model = model.strip()
-    precision = next((name for word, name in _FORMATS if model.endswith(f" {word}")), None)
+    ending = _WEIGHTS.search(model)
+    weights = None if ending is None else stored_weights(ending[1])
     return TextRow(
         line,
         cells(
             network=f"{model} {test}",
             batch="1",
-            precision=precision,
+            precision=None if weights is None else weights.name,
             time_s=time_s,
             method=method,
             repeat=str(line),
@@ -176,8 +229,19 @@ def _markdown_row(line: int, row: dict[str, str], source: ToolFile) -> list[Text
         f"llama-bench: tokens of the test over the mean tokens a second; {row.get('backend', '?')}"
     )
     # To first order the time deviates by the same share as its inverse.
-    figures = known(tokens_per_s=mean, deviation_s=time_s * deviation / mean)
+    figures = known(
+        tokens_per_s=mean,
+        deviation_s=time_s * deviation / mean,
+        model_size_bytes=_amount(row.get("size", ""), "GiB", _GIB),
+        model_parameters=_amount(row.get("params", ""), "B", _BILLION),
+    ) | _phase(int(test["pp"] or 0), int(test["tg"] or 0), int(test["depth"] or 0), time_s)
     return [_row(line, row["model"], name, time_s, method, figures)]
+
+
+def _amount(text: str, unit: str, factor: float) -> float | None:
+    """The number of "4.58 GiB"; None where the cell is in another unit."""
+    match = re.fullmatch(rf"([0-9]{{1,9}}(?:\.[0-9]+)?) {unit}", text)
+    return None if match is None else float(match[1]) * factor
 
 
 _MARKDOWN = re.compile(r"^\|\s*model\s*\|.*\|\s*t/s\s*\|\s*$", re.MULTILINE)

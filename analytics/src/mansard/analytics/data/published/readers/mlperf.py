@@ -1,4 +1,4 @@
-"""MLPerf's results: the summary of one scenario, and tables of systems.
+"""MLPerf's results: the summary or the detailed log of one scenario, and tables of systems.
 
 In ``mlperf_log_summary.txt`` a latency is a batch's only where the generator waits for each query:
 SingleStream and MultiStream. In Offline and Server queries wait in a queue, and the result is
@@ -13,10 +13,16 @@ of the wall: of the whole system.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
 
 from mansard.analytics.data.published.cells import TextRow
 from mansard.analytics.data.published.readers.reader import (
     MOST_RUNS,
+    MOST_TOOL_BYTES,
     CsvRow,
     Reader,
     ToolFile,
@@ -26,6 +32,7 @@ from mansard.analytics.data.published.readers.reader import (
     header_of,
     known,
     number,
+    parse_json,
     read_csv,
 )
 from mansard.core.errors import InputError
@@ -42,6 +49,11 @@ def _read_summary(source: ToolFile) -> ToolReading:
     for line in source.text.splitlines():
         if (match := _LINE.fullmatch(line.strip())) is not None:
             fields.setdefault(match[1].strip(), match[2].strip())
+    return _performance(fields, source)
+
+
+def _performance(fields: dict[str, str], source: ToolFile) -> ToolReading:
+    """The run that a summary's lines describe; raises InputError where it is none."""
     scenario, valid = fields.get("Scenario", ""), fields.get("Result is", "")
     is_performance = fields.get("Mode") == "PerformanceOnly"
     if not is_performance or not scenario or not valid:
@@ -51,8 +63,6 @@ def _read_summary(source: ToolFile) -> ToolReading:
     is_one = scenario in ONE_BY_ONE
     median_ns = _number(fields, "50.00 percentile latency (ns)", source) if is_one else None
     p99_ns = _number(fields, "99.00 percentile latency (ns)", source) if is_one else None
-    first_ns = _number(fields, "50.00 percentile first token latency (ns)", source)
-    token_ns = _number(fields, "50.00 percentile time to output token (ns)", source)
     tokens_hz = next((value for name in _TOKENS if (value := _number(fields, name, source))), None)
     rate = next((value for name in _RATES if (value := _number(fields, name, source))), None)
     if is_one and rate is None:
@@ -69,15 +79,40 @@ def _read_summary(source: ToolFile) -> ToolReading:
         ),
         known(
             p99_s=None if p99_ns is None else p99_ns / 1e9,
-            first_token_s=None if first_ns is None else first_ns / 1e9,
-            token_s=None if token_ns is None else token_ns / 1e9,
             tokens_per_s=tokens_hz,
             **{"queries_per_s" if is_one else "samples_per_s": rate},
+            **dict(_latencies(fields, source, is_one)),
         ),
     )
     if rate is None and median_ns is None:
         raise InputError("has no samples per second", where=source.where, fix="give all of it")
     return ToolReading([row], [] if valid == "VALID" else [f"MLPerf says that it is {valid}"])
+
+
+_PARTS = (("first_token", "First Token latency"), ("token", "Time to Output Token"))
+
+
+def _latencies(
+    fields: dict[str, str], source: ToolFile, is_one: bool
+) -> Iterator[tuple[str, float | None]]:
+    """Figures of a language model's times in seconds: mean, and 50th, 90th and 99th percentile.
+
+    ``first_token_s`` and ``token_s`` are the medians, as of every other tool.
+    """
+
+    def seconds(name: str) -> float | None:
+        value = _number(fields, f"{name} (ns)", source)
+        return None if value is None else value / 1e9
+
+    if is_one:
+        yield "mean_s", seconds("Mean latency")
+        yield "p90_s", seconds("90.00 percentile latency")
+    for figure, words in _PARTS:
+        plain = words.lower()
+        yield f"{figure}_s", seconds(f"50.00 percentile {plain}")
+        yield f"{figure}_mean_s", seconds(f"Mean {words}")
+        for percent in (50, 90, 99):
+            yield f"{figure}_p{percent}_s", seconds(f"{percent}.00 percentile {plain}")
 
 
 def _number(fields: dict[str, str], name: str, source: ToolFile) -> float | None:
@@ -92,6 +127,65 @@ def _number(fields: dict[str, str], name: str, source: ToolFile) -> float | None
         ) from error
 
 
+# Keys of ``mlperf_log_detail.txt`` by the summary's lines; loadgen writes both.
+_DETAILS = MappingProxyType(
+    {
+        "effective_scenario": "Scenario",
+        "effective_test_mode": "Mode",
+        "result_validity": "Result is",
+        "effective_samples_per_query": "samples_per_query",
+        "result_samples_per_second": "Samples per second",
+        "result_completed_samples_per_sec": "Completed samples per second",
+        "result_scheduled_samples_per_sec": "Scheduled samples per second",
+        "result_qps_without_loadgen_overhead": "QPS w/o loadgen overhead",
+        "result_tokens_per_second": "Tokens per second",
+        "result_completed_tokens_per_second": "Completed tokens per second",
+        "result_mean_latency_ns": "Mean latency (ns)",
+        "result_first_token_mean_latency_ns": "Mean First Token latency (ns)",
+        "result_time_to_output_token_mean": "Mean Time to Output Token (ns)",
+    }
+)
+_DETAIL = re.compile(
+    r"result_(?P<first>first_token_)?(?P<token>time_per_output_token_)?(?P<percent>[0-9.]+)"
+    r"_percentile(?:_latency)?_ns"
+)
+_MARK = ":::MLLOG "
+
+
+class _Detailed(msgspec.Struct):
+    key: str
+    value: Any = None
+
+
+def _read_detail(source: ToolFile) -> ToolReading:
+    fields: dict[str, str] = {}
+    for n, line in enumerate(source.text.splitlines(), start=1):
+        if line.startswith(_MARK):
+            part = ToolFile(f"{source.where}, line {n}", line.removeprefix(_MARK).encode())
+            entry = parse_json(part, _Detailed, "MLPerf")
+            if (name := _line_of(entry.key)) is not None:
+                fields[name] = str(entry.value)
+    return _performance(fields, source)
+
+
+def _line_of(key: str) -> str | None:
+    """The summary's name of a key of the detailed log; None for any other key."""
+    if (match := _DETAIL.fullmatch(key)) is None:
+        return _DETAILS.get(key)
+    what = "latency"
+    if match["first"]:
+        what = "first token latency"
+    elif match["token"]:
+        what = "time to output token"
+    return f"{match['percent']} percentile {what} (ns)"
+
+
+MLPERF_DETAIL = Reader(
+    "MLPerf's detailed log",
+    lambda head: head.startswith(_MARK) and '"key"' in head,
+    _read_detail,
+    MOST_TOOL_BYTES,
+)
 MLPERF_LOG = Reader("MLPerf's summary", lambda head: _TITLE.search(head) is not None, _read_summary)
 
 

@@ -43,16 +43,27 @@ from mansard.core.hardware import MODULES, Metering, metering_of
 _LABELS = MappingProxyType(
     {label.casefold(): label for module in MODULES.values() for label in module.rails}
 )
+_PREFIX = re.compile(r"v(?:dd|in)_")
+# As logs shorten them: gpu_soc, sys_5v0, vddq. One word alone, such as gpu, may mean another thing.
+_SHORT_LABELS = MappingProxyType(
+    {
+        short: label
+        for name, label in _LABELS.items()
+        if "_" in (short := _PREFIX.sub("", name)) and short not in _LABELS
+    }
+    | {"vddq": "VDDQ_VDD2_1V8AO"}
+)
 _RAIL_COLUMNS = ("rail_name", "rail", "channel_name", "label")
-_TIMES = re.compile(r"time(?:stamp)?|t", re.IGNORECASE)
+_TIMES = re.compile(r"time(?:stamp)?|epoch|t", re.IGNORECASE)
 
 
 def rail_in(column: str) -> str | None:
-    """The rail whose power a column has ("VDD_IN_mW", "VDD_IN (W)"), or None."""
+    """The rail whose power a column has ("VDD_IN_mW", "gpu_soc_mw"), or None."""
     name, _, unit = re.sub(r"[\s()\[\]]+", "_", column.strip()).strip("_").rpartition("_")
     known = unit_of(unit)
     is_power = known is not None and known.dimension == "power"
-    return _LABELS.get(name.casefold().removeprefix("power_")) if is_power else None
+    short = name.casefold().removeprefix("power_")
+    return _LABELS.get(short, _SHORT_LABELS.get(short)) if is_power else None
 
 
 def _factor(column: str, dimension: str) -> float | None:

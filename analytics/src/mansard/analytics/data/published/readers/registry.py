@@ -15,9 +15,10 @@ from mansard.analytics.data.published.readers.llama_bench import (
     LLAMA_JSONL,
     LLAMA_MARKDOWN,
 )
-from mansard.analytics.data.published.readers.mlperf import MLPERF_LOG, MLPERF_TABLE
+from mansard.analytics.data.published.readers.mlperf import MLPERF_DETAIL, MLPERF_LOG, MLPERF_TABLE
 from mansard.analytics.data.published.readers.power_logs import JETSON_STATS, RAIL_SAMPLES, ZEUS
 from mansard.analytics.data.published.readers.reader import Reader, ToolFile, ToolReading
+from mansard.analytics.data.published.readers.serving import SERVING
 from mansard.analytics.data.published.readers.trtexec_exports import (
     IPROFILER_TIMES,
     TRTEXEC_LAYERS,
@@ -66,6 +67,8 @@ READERS: tuple[Reader, ...] = (
     LLAMA_JSONL,
     LLAMA_CSV,
     LLAMA_MARKDOWN,
+    *SERVING,
+    MLPERF_DETAIL,
     MLPERF_LOG,
     MLPERF_TABLE,
     ZEUS,
