@@ -219,7 +219,7 @@ class _ModelMemory:
         return self._scores[key]
 
     def _build(self, context: int | None) -> BuildFit:
-        needs = build_needs(self._score(context, 1), is_language_model=self._loaded.drawn)
+        needs = build_needs(self._score(context, 1), is_language_model=bool(self._loaded.drawn))
         low, high = need_ends(needs)
         verdict = certainty(needs, self._machine.capacity)
         return BuildFit(verdict=verdict, needs=needs, low_bytes=low, high_bytes=high)
