@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -53,6 +54,27 @@ def test_parts_by_hand() -> None:
     assert most - 512 * 128256 * 4 > least
     assert parts["CUDA context"].low_bytes == ENGINES["llama.cpp"].context[0]
     assert fits.low_bytes == sum(need.low_bytes for need in fits.needs)
+
+
+def test_llama_cpp_s_cache_is_fp16_whatever_the_weights_are(tmp_path: Path) -> None:
+    config = {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "intermediate_size": 128,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "vocab_size": 1000,
+        "max_position_embeddings": 4096,
+        "torch_dtype": "float32",
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
+    (fits,) = api.fit([tmp_path], board="nano-4gb", engine="llama.cpp")
+    # keys and values of 2 layers, 4 heads of 16 numbers in fp16, for 4096 tokens
+    assert fits.needs[1].low_bytes == 2 * 2 * 4 * 16 * 2 * 4096
+    assert fits.model == tmp_path.name
+    (full,) = api.fit([f"{tmp_path}:kv=fp32"], board="nano-4gb", engine="llama.cpp")
+    assert full.needs[1].low_bytes == 2 * fits.needs[1].low_bytes
 
 
 @pytest.mark.parametrize(("model", "step"), [("llama-3.2-1b:Q8_0", 256), ("tinyllama-1.1b", 256)])

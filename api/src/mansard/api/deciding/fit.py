@@ -49,6 +49,7 @@ _FORMATS = {
     "tensorrt": ("FP8", "AWQ", "NVFP4"),
     "ort": ("FP8", "AWQ"),
 }
+_HALF_CACHE = ":kv=fp16"
 _PRECISIONS = ("fp16", "int8")
 
 
@@ -138,6 +139,8 @@ class _ModelMemory:
                 where=str(source),
                 fix="use --engine tensorrt or ort",
             )
+        if self.engine == "llama.cpp":
+            self._loaded = _with_half_cache(source, self._loaded)
         self._memory = find_engine_memory(self.engine)
         self._capacity = limited(machine.capacity, self._memory.share)
         facts = LanguageModels.facts(self._loaded.drawn) if self._loaded.drawn else (0, None)
@@ -219,7 +222,7 @@ class _ModelMemory:
         return self._scores[key]
 
     def _build(self, context: int | None) -> BuildFit:
-        needs = build_needs(self._score(context, 1), is_language_model=self._loaded.drawn)
+        needs = build_needs(self._score(context, 1), is_language_model=bool(self._loaded.drawn))
         low, high = need_ends(needs)
         verdict = certainty(needs, self._machine.capacity)
         return BuildFit(verdict=verdict, needs=needs, low_bytes=low, high_bytes=high)
@@ -261,6 +264,15 @@ class _ModelMemory:
         if self._is_decoder and self._most_tokens is None and most is not None:
             notes.append("the file does not say how many tokens the model was trained for")
         return tuple(notes)
+
+
+def _with_half_cache(source: Path | str, loaded: Loaded) -> Loaded:
+    """A model as llama.cpp runs it: the cache is fp16 in whatever the weights are stored."""
+    if any("=" in tag for tag in split_tags(str(source))[1]):
+        return loaded
+    text = f"{source}{_HALF_CACHE}"
+    half = load_network(Path(text) if isinstance(source, Path) else text)
+    return msgspec.structs.replace(half, name=loaded.name, where=loaded.where)
 
 
 def _weights(needs: Sequence[MemoryNeed]) -> int:
