@@ -240,21 +240,3 @@ def unknown_fields(memory: Memory, batch: int | None, cache_bytes: int | None) -
     if cache_bytes is None:
         unknown["cache_bytes"] = "no cache was given"
     if batch is None:
-        unknown["batch"] = "the model does not say which dimension is the batch"
-    return unknown
-
-
-def too_large_note(score: ModelScore, memory_bytes: int | None, machine: str) -> str | None:
-    """That a network cannot fit into the whole memory of a machine; None where it may.
-
-    Counted are weights, keys and values, and the peak of fused groups: no engine needs less.
-    """
-    sums = totals(score)
-    parts = (sums.weight_bytes, score.fused_peak_bytes, score.kv_cache_bytes)
-    least_bytes = sum(part or 0 for part in parts)
-    if memory_bytes is None or score.phase != "inference" or least_bytes <= memory_bytes:
-        return None
-    return (
-        f"{score.model} needs at least {least_bytes / 2**30:.4g} GiB, and {machine} has "
-        f"{memory_bytes / 2**30:.4g} GiB in all; 'mansard fit' says what fits"
-    )
