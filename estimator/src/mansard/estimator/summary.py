@@ -240,3 +240,5 @@ def unknown_fields(memory: Memory, batch: int | None, cache_bytes: int | None) -
     if cache_bytes is None:
         unknown["cache_bytes"] = "no cache was given"
     if batch is None:
+        unknown["batch"] = "the model does not say which dimension is the batch"
+    return unknown
