@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.estimator.contrib_attention_cases import MULTIHEAD, PROJECTED
 from tests.estimator.contrib_decoder_cases import GROUPED
 from tests.estimator.contrib_internal_cases import INTERNAL
+from tests.estimator.contrib_language_cases import LANGUAGE
 from tests.estimator.contrib_layer_cases import CONVOLUTIONS, STATES
 from tests.estimator.contrib_matmul_cases import EXPERTS, PACKED, PRODUCTS, QUANTISATION
 from tests.estimator.contrib_models import Operator
@@ -17,7 +18,7 @@ OPERATORS: list[Operator] = [
     *(*ELEMENTWISE, *NORMALISATIONS, *PRODUCTS, *PACKED, *EXPERTS, *QUANTISATION),
     *(*PROJECTED, *MULTIHEAD, *GROUPED, *CONVOLUTIONS, *INTERNAL, *STATES),
     *(*POSITIONS, *MOVEMENT, *LEGACY, *PLUGINS, *QUANTIZERS),
-    *(*FEATURES, *MODELS, *TREES),
+    *(*FEATURES, *MODELS, *TREES, *LANGUAGE),
 ]
 
 # Domains under which exporters write the plugins that OPERATORS has without one.

@@ -54,6 +54,7 @@ _MEMBERS: dict[OpClass, str] = {
         " DynamicQuantizeMatMul QGemm QOrderedMatMul SparseToDenseMatMul TransposeMatMul"
         " MatMulNBits MatMulBnb4 MatMulFpQ4 MatMulBlockQuantizedFp4Weight"
         " MatMulBlockQuantizedFp8Weight MatMulNBitsMlp MatMulNBitsQkv GroupedMatMul MoE QMoE CDist"
+        " MatMulStored ExpertsStored"
     ),
     "attention": (
         "Attention FlexAttention LinearAttention PackedAttention LongformerAttention"
@@ -62,7 +63,7 @@ _MEMBERS: dict[OpClass, str] = {
         " GroupQueryAttention SparseAttention PackedMultiHeadAttention DynamicSparseAttention"
         " PagedAttention SparsePagedAttention SparseAttentionIndexer"
         " PackedSparseAttentionIndexer GatedDeltaNet DisentangledAttention_TRT"
-        " MultiscaleDeformableAttnPlugin_TRT"
+        " MultiscaleDeformableAttnPlugin_TRT LatentAttention"
     ),
     "recurrent": "LSTM GRU RNN GRUUnit DynamicQuantizeLSTM AttnLSTM",
     "normalization": (
@@ -114,7 +115,7 @@ _MEMBERS: dict[OpClass, str] = {
     ),
     "quantization": (
         "QuantizeLinear DequantizeLinear DynamicQuantizeLinear QuantizeWithOrder"
-        " DequantizeWithOrder QuantizeBFP DequantizeBFP GatherBlockQuantized"
+        " DequantizeWithOrder QuantizeBFP DequantizeBFP GatherBlockQuantized GatherStored"
         " TRT_FP8QuantizeLinear TRT_FP8DequantizeLinear TRT_FP4DynamicQuantize"
         " TRT_MXFP8DequantizeLinear TRT_MXFP8DynamicQuantize"
     ),

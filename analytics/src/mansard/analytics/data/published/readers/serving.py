@@ -249,7 +249,11 @@ def _read_trtllm(source: ToolFile) -> ToolReading:
         )
         | _latency_figures(_flat(streaming)),
     )
-    notes = [] if streaming else ["it has no time of the first token: run it with --streaming"]
+    notes = (
+        []
+        if streaming
+        else ["it has no time of the first token: run trtllm-bench with --streaming"]
+    )
     return ToolReading([row], notes)
 
 
