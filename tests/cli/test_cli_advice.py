@@ -21,7 +21,7 @@ OPTIONS |= {"--help", "--probe", "--make"}  # the last two: of python -m mansard
 # Options of other programs stand behind that program's name.
 OTHERS = re.compile(
     r"\b(?:ncu|trtexec|tegrastats|jetson_clocks|systemctl|nvidia-ctk|nvidia-smi|tf2onnx|pip|ulimit"
-    r"|dask|dask scheduler|trtllm-bench|vLLM|export it|start it|docker)\b.*"
+    r"|dask|dask scheduler|trtllm-bench|vLLM|llama-server|export it|start it|docker)\b.*"
 )
 
 

@@ -105,7 +105,7 @@ def parse_start(text: str, address: Address | None) -> tuple[str, ...]:
     if address is None and PORT not in text:
         raise UsageError(
             f"--start has no {PORT}, so nothing says where its server listens",
-            fix=f"add --port {PORT}, or --server with its address",
+            fix=f"let the command have it (llama-server --port {PORT}), or name --server",
         )
     return words
 
