@@ -42,8 +42,8 @@ LANGUAGE = [
         shapes=("float[3,32]",),
     ),
     # 2 tokens in 2 of 5 experts: a softmax of 5 (5·5 - 2) and 2·5 comparisons each; a choice takes
-    # 3 matrices of 8·16, 16 silu (5 operations: -x, exp, 1 +, 1 /, ·x) and products, 2 operations for
-    # each of 8 outputs; 4 experts are unpacked at most
+    # 3 matrices of 8·16, 16 silu (5 operations: -x, exp, 1 +, 1 /, ·x) and products, 2 for each
+    # of 8 outputs; 4 experts are unpacked at most
     Operator(
         _OWN + "ExpertsStored",
         ("float[2,8]", "float[2,5]", *(_stored(5 * 8 * 16) for _ in range(3))),

@@ -258,8 +258,9 @@ class _ModelMemory:
         notes = []
         if self._memory.share is not None:
             notes.append(
-                f"vLLM may have {self._memory.share:.0%} of all memory (vLLM --gpu-memory-utilization), "
-                "and counts the page cache of a Jetson as used: drop it before a start"
+                f"vLLM may have {self._memory.share:.0%} of all memory "
+                "(vLLM --gpu-memory-utilization), and counts the page cache of a Jetson as used: "
+                "drop it before a start"
             )
         if self._is_decoder and self._most_tokens is None and most is not None:
             notes.append("the file does not say how many tokens the model was trained for")
