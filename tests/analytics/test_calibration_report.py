@@ -42,6 +42,8 @@ def by_totals(*networks: str) -> DeviceCalibration:
             "batch": 1,
             "precision": "fp32",
             "phase": "inference",
+            "model": network,
+            "kind": "inference",
             "latency_s": 0.01,
             "compute_s": 0.01,
             "memory_s": 0.0,

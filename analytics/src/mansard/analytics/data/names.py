@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
+import polars as pl
+
 from mansard.analytics.data.dataset import Dataset, device_id, whole_machine
 from mansard.core.records import MachineIdentity, Manifest, Measurement
 from mansard.core.text import printable
@@ -204,6 +206,16 @@ _NAME_PARTS: tuple[tuple[Callable[[Manifest], str], ...], ...] = (
 
 # As ``estimator.decoding.stage_name`` writes it.
 _STAGE = re.compile(r"(?P<model>.+) \[(?P<stage>prefill|decode) (?P<tokens>\d+)\]")
+
+
+def stage_columns() -> dict[str, pl.Expr]:
+    """Of a frame with networks and phases: ``model``, the network without its stage, and ``kind``,
+    its stage, or else its phase."""
+    named, network = f"^(?:{_STAGE.pattern})$", pl.col("network")
+    return {
+        "model": pl.coalesce(network.str.extract(named, 1), network),
+        "kind": pl.coalesce(network.str.extract(named, 2), "phase"),
+    }
 
 
 def stage_of(network: str) -> tuple[str, str, int] | None:

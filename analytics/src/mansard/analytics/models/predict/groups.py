@@ -139,7 +139,7 @@ _MEMBERS: dict[OpClass, str] = {
 CLASS_OF = MappingProxyType({op: name for name, ops in _MEMBERS.items() for op in ops.split()})
 # Precisions that tensor cores multiply (estimator.work_precision): there a convolution whose
 # multiply-adds are on CUDA cores is a depthwise one.
-TENSOR_PRECISIONS = ("tf32", "fp16", "bf16", "fp8", "int8", "int4")
+TENSOR_PRECISIONS = ("tf32", "fp16", "bf16", "fp8", "fp4", "int8", "int4")
 
 
 def op_class(op_type: str) -> OpClass:
@@ -175,9 +175,12 @@ _LEAST_INPUT = 0.9
 
 TENSOR, CUDA = "tensor core", "CUDA core"
 # CUDA cores have no arithmetic in these formats: what is kept in them is computed in fp32.
-COMPUTED_IN = {"tf32": "fp32", "fp8": "fp32"}
+COMPUTED_IN = {"tf32": "fp32", "fp8": "fp32", "fp4": "fp32"}
 _NODE = ("op_type", "layer_precision", "unit", "sum_length", "input_share")
-_IS_INTEGER = pl.col("layer_precision").str.contains("^(u?int|bool)")
+# What unpacks stored weights has no peak of its own: it counts at that of fp32. CUDA cores do
+# about as many operations of integers, and llama.cpp's kernels mix both.
+_UNPACKS = pl.col("op_type").is_in(["MatMulStored", "ExpertsStored", "LatentAttention"])
+_IS_INTEGER = pl.col("layer_precision").str.contains("^(u?int|bool)") & ~_UNPACKS
 
 
 def group_frame(layers: pl.DataFrame, *, with_kernels: bool = False) -> pl.DataFrame:
@@ -186,14 +189,17 @@ def group_frame(layers: pl.DataFrame, *, with_kernels: bool = False) -> pl.DataF
     Multiply-adds of a layer whose unit is the tensor core are ``tensor_flop``, all other work is
     ``cuda_flop`` (on a CPU too), each in the precision of the layer that has most of it. Integer
     work without multiply-adds (positions, masks, a requantised result) is in neither: no integer
-    peak is measured, and its traffic says how long it takes. FLOP, bytes. ``with_kernels``: with
+    peak is measured, and its traffic says how long it takes. What unpacks the weights of language
+    models is ``cuda_flop`` in fp32. FLOP, bytes. ``with_kernels``: with
     the columns of ``predict.kernels``, which calibrations need; else these are null.
     """
     kernels = kernel_columns() if with_kernels else dict.fromkeys(KERNEL_COLUMNS, pl.lit(None))
     with_classes = layers.lazy().with_columns(
         is_fused=is_fused(),
         is_tensor=pl.col("unit") == TENSOR,
-        precision_of_cuda=pl.col("layer_precision").replace(COMPUTED_IN),
+        precision_of_cuda=pl.when(_UNPACKS)
+        .then(pl.lit("fp32"))
+        .otherwise(pl.col("layer_precision").replace(COMPUTED_IN)),
     )
     grouped = (
         with_classes.with_columns(

@@ -16,7 +16,7 @@ import polars as pl
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
-from mansard.analytics.data.names import network_names
+from mansard.analytics.data.names import network_names, stage_columns
 from mansard.analytics.data.scores import score_id
 from mansard.analytics.models.predict.board_transfer import (
     TRANSFER_SCHEMA,
@@ -27,6 +27,7 @@ from mansard.analytics.models.predict.board_transfer import (
 from mansard.analytics.models.predict.calibration_gap import calibration_gap
 from mansard.analytics.models.predict.engine import predict_scores
 from mansard.analytics.models.predict.groups import group_frame, score_frame
+from mansard.analytics.models.predict.language_stages import with_added_parts
 from mansard.analytics.models.predict.models import Models, find_models
 from mansard.analytics.models.predict.operator_shapes import group_shapes
 from mansard.analytics.models.predict.timed_layers import predict_by_classes, timed_networks
@@ -375,6 +376,7 @@ def scale_classes(
     Where layers were timed, classes of operators come first, or the shapes of operators where they
     are nearer: then ``groups`` have the columns of SHAPE_SCHEMA too. ``apply_totals`` comes after.
     """
+    scores = scores.filter(stage_columns()["kind"] == pl.col("phase"))
     classes = {key: fitted.classes for key, fitted in calibration.items() if fitted.classes}
     if classes:
         by_classes = predict_by_classes(groups, scores, coefficients, modes, classes)
@@ -415,6 +417,7 @@ def predict_roofed(
     """PREDICTION_SCHEMA, SHARE_SCHEMA and n_launches, in those of ``modes`` that have a roof."""
     roofed = modes.join(coefficients, on=["device", "mode"], how="semi", maintain_order="left")
     predictions = predict_scores(groups, scores, coefficients, roofed, with_shares=True).collect()
+    predictions = with_added_parts(predictions, groups, scores, coefficients, roofed)
     starts = groups.group_by("score_id").agg(pl.col("n_launches").sum())
     return predictions.join(starts, on="score_id", how="left", maintain_order="left")
 

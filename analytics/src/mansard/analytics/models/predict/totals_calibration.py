@@ -9,6 +9,8 @@ work and traffic by class first. They give for each device and phase
   other batches or precisions half of it;
 - where a network was measured, its own time.
 
+Prefill and decode of language models are calibrated apart, from networks and from one another.
+
 Each network by a line of the others, and each mode by the others, say how far a time may be off:
 that is its interval. Where few were measured, errors on recorded networks count beside them.
 """
@@ -24,6 +26,7 @@ import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_KEY
+from mansard.analytics.data.names import stage_columns
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.statistics import pool_repeats, student_quantile
 from mansard.analytics.models.predict.engine import NO_LAUNCH
@@ -41,6 +44,9 @@ from mansard.core.records import Record
 # square of ln of a time in a mode where nothing was measured.
 _NETWORK_PRIOR, _MODE_PRIOR = (1.0, 3), (0.30**2, 3)
 NO_SHAPES: Mapping[tuple[str, str, str], TimedShapes] = MappingProxyType({})
+# ln of the power of a decode or a prefill over the mean of others in the mode, and as how many
+# models that counts (benchmarks/recorded_language_models.py).
+_POWER_SPREAD, _POWER_COUNT = 0.2, 3
 _KEY = ("mode", *PREDICTION_KEY)
 # What ``_times`` says of a row.
 _TIMES: FrameSchema = {
@@ -50,6 +56,7 @@ _TIMES: FrameSchema = {
     "measured_w": pl.Float64,
     "measured_w_half": pl.Float64,
     "measured_source": pl.String,
+    "power_note": pl.String,
 }
 # Beside PAIR_SCHEMA: the wall time, where it is from, half the widths of its and the power's
 # interval, of which score it is, and what ran it.
@@ -153,12 +160,13 @@ class DeviceCalibration:
             )
 
 
-Calibration = Mapping[tuple[str, str], DeviceCalibration]  # by device and phase
+# By device and kind: a phase, or the stage of a language model (data.names.stage_columns).
+Calibration = Mapping[tuple[str, str], DeviceCalibration]
 
 
-def place_name(device: str, phase: str) -> str:
-    """The name of a calibrated device; the phase is added unless it is inference."""
-    return device if phase == "inference" else f"{device} ({phase})"
+def place_name(device: str, kind: str) -> str:
+    """The name of a calibrated device; the kind is added unless it is inference."""
+    return device if kind == "inference" else f"{device} ({kind})"
 
 
 def calibrate_totals(
@@ -168,7 +176,7 @@ def calibrate_totals(
     timed: TimedNetworks | None = None,
     shapes: Mapping[tuple[str, str, str], TimedShapes] = NO_SHAPES,
 ) -> Calibration:
-    """Lines of all devices and phases of which ``observations`` are among ``predictions``.
+    """Lines of all devices and kinds of which ``observations`` are among ``predictions``.
 
     PREDICTION_SCHEMA with SHARE_SCHEMA and ``n_launches``, and OBSERVATION_SCHEMA, matched by
     device, mode, network, batch, precision and phase; ``modes``: MODE_SCHEMA. Published
@@ -178,8 +186,8 @@ def calibrate_totals(
     """
     pairs = networks_first(_pairs(predictions, observations))
     return {
-        (str(device), str(phase)): _by_shapes(_calibrate_device(part, modes, timed), part, shapes)
-        for (device, phase), part in pairs.partition_by("device", "phase", as_dict=True).items()
+        (str(device), str(kind)): _by_shapes(_calibrate_device(part, modes, timed), part, shapes)
+        for (device, kind), part in pairs.partition_by("device", "kind", as_dict=True).items()
     }
 
 
@@ -187,19 +195,19 @@ def _calibrate_device(
     pairs: pl.DataFrame, modes: pl.DataFrame | None, timed: TimedNetworks | None
 ) -> DeviceCalibration:
     engine, rows = _of_one_engine(pairs)
-    cpu_hz = _cpu_clocks(rows, modes)
-    lines = TotalsLines(rows, cpu_hz)
-    networks = _networks_left_out(lines.without_each("network"))
+    clock_hz = _launch_clocks(rows, modes)
+    lines = TotalsLines(rows, clock_hz)
+    networks = _networks_left_out(lines.without_each("model"))
     taken, other, why = None, None, "no layers of these networks were timed"
     classes = None
     if timed is not None and engine is not None:
-        device, phase = rows.select("device", "phase").row(0)
-        classes = fit_timed_classes(timed, device, phase, engine)
-        if not timed.rows.filter(device=device, phase=phase, engine=engine).is_empty():
+        device, kind = rows.select("device", "kind").row(0)
+        classes = fit_timed_classes(timed, device, kind, engine)
+        if not timed.rows.filter(device=device, phase=kind, engine=engine).is_empty():
             why = "too few layers of these networks were timed"
     if classes is not None:
         whole = classes.fit.all_networks
-        scaled = TotalsLines(classes.rescaled(rows, whole), cpu_hz, whole.launch_s)
+        scaled = TotalsLines(classes.rescaled(rows, whole), clock_hz, whole.launch_s)
         by_classes = _networks_left_out(_without_each_network(scaled, rows, classes))
         lost = _why_totals(networks, by_classes)
         if lost is None:
@@ -232,15 +240,15 @@ def _by_shapes(
     Where fewer than two networks were measured beside the zoo's operators, none can judge, and
     shapes are taken.
     """
-    device, phase = pairs.select("device", "phase").row(0)
-    own = shapes.get((device, phase, fitted.engine or ""))
+    device, kind = pairs.select("device", "kind").row(0)
+    own = shapes.get((device, kind, fitted.engine or ""))
     if own is None:
         return fitted
     fitted = replace(fitted, n_operators=own.n_designed)
     _, rows = _of_one_engine(pairs)
-    cpu_hz, launch_s = fitted.lines.cpu_hz, own.times.launch_s
+    clock_hz, launch_s = fitted.lines.clock_hz, own.times.launch_s
     scaled = own.rescaled(rows, own.times)
-    lines = TotalsLines(own.to_fit(scaled), cpu_hz, launch_s)
+    lines = TotalsLines(own.to_fit(scaled), clock_hz, launch_s)
     by_shapes = _networks_left_out(_without_each_shape(lines, rows, own))
     why = "fewer than two networks were measured beside the zoo's operators: none tests the shapes"
     if by_shapes.logs and not own.has_all(rows["network"]):
@@ -268,7 +276,10 @@ def _without_each_shape(
         if times is not None and not pairs.filter(~is_left_out).is_empty():
             rows = shapes.rescaled(pairs, times)
             others = shapes.to_fit(rows.filter(~is_left_out))
-            yield TotalsLines(others, lines.cpu_hz, lines.launch_s, lines), rows.filter(is_left_out)
+            yield (
+                TotalsLines(others, lines.clock_hz, lines.launch_s, lines),
+                rows.filter(is_left_out),
+            )
 
 
 def _why_totals(totals: LeftOut, classes: LeftOut) -> str | None:
@@ -299,7 +310,7 @@ def _without_each_network(
         is_left_out = pl.col("network") == name
         if factors is not None and not pairs.filter(~is_left_out).is_empty():
             rows = classes.rescaled(pairs, factors)
-            rest = TotalsLines(rows.filter(~is_left_out), lines.cpu_hz, factors.launch_s, lines)
+            rest = TotalsLines(rows.filter(~is_left_out), lines.clock_hz, factors.launch_s, lines)
             yield rest, rows.filter(is_left_out)
 
 
@@ -335,12 +346,12 @@ def apply_totals(
     as they are. ``transfers``: TRANSFER_SCHEMA, times carried over from other boards: they count
     where their interval is the narrower one and the network was not measured in the mode.
     """
-    rows = predictions.with_row_index("row")
+    rows = predictions.with_row_index("row").with_columns(**stage_columns())
     timed = [pl.DataFrame(schema=_TIMES)]
-    for (device, phase), part in (
-        rows.filter(_HAS_TIME).partition_by("device", "phase", as_dict=True).items()
+    for (device, kind), part in (
+        rows.filter(_HAS_TIME).partition_by("device", "kind", as_dict=True).items()
     ):
-        own = calibration.get((str(device), str(phase)))
+        own = calibration.get((str(device), str(kind)))
         if own is not None:
             timed.append(_times(own, part))
     constant = coefficients.filter(pl.col("quantity") == "constant_power")
@@ -409,6 +420,7 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
     )
     return (
         predictions.filter(_HAS_TIME)
+        .with_columns(**stage_columns())
         .join(measured, on=_KEY, nulls_equal=True)
         .unique(_KEY, keep="first", maintain_order=True)
         .sort(_KEY)
@@ -416,13 +428,19 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
     )
 
 
-def _cpu_clocks(pairs: pl.DataFrame, modes: pl.DataFrame | None) -> dict[str, float]:
-    """The CPU's clock in the modes that have one; none where a measured mode has none."""
+def _launch_clocks(pairs: pl.DataFrame, modes: pl.DataFrame | None) -> dict[str, float]:
+    """The clock that launches go with, in the modes that have one; none where a measured mode has
+    none. The CPU's; of language models, whose kernels are one graph, the GPU's where it has one.
+    """
     if modes is None:
         return {}
-    own = modes.filter(pl.col("device") == pairs["device"][0], pl.col("cpu_hz") > 0)
-    found = dict(own.select("mode", "cpu_hz").iter_rows())
-    return found if set(pairs["mode"]) <= found.keys() else {}
+    is_stage = pairs["kind"][0] != pairs["phase"][0]
+    own = modes.filter(pl.col("device") == pairs["device"][0])
+    for name in ("gpu_hz", "cpu_hz") if is_stage else ("cpu_hz",):
+        found = dict(own.filter(pl.col(name) > 0).select("mode", name).iter_rows())
+        if set(pairs["mode"]) <= found.keys():
+            return found
+    return {}
 
 
 def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
@@ -441,6 +459,7 @@ def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
     half[np.logical_and(is_new, is_outside)] = np.nan
     own = lines.pairs.filter(pl.col("reported_s").is_not_null())
     own = own.select(*_KEY, "measured_w", *_OWN)
+    alike = _powers(lines.pairs)
     return (
         rows.select("row", *_KEY)
         .with_columns(
@@ -448,11 +467,39 @@ def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
             half=pl.Series(half, dtype=pl.Float64),
         )
         .join(own, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
+        .join(alike, on="mode", how="left", maintain_order="left")
         .with_columns(
-            time_s=pl.coalesce("reported_s", "time_s"), half=pl.coalesce("measured_half", "half")
+            time_s=pl.coalesce("reported_s", "time_s"),
+            half=pl.coalesce("measured_half", "half"),
+            power_note=pl.when(pl.col("measured_w").is_null()).then("power_note"),
+            measured_w=pl.coalesce("measured_w", "mean_w"),
+            measured_w_half=pl.coalesce("measured_w_half", "mean_w_half"),
         )
         .select(list(_TIMES))
     )
+
+
+def _powers(pairs: pl.DataFrame) -> pl.DataFrame:
+    """By mode what the measured stages of language models drew in the mean, and half the width of
+    the 95 % interval of ln of another's; nothing of networks, whose powers differ.
+
+    Every decode waits for the memory, every prefill for the tensor cores, so that their powers are
+    alike.
+    """
+    named = {"mode": pl.String, "mean_w": pl.Float64, "mean_w_half": pl.Float64}
+    rows, empty = [], pl.DataFrame(schema={**named, "power_note": pl.String})
+    kind, own = pairs["kind"][0], pairs.filter(pl.col("measured_w") > 0)
+    if kind == pairs["phase"][0]:
+        return empty
+    for (mode,), part in own.partition_by("mode", as_dict=True, maintain_order=True).items():
+        means = part.group_by("model").agg(pl.col("measured_w").log().mean())
+        log_w = means["measured_w"].sort().to_numpy()  # in one order: sums are the same each time
+        count = _POWER_COUNT + len(log_w) - 1
+        variance = (_POWER_COUNT * _POWER_SPREAD**2 + len(log_w) * float(np.var(log_w))) / count
+        half = student_quantile(count) * float(np.sqrt(variance * (1 + 1 / len(log_w))))
+        note = f"its power is that of {counted(len(log_w), 'model')} metered in {kind} here"
+        rows.append((mode, float(np.exp(log_w.mean())), half, note))
+    return pl.DataFrame(rows, schema=empty.schema, orient="row")
 
 
 def _values() -> list[pl.Expr]:
@@ -515,8 +562,15 @@ def _calibrated() -> dict[str, pl.Expr]:
         "interval": pl.when(has_end).then(pl.lit("spread")),
         "source": pl.coalesce("measured_source", "source"),
         "is_calibrated": pl.lit(value=True),
-        "reason": _joined(pl.col("reason"), pl.when(lost_j).then(pl.lit(_NO_POWER))),
-        "notes": _joined(_without_launches(pl.col("notes")), no_end, pl.col("transfer_note")),
+        "reason": pl.when(pl.col("new_j").is_null()).then(
+            _joined(pl.col("reason"), pl.when(lost_j).then(pl.lit(_NO_POWER)))
+        ),
+        "notes": _joined(
+            _without_launches(pl.col("notes")),
+            no_end,
+            pl.col("transfer_note"),
+            pl.col("power_note"),
+        ),
     }
 
 

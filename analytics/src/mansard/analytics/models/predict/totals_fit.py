@@ -15,6 +15,9 @@ were measured one of its own about that, the further from it the more networks s
 and a launch cost goes with the clock of the CPU, where that is known of all measured modes: on a
 recorded AGX Orin an empty kernel takes the same number of CPU cycles in every mode
 (docs/understand/calibration.md).
+
+Prefills and decodes of language models have lines of their own, of parts that add: all work at its
+peaks, what unpacks weights among it, and all traffic (``predict.language_stages``).
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
@@ -32,10 +36,12 @@ from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEM
 from mansard.core.records import Record
 
 _SETTING = ("network", "batch", "precision")
-_SAME_NETWORK = 0.5  # of what a network is off in other batches and precisions
+_SAME_NETWORK = 0.5  # of what a network is off in other batches, precisions and contexts
 # A measured time beside its prediction.
 PAIR_SCHEMA: FrameSchema = {
     **{name: PREDICTION_SCHEMA[name] for name in ("mode", *PREDICTION_KEY)},
+    "model": pl.String,  # as data.names.stage_columns
+    "kind": pl.String,
     "latency_s": pl.Float64,  # modelled
     "compute_s": pl.Float64,  # of it, as SHARE_SCHEMA of the engine
     "memory_s": pl.Float64,
@@ -63,7 +69,8 @@ class CallCost(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, eq=False)
 class TotalsLines:
-    """``pairs``: PAIR_SCHEMA, at least one row; ``cpu_hz``: of modes, empty where not of all.
+    """``pairs``: PAIR_SCHEMA, at least one row; ``clock_hz``: of modes, which launches go with;
+    empty where it is not known of all.
 
     ``launch_s``: what a launch takes by timed layers, by which the parts are seconds; None where
     no layers were timed. ``start``: lines through most of the rows, from which the search for these
@@ -71,7 +78,7 @@ class TotalsLines:
     """
 
     pairs: pl.DataFrame
-    cpu_hz: Mapping[str, float]
+    clock_hz: Mapping[str, float]
     launch_s: float | None = None
     start: TotalsLines | None = None
 
@@ -117,15 +124,15 @@ class TotalsLines:
         """
         log_s = np.log(self.on_line(rows)[0])
         off, is_same = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
-        keys = rows.select("mode", *_SETTING).iter_rows()
-        for at, (mode, network, *setting) in enumerate(keys):
+        keys = rows.select("mode", "model", *_SETTING).iter_rows()
+        for at, (mode, model, *setting) in enumerate(keys):
             known = self._off_modes if mode in self.by_mode else self._off_pooled
-            same = known.of_setting.get((network, *setting))
+            same = known.of_setting.get(tuple(setting))
             if same is not None:
                 is_same[at], off[at] = True, np.interp(log_s[at], *same)
             else:
-                anywhere = known.of_network.get((network,), 0.0)
-                off[at] = _SAME_NETWORK * known.of_network.get((network, mode), anywhere)
+                anywhere = known.of_model.get((model,), 0.0)
+                off[at] = _SAME_NETWORK * known.of_model.get((model, mode), anywhere)
         return off, is_same
 
     @cached_property
@@ -147,7 +154,7 @@ class TotalsLines:
         parts = self.pairs.partition_by("mode", as_dict=True, maintain_order=True)
         for (name,), rows in parts.items():
             mode = str(name)
-            fit, cpu_time = self.by_mode.get(mode, self.pooled), float(self._cpu_time([mode])[0])
+            fit, cpu_time = self.by_mode.get(mode, self.pooled), float(self._launch_time([mode])[0])
             call_s, call_low_s, call_high_s = _span(fit, "constant", cpu_time)
             is_counted = bool((rows["n_launches"] > 0).any())
             launch = _span(fit, "launch", cpu_time) if is_counted else (None, None, None)
@@ -168,7 +175,7 @@ class TotalsLines:
             is_left_out = pl.col(name) == value
             rest = self.pairs.filter(~is_left_out)
             if not rest.is_empty():
-                lines = TotalsLines(rest, self.cpu_hz, self.launch_s, self)
+                lines = TotalsLines(rest, self.clock_hz, self.launch_s, self)
                 yield lines, self.pairs.filter(is_left_out)
 
     def _fit(
@@ -178,11 +185,12 @@ class TotalsLines:
         start: TotalsFit | None = None,
     ) -> TotalsFit:
         # The rows of a network share most of their error: n of them count as √n networks.
-        n_rows = pairs.select(pl.len().over("network")).to_series().to_numpy()
+        n_rows = pairs.select(pl.len().over("model")).to_series().to_numpy()
         return fit_totals(
             self._parts(pairs),
             pairs["measured_s"].to_numpy(),
             1 / np.sqrt(n_rows),
+            kind=pairs["kind"][0],
             launch_s=self.launch_s,
             all_modes=all_modes,
             start=start,
@@ -190,20 +198,25 @@ class TotalsLines:
 
     def _parts(self, rows: pl.DataFrame) -> Array:
         """PARTS of each row: what a run costs, s at the roofs, launches."""
-        cycles = self._cpu_time(rows["mode"].to_list())
+        cycles = self._launch_time(rows["mode"].to_list())
         shares = rows.select("compute_s", "memory_s", "launch_s").to_numpy()
-        spent = shares.sum(axis=1)  # a power limit stretches all of it
-        stretch = rows["latency_s"].to_numpy() / np.where(spent > 0, spent, 1.0)
+        # A power limit stretches all of the longer parts, and has stretched those that add.
+        is_longer = (spent := shares.sum(axis=1)) > 0
+        is_longer &= ~rows["kind"].is_in(list(_STAGES)).to_numpy()
+        stretch = np.where(is_longer, rows["latency_s"].to_numpy() / np.where(spent, spent, 1), 1)
         launches = rows["n_launches"].to_numpy() * cycles
         return np.stack([cycles, shares[:, 0] * stretch, shares[:, 1] * stretch, launches], axis=1)
 
-    def _cpu_time(self, modes: list[str]) -> Array:
-        """How long the CPU takes in each mode, over the mean of the measured ones."""
-        if not self.cpu_hz:
+    def _launch_time(self, modes: list[str]) -> Array:
+        """How long a cycle takes in each mode, over the mean of the measured ones."""
+        if not self.clock_hz:
             return np.ones(len(modes))
-        middle = float(np.mean([np.log(hz) for hz in self.cpu_hz.values()]))
+        middle = float(np.mean([np.log(hz) for hz in self.clock_hz.values()]))
         return np.array(
-            [np.exp(middle) / self.cpu_hz[mode] if mode in self.cpu_hz else 1.0 for mode in modes]
+            [
+                np.exp(middle) / self.clock_hz[mode] if mode in self.clock_hz else 1.0
+                for mode in modes
+            ]
         )
 
 
@@ -221,11 +234,11 @@ class _Off:
     """What measured networks are off a line, in ln.
 
     ``of_setting``: by _SETTING, ln of the times on the line in order, and what each is off;
-    ``of_network``: the mean, by network, and by network and mode.
+    ``of_model``: the mean, by model, and by model and mode.
     """
 
     of_setting: Mapping[tuple[object, ...], tuple[Array, Array]]
-    of_network: Mapping[tuple[object, ...], float]
+    of_model: Mapping[tuple[object, ...], float]
 
 
 def _collect_off(pairs: pl.DataFrame) -> _Off:
@@ -234,11 +247,11 @@ def _collect_off(pairs: pl.DataFrame) -> _Off:
         key: (part["log_s"].to_numpy(), part["off"].to_numpy())
         for key, part in lined.partition_by(*_SETTING, as_dict=True).items()
     }
-    of_network: dict[tuple[object, ...], float] = {}
-    for by in (["network"], ["network", "mode"]):
+    of_model: dict[tuple[object, ...], float] = {}
+    for by in (["model"], ["model", "mode"]):
         means = pairs.group_by(by).agg(pl.col("off").mean())
-        of_network |= {tuple(key): off for *key, off in means.iter_rows()}
-    return _Off(of_setting, of_network)
+        of_model |= {tuple(key): off for *key, off in means.iter_rows()}
+    return _Off(of_setting, of_model)
 
 
 Array = NDArray[np.float64]
@@ -256,6 +269,13 @@ _OF_MODE = np.array([1.0, 0.5, 0.5, 1.0])  # how far those of one mode may be of
 _CALL_SHARE = 0.005
 _TIMED_WIDTHS = np.array([1.5, 0.2, 0.2, 1.0])
 _LEAST_LAUNCH_S = 1e-9
+# Stages of language models: s of a run, times the parts at the roofs, s of a launch. Rates of
+# kernels are known before anything is measured; how they may be off, each alone and all together
+# (benchmarks/recorded_language_models.py).
+_STAGES = MappingProxyType(
+    {"decode": (1e-3, 1.5, 1.4, 1.5e-5), "prefill": (1e-3, 4.0, 1.4, 1.5e-5)}
+)
+_STAGE_WIDTHS, _STAGE_COMMON, _STAGE_SPREAD = np.array([2.0, 1.0, 0.3, 1.5]), 0.3, 0.2
 _SPREAD, _SPREAD_COUNT = 0.25, 2.0  # of ln T about the line, and as how many networks it counts
 _STEPS, _ROUNDS = 60, 4
 _CLOSE = 1e-9
@@ -291,6 +311,7 @@ def fit_totals(
     measured_s: Array,
     weights: Array,
     *,
+    kind: str = "inference",
     launch_s: float | None = None,
     all_modes: TotalsFit | None = None,
     start: TotalsFit | None = None,
@@ -298,18 +319,20 @@ def fit_totals(
     """The most likely line through ``measured_s`` of ``parts`` (rows × PARTS), s; at least one.
 
     ``weights``: how much of a network a row is, so that one with many batches counts little more
-    than one. ``launch_s``: what a launch takes by timed layers, where the other parts are seconds
-    by these too. ``all_modes``: the line of all modes, about which that of one mode lies.
-    ``start``: a line that is near.
+    than one. ``kind``: of all rows, as data.names.stage_columns has it. ``launch_s``: what a
+    launch takes by timed layers, where the other parts are seconds by these too. ``all_modes``: the
+    line of all modes, about which that of one mode lies. ``start``: a line that is near.
     """
-    log_s = np.log(measured_s)
+    log_s, spread = np.log(measured_s), _SPREAD**2
     if all_modes is None:
-        middle, covariance = (
-            _prior(parts, log_s, weights)
-            if launch_s is None
-            else _timed_prior(log_s, weights, launch_s)
-        )
-        spread = _SPREAD**2
+        if kind in _STAGES:
+            middle = np.log(_STAGES[kind])
+            covariance = np.diag(_STAGE_WIDTHS**2) + _STAGE_COMMON**2
+            spread = _STAGE_SPREAD**2
+        elif launch_s is not None:
+            middle, covariance = _timed_prior(log_s, weights, launch_s)
+        else:
+            middle, covariance = _prior(parts, log_s, weights)
     else:
         middle, spread = all_modes.log_coefficients, all_modes.variance
         covariance = all_modes.covariance + np.diag(_OF_MODE**2)
