@@ -163,7 +163,7 @@ def test_trtllm_bench(tmp_path: Path, algorithm: str | None, weights: str, preci
     assert run.figures["mean_query_s"] == pytest.approx(1.23)
     offline = {**report, "streaming_metrics": None}
     (note,) = one(tmp_path, json.dumps(offline)).notes
-    assert note == "it has no time of the first token: run it with --streaming"
+    assert note == "it has no time of the first token: run trtllm-bench with --streaming"
 
 
 @pytest.mark.parametrize("cut", [40, 200, -1])
