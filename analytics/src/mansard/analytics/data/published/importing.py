@@ -34,6 +34,7 @@ from mansard.analytics.data.published.readers.reader import (
 )
 from mansard.analytics.data.published.readers.registry import recognise
 from mansard.analytics.data.published.runs import lacks_batch, read_layers, read_runs, without_batch
+from mansard.analytics.data.published.stages import split_workload
 from mansard.analytics.data.quantities import counted
 from mansard.core.errors import InputError, UsageError
 from mansard.core.records import PublishedLayer, PublishedRate, PublishedRun
@@ -299,12 +300,10 @@ def _import_reading(
     if not reading.rows:
         said = ", ".join(f"{name} {value}" for name, value in reading.says.items())
         return (Imported("", notes=(*notes, f"holds no time{said and f'; it says {said}'}")),)
-    # What a person says a network is called goes before what a path in the file is.
-    n_networks = len({row.cells.get("network") for row in reading.rows})
-    hidden = {"system"} | ({"network"} & set(fixed) if n_networks == 1 else set())
+    rows, fixed = _called(_of_device(where, reading.rows, origin.device), fixed)
     plain = [
-        replace(row, cells={name: text for name, text in row.cells.items() if name not in hidden})
-        for row in _of_device(where, reading.rows, origin.device)
+        replace(row, cells={name: text for name, text in row.cells.items() if name != "system"})
+        for row in rows
     ]
     table = as_table(where, plain)
     missing = {k: v for k, v in beside.items() if k not in table.columns and k not in fixed}
@@ -322,6 +321,23 @@ def _import_reading(
     return tuple(
         replace(_named(one), notes=notes if number == 0 else ()) for number, one in enumerate(parts)
     )
+
+
+def _called(
+    rows: Sequence[TextRow], fixed: Mapping[str, str]
+) -> tuple[Sequence[TextRow], Mapping[str, str]]:
+    """``rows`` of one network under the name that a person gives it, and what is fixed beside it.
+
+    A name goes before what a path in the file is, and the tokens of a run stay behind it.
+    """
+    named = [split_workload(row.cells.get("network", "")) for row in rows]
+    if "network" not in fixed or len({model for model, _ in named}) > 1:
+        return rows, fixed
+    renamed = [
+        replace(row, cells={**row.cells, "network": f"{fixed['network']}{tests}"})
+        for row, (_, tests) in zip(rows, named, strict=True)
+    ]
+    return renamed, {name: value for name, value in fixed.items() if name != "network"}
 
 
 def _of_device(where: str, rows: Sequence[TextRow], device: str) -> Sequence[TextRow]:

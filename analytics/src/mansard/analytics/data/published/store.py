@@ -30,6 +30,7 @@ from mansard.analytics.data.published.importing import Imported
 from mansard.analytics.data.published.modes import SameModes, fill_modes, find_same_modes
 from mansard.analytics.data.published.origin import PublishedRow, table_id_of
 from mansard.analytics.data.published.runs import lacks_batch, without_batch
+from mansard.analytics.data.published.stages import is_one_stage, stage_times
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.store import is_url
 from mansard.core.errors import InputError
@@ -332,25 +333,22 @@ def published_coefficients(published: Published) -> pl.DataFrame:
 def published_observations(published: Published) -> pl.DataFrame:
     """OBSERVATION_SCHEMA: one row for each network that others ran, with its citation.
 
+    Of language models prefill and decode are rows, whose precision is that of their scores.
     Times whose batch a tool's file does not say are left out: see ``batch_notes``. The power of a
     row with a remark is to be doubted, and so are time and power of one in ``time_doubts``: no
     model and no decision sees them.
     """
     names, doubts = device_names(published), doubted_times(published)
     powers = power_doubts(published.runs)
-    rows = [
-        {
+    rows = []
+    for at, run in enumerate(published.runs):
+        # A power is of the window of its time: what is wrong with one is in both.
+        is_power_doubted = bool(run.remark) or at in powers or at in doubts
+        same = {
             "device": names[run.device, run.table_id],
             "mode": run.mode.name,
-            "network": run.network,
-            "batch": run.batch,
-            "precision": run.precision,
             "phase": run.phase,
-            "engine": None,
-            "latency_s": None if at in doubts else run.latency_s,
             "latency_deviation": run.figures.get("log_deviation"),
-            # A power is of the window of its time: what is wrong with one is in both.
-            "power_w": None if run.remark or at in powers or at in doubts else run.power_w,
             "source": "published",
             "citation": run.citation,
             "reason": _why(
@@ -360,9 +358,23 @@ def published_observations(published: Published) -> pl.DataFrame:
                 | (dict.fromkeys(_doubted(run), doubts[at]) if at in doubts else {})
             ),
         }
-        for at, run in enumerate(published.runs)
-        if not lacks_batch(run)
-    ]
+        for stage in stage_times(run):
+            rows.append({
+                **same,
+                "network": stage.network,
+                "batch": stage.batch,
+                "latency_s": None if at in doubts else stage.time_s,
+                "power_w": None if is_power_doubted else stage.power_w,
+            })  # fmt: skip
+        if not lacks_batch(run) and not is_one_stage(run):
+            rows.append({
+                **same,
+                "network": run.network,
+                "batch": run.batch,
+                "precision": run.precision,
+                "latency_s": None if at in doubts else run.latency_s,
+                "power_w": None if is_power_doubted else run.power_w,
+            })  # fmt: skip
     return pl.DataFrame(rows, schema=OBSERVATION_SCHEMA)
 
 

@@ -1,0 +1,63 @@
+"""Imported runs of language models as prefill and decode, by the names of their scores.
+
+A run keeps its tokens in its figures and behind its network's name: ``pp512`` and ``tg128 @ d4096``
+of llama-bench, ``512in/128out x4`` of servers and tables. A step of decode is in the middle of the
+answer: its cost is the mean, as it is linear in the context. A prefill is known of prompts that
+wait for no other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mansard.core.records import PublishedRun
+from mansard.estimator.decoding import Stage, stage_name
+
+_WORKLOAD = re.compile(
+    r"(?P<model>.+?)(?P<tests>(?: (?:pp[0-9]+(?:\+tg[0-9]+)?|tg[0-9]+|(?:[0-9]+in/)?[0-9]+out"
+    r"|[0-9]+in))?(?: x[0-9.]+)?(?: @ d[0-9]+)?)"
+)
+
+
+class StageTime(NamedTuple):
+    """Seconds of a step or of a prompt of ``batch`` sequences, and watts where they are of it."""
+
+    network: str
+    batch: int
+    time_s: float
+    power_w: float | None
+
+
+def split_workload(network: str) -> tuple[str, str]:
+    """The model of a network's name, and what follows it about the tokens."""
+    match = _WORKLOAD.fullmatch(network)
+    return (network, "") if match is None else (match["model"], match["tests"])
+
+
+def stage_times(run: PublishedRun) -> Iterator[StageTime]:
+    """Those of the stages whose time and tokens ``run`` says."""
+    model, _ = split_workload(run.network)
+    figures = run.figures
+    prompt, generated, depth = (
+        round(figures.get(f"{name}_tokens", 0.0)) for name in ("prompt", "generated", "depth")
+    )
+    n_at_once = figures.get("concurrency", float(run.batch or 1))
+    batch = round(n_at_once)
+    if batch != n_at_once:
+        return  # a mean of requests that come and go
+    context, token_s = depth + prompt + generated // 2, figures.get("token_s")
+    if token_s and generated and context:
+        power_w = figures.get("decode_power_w", None if prompt else run.power_w)
+        yield StageTime(stage_name(model, Stage(1, context)), batch, token_s, power_w)
+    first_s = figures.get("first_token_s", None if generated else run.latency_s)
+    if first_s and prompt and not depth and batch in {1, run.batch}:
+        power_w = None if generated else run.power_w
+        yield StageTime(stage_name(model, Stage(prompt, 0)), batch, first_s, power_w)
+
+
+def is_one_stage(run: PublishedRun) -> bool:
+    """Whether a run is a stage and nothing else, as a test of llama-bench."""
+    tokens = {"prompt_tokens", "generated_tokens"} & run.figures.keys()
+    return len(tokens) == 1 and any(True for _ in stage_times(run))
