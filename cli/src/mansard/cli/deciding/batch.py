@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mansard import api
+from mansard.analytics import pages
 from mansard.analytics.data import quantities
 from mansard.analytics.data.quantities import digits, joules, rate, seconds
 from mansard.cli.console import TerminalReporter, note, print_json
@@ -123,7 +124,8 @@ def batch(
         first = curve[0]
         ran_in = "" if first["precision"] is None else f" in {first['precision']}"
         title = f"{first['network']}{ran_in} on {first['device']}, {first['mode']}"
-        rows_of_curve = [_cells(row) for row in curve]
+        item = pages.item_word(first["network"])
+        rows_of_curve = [_cells(row, item) for row in curve]
         intensity = f"{work_unit(first['precision'] or '')}/byte"
         columns: tuple[str, ...] = (*_BEFORE, intensity, "bound by", "remark")
         beside = ""
@@ -135,8 +137,11 @@ def batch(
                 (*cells[:-1], *_measured_cells(row), cells[-1])
                 for cells, row in zip(rows_of_curve, curve, strict=True)
             ]
+        columns, silent = (
+            tuple(name.replace("item", item) for name in names) for names in (columns, _DROPPABLE)
+        )
         table = Table(f"{title} ({first['source']}){beside}", columns, rows_of_curve)
-        print_tables([without_silent(table, _DROPPABLE)])
+        print_tables([without_silent(table, silent)])
     for line in dict.fromkeys(row["notes"] for row in rows.to_dicts() if row["notes"]):
         note(f"note: {line}")
 
@@ -151,10 +156,10 @@ def _measured_cells(row: Mapping[str, Any]) -> tuple[str, str, str]:
     )
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(row: Mapping[str, Any], item: str) -> tuple[str, ...]:
     cells = predicted_cells(row.__getitem__, row["items_per_s"])
     intensity = row["intensity_flop_per_byte"]
-    remarks = [row["remark"]] if row["remark"] else []
+    remarks = [row["remark"].replace("items", f"{item}s")] if row["remark"] else []
     if row["latency_s"] is None:
         remarks += [row["reason"]] if row["reason"] else []
     elif row["is_extrapolated"]:

@@ -47,14 +47,23 @@ def stage_times(run: PublishedRun) -> Iterator[StageTime]:
     batch = round(n_at_once)
     if batch != n_at_once:
         return  # a mean of requests that come and go
-    context, token_s = depth + prompt + generated // 2, figures.get("token_s")
-    if token_s and generated and context:
+    context = depth + prompt + generated // 2
+    token_s = figures.get("token_s") or _seconds(batch, figures.get("decode_tokens_per_s"))
+    if token_s and (generated or depth) and context:
         power_w = figures.get("decode_power_w", None if prompt else run.power_w)
         yield StageTime(stage_name(model, Stage(1, context)), batch, token_s, power_w)
-    first_s = figures.get("first_token_s", None if generated else run.latency_s)
+    first_s = (
+        figures.get("first_token_s")
+        or _seconds(batch * prompt, figures.get("prefill_tokens_per_s"))
+        or (None if generated else run.latency_s)
+    )
     if first_s and prompt and not depth and batch in {1, run.batch}:
         power_w = None if generated else run.power_w
         yield StageTime(stage_name(model, Stage(prompt, 0)), batch, first_s, power_w)
+
+
+def _seconds(n_tokens: int, rate_per_s: float | None) -> float | None:
+    return n_tokens / rate_per_s if rate_per_s else None
 
 
 def is_one_stage(run: PublishedRun) -> bool:

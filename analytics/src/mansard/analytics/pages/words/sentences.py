@@ -189,7 +189,9 @@ def nearest_sentence(
 
 
 def _relaxed(way: Relaxation) -> str:
-    loosened, limit = (limit_text(way.quantity, at) for at in (_rounded_limit(way), way.asked))
+    item = item_word(way.candidate.network)
+    limits = (_rounded_limit(way), way.asked)
+    loosened, limit = (limit_text(way.quantity, at, item) for at in limits)
     mode = mode_words(way.candidate)
     return f"{QUANTITY_WORDS[way.quantity]} {loosened} instead of {limit} ({mode})"
 
@@ -304,7 +306,7 @@ def how_to_measure(candidate: Candidate, kind: Quantity) -> str:
     if candidate.is_measured:
         return "more repetitions narrow its interval"
     if stage_of(candidate.network) is not None and not candidate.is_calibrated:
-        return f"measure its server in {display_name(candidate.mode)}: mansard measure --server"
+        return f"measure its server in {display_name(candidate.mode)}: mansard measure --server URL"
     in_table = " and add a row to the imported table" if candidate.is_calibrated else ""
     return f"measure its {_TO_MEASURE[kind]} in that mode{in_table}"
 
