@@ -66,7 +66,8 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
 ) -> Scores:
     """FLOPs, parameters and bytes of every layer of networks, without executing them.
 
-    ``models``: ONNX files, folders of them, or names of the zoo. Each is scored for every batch
+    ``models``: ONNX or GGUF files, folders of them or of Hugging Face, names of the zoo or of
+    language models. Each is scored for every batch
     size of ``batches`` (none: the file's own, 1 where that is open), and of a decoder for every
     stage: ``prefill`` tokens are read with nothing cached; one token is made with ``decode`` tokens
     cached. Its caches grow in place unless ``settings.kv_cache`` says otherwise.

@@ -186,7 +186,10 @@ MixOption = Annotated[
 ]
 ModelsArgument = Annotated[
     list[str] | None,
-    typer.Argument(help="ONNX files, names of the zoo, or of networks that were measured."),
+    typer.Argument(
+        help="ONNX or GGUF files, folders of Hugging Face, names of the zoo or of language models, "
+        "or of networks that were measured."
+    ),
 ]
 DimOption = Annotated[list[str] | None, typer.Option(help="Named dimensions: seq=128. Repeatable.")]
 PhaseOption = Annotated[Phase, typer.Option(help="What the networks do.")]

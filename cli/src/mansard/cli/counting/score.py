@@ -58,7 +58,11 @@ _Texts = list[str] | None
 
 def score(
     models: Annotated[
-        list[str], typer.Argument(help="ONNX files, folders of them, or names of the zoo.")
+        list[str],
+        typer.Argument(
+            help="ONNX or GGUF files, folders of them or of Hugging Face, or names, such as "
+            "resnet50 and llama-3.1-8b:Q4_K_M."
+        ),
     ],
     batch: Annotated[
         _Texts, typer.Option(help="Batch sizes: 1,8,32. By default that of the file, else 1.")

@@ -11,7 +11,7 @@ from mansard import api
 from mansard.analytics.data.quantities import capacity
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
-from mansard.cli.options import JsonOption
+from mansard.cli.options import JsonOption, parse_tokens
 from mansard.cli.tables import print_tables
 from mansard.core.errors import UsageError
 from mansard.core.table import Table
@@ -37,8 +37,7 @@ def fit(
         bool, typer.Option("--here", help="On this machine, as it is without --board.")
     ] = False,
     context: Annotated[
-        int | None,
-        typer.Option(min=1, max=1_000_000_000, help="Tokens of a language model; 4096."),
+        str | None, typer.Option(help="Tokens of a language model: 8k. 4096 by default.")
     ] = None,
     batch: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Batch size, or sequences side by side.")
@@ -62,7 +61,7 @@ def fit(
     answers = api.fit(
         models,
         board=board,
-        context=context,
+        context=_tokens(context),
         batch=batch,
         engine=engine,
         reporter=TerminalReporter(),
@@ -74,6 +73,15 @@ def fit(
     else:
         for answer in answers:
             _print(answer)
+
+
+def _tokens(context: str | None) -> int | None:
+    if context is None:
+        return None
+    lengths = parse_tokens("--context", [context])
+    if len(lengths) != 1:
+        raise UsageError("--context of 'mansard fit' is one length", fix="--context 8k")
+    return lengths[0]
 
 
 def _print(answer: results.MemoryFit) -> None:
