@@ -90,7 +90,7 @@ ENGINES: Mapping[Engine, EngineMemory] = MappingProxyType(
             n_new=512,
             activations=2.0,  # fp32 instead of fp16
             has_logits=True,
-            source="vLLM 14452, llama.cpp 27953; cuBLAS manual; node-llama-cpp 560",
+            source="issues vLLM 14452, llama.cpp 27953, node-llama-cpp 560; cuBLAS manual",
         ),
         "vllm": EngineMemory(
             context=(338 * _MIB, 749 * _MIB),
@@ -99,21 +99,21 @@ ENGINES: Mapping[Engine, EngineMemory] = MappingProxyType(
             activations=2.0,
             share=0.9,
             has_logits=True,
-            source="vLLM 14452, llama.cpp 27953; club-3090 127, gpustack/runner 251",
+            source="issues vLLM 14452, llama.cpp 27953, club-3090 127, gpustack/runner 251",
         ),
         "tensorrt": EngineMemory(
             context=(338 * _MIB, 752 * _MIB),
             workspace=(0, 32 * _MIB),
             activations=2.0,  # scratch memory of one layer
             copies=1.0,
-            source="vLLM 14452, a recorded log of trtexec; TensorRT manual",
+            source="issue vLLM 14452, a recorded log of trtexec; TensorRT manual",
         ),
         "ort": EngineMemory(
             context=(338 * _MIB, 749 * _MIB),
             workspace=(4 * _MIB, 32 * _MIB),
             activations=2.0,
             copies=1.5,
-            source="vLLM 14452, llama.cpp 27953; cuBLAS manual; arena_extend_strategy",
+            source="issues vLLM 14452, llama.cpp 27953; cuBLAS manual; arena_extend_strategy",
         ),
     }
 )

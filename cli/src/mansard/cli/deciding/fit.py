@@ -108,7 +108,7 @@ def _sentence(answer: results.MemoryFit) -> str:
     verdict = {
         "fits": "fits",
         "fits with less": f"does not fit, but fits with {answer.less}",
-        "uncertain": "may fit: it is uncertain",
+        "uncertain": "may or may not fit",
         "does not fit": "does not fit",
     }[answer.verdict]
     return (
