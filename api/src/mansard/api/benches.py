@@ -77,7 +77,7 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
     with _prepared(request) as parts:
         if request.hosts:
             chosen_hosts(request)  # what is wrong with them is said before networks are scored
-            _score(request, reporter)
+            _score(request, reporter, on_cpu=False)
         planner = partial(_plan, request, parts, is_scored=not request.hosts)
         try:
             swept = sweep(request, planner, reporter)
@@ -167,7 +167,7 @@ def _plan(
     probe = find_probe(request, target, modes, reporter)
     kernels = plan_kernels(machine, modes, request.profile, request.runs, probe)
     if is_scored:
-        _score(request, reporter)
+        _score(request, reporter, on_cpu=probe.gpu is None)
     plans = [kernels]
     try:
         for part in parts:
@@ -180,9 +180,9 @@ def _plan(
     return [plan for of_mode in zip(*plans, strict=True) for plan in of_mode]
 
 
-def _score(request: BenchRequest, reporter: Reporter) -> None:
+def _score(request: BenchRequest, reporter: Reporter, *, on_cpu: bool) -> None:
     """Score the networks: what is wrong with them is found before minutes of measuring."""
-    scores = score_networks(request.models, request.batches, request.dims, reporter)
+    scores = score_networks(request.models, request.batches, request.dims, reporter, on_cpu=on_cpu)
     replace_scores(request.runs, scores)
 
 

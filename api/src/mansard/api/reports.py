@@ -9,6 +9,7 @@ import msgspec
 
 from mansard.analytics.data.names import device_labels, device_machines
 from mansard.analytics.data.opening import open_runs
+from mansard.analytics.data.scores import keep_scores
 from mansard.analytics.decisions.offload.files import answers_in
 from mansard.analytics.pages.report import scripts
 from mansard.analytics.pages.report.opening import NextStep, next_step
@@ -18,6 +19,9 @@ from mansard.analytics.pages.results import compute
 from mansard.api.counters import checks_in, group_bytes_in
 from mansard.api.data import contention_of
 from mansard.api.deciding.candidate_modes import find_modes, require_local
+from mansard.api.scores import score_networks
+from mansard.core.errors import UsageError
+from mansard.core.formats.onnx import named
 from mansard.sweeps.reporter import SILENT, Reporter
 
 
@@ -38,6 +42,7 @@ def report(
     run_ids: Collection[str] | None = None,
     modes: str | None = None,
     board: Path | None = None,
+    models: Sequence[str] = (),
     reporter: Reporter = SILENT,
 ) -> Report:
     """Join what folders of runs hold, and write the report to ``output``; measures nothing.
@@ -48,10 +53,21 @@ def report(
     runs of one device by different versions, and boards that are alike. ``run_ids``: those of a
     bench; of its devices, runs that do not go with the newest are left out instead of refused.
     ``modes``: what to predict beside the modes that were measured, as ``find_modes`` takes it.
-    Raises InputError, UsageError, StorageError.
+    ``models``: networks and language models, as of a bench; their scores are kept in the first
+    folder. Raises InputError, ModelError, UsageError, StorageError.
     """
+    if models and "://" in locations[0]:
+        raise UsageError(
+            f"no scores are kept in {locations[0]}",
+            fix="name a folder of runs first, with --runs",
+        )
     scripts.begin()  # in a process of their own, beside all that follows
     dataset = open_runs(locations, mix=mix, newest_only=run_ids is not None)
+    if models:
+        machines = dataset.all_manifests
+        on_cpu = bool(machines) and all(one.gpu is None for one in machines)
+        _keep_models(locations[0], models, reporter, on_cpu=on_cpu)
+        dataset = open_runs(locations, mix=mix, newest_only=run_ids is not None)
     for line in dataset.notes:
         reporter.note(f"note: {line}")
     devices = dict.fromkeys(device_labels(dataset.all_manifests).values())
@@ -79,3 +95,9 @@ def report(
         reporter.note(f"note: {line}")
     of_runs = None if run_ids is None else frozenset(run_ids)
     return Report(path, contents, of_runs, next_step(results))
+
+
+def _keep_models(folder: str, models: Sequence[str], reporter: Reporter, *, on_cpu: bool) -> None:
+    """Score ``models``, and keep that beside what ``folder`` holds."""
+    scores = score_networks(list(map(named, models)), (1,), {}, reporter, on_cpu=on_cpu)
+    keep_scores(Path(folder), scores)

@@ -270,9 +270,12 @@ def score_networks(
     batches: Sequence[int],
     dims: Mapping[str, int],
     reporter: Reporter = SILENT,
+    *,
+    on_cpu: bool = False,
 ) -> list[ModelScore]:
     """Scores of a bench: of ``models``, or of the whole zoo, once for every batch size.
 
+    Language models are scored as they are stored, or in fp32 for a CPU, whose kernels unpack.
     A file whose batch is baked in is scored as it is, and one with operators that are not known
     without them; any other fault of a file raises MansardError, because a bench of a broken model
     has no use. A dimension that no network of the zoo has raises UsageError.
@@ -280,7 +283,7 @@ def score_networks(
     settings, scores = _bench_settings(dims), []
     for path in _find_models(models) if models else ():
         source = named(path)
-        of_model = _score_bench(source, batches, settings, reporter)
+        of_model = _score_bench(source, batches, settings, reporter, on_cpu=on_cpu)
         _note_unknown(path, totals(of_model[0]), reporter)
         scores += of_model
     if models:
@@ -295,11 +298,18 @@ def score_networks(
 
 
 def _score_bench(
-    source: Path | str, batches: Sequence[int], settings: Settings, reporter: Reporter
+    source: Path | str,
+    batches: Sequence[int],
+    settings: Settings,
+    reporter: Reporter,
+    *,
+    on_cpu: bool,
 ) -> list[ModelScore]:
     """The scores of one network; of a language model those of each stage."""
     if not is_language_model(source):
         return score_batches(source, batches, settings, reporter)
+    if not on_cpu:
+        settings = msgspec.structs.replace(settings, precision=None)
     return [
         score
         for stage in BENCH_STAGES

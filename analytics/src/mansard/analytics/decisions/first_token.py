@@ -29,8 +29,8 @@ class FirstToken:
     """What is known of the first token of a choice, and of the limit on it.
 
     ``prefill``: the stage in the mode of the choice; None where it was not predicted. ``holds``:
-    whether it keeps ``limit_s``; "kept" without a limit. ``left_out``: modes in which it does not,
-    with their seconds.
+    whether it keeps ``limit_s``; "kept" without a limit. ``left_out``: modes in which it is
+    not known to, with their seconds.
     """
 
     prefill: Candidate | None
@@ -42,7 +42,7 @@ class FirstToken:
 
 @dataclass(frozen=True, eq=False)
 class FirstTokens:
-    """``predictions`` without prefill, and without the modes whose first token comes too late."""
+    """``predictions`` without prefill, and without the modes whose first token is too late."""
 
     predictions: pl.DataFrame
     prefill: pl.DataFrame  # PREDICTION_SCHEMA, and the network ``decode`` that it comes before
@@ -129,18 +129,20 @@ def _without_slow(rows: pl.DataFrame, slow: pl.DataFrame) -> pl.DataFrame:
 
 
 def _too_slow(prefill: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
-    """The places of decode whose first token breaks the limit, with its seconds.
+    """The places of decode whose first token is too late, with its seconds.
 
-    One that is expected sooner than one that may keep it, may keep it too: it is but known better.
+    Where some are known to keep the limit, all others; else those that break it. One that is
+    expected sooner than one that may keep it, may keep it too: it is but known better.
     """
     frames = []
     for rows in prefill.partition_by("device", "decode", maintain_order=True):
         values = read_values(rows.drop("decode"), wanted)
-        is_broken = _held(values, wanted) == BROKEN
-        times_s = values.frame["latency_s"].fill_null(0.0).to_numpy()
-        latest_s = max(times_s[~is_broken], default=0.0)
-        broken = np.flatnonzero(is_broken & (times_s > latest_s))
-        frame = values.frame[broken.tolist()].with_columns(
+        held, times_s = _held(values, wanted), values.frame["latency_s"].fill_null(0.0).to_numpy()
+        is_late = held != KEPT
+        if is_late.all():
+            is_late = held == BROKEN
+            is_late &= times_s > max(times_s[~is_late], default=0.0)
+        frame = values.frame[np.flatnonzero(is_late).tolist()].with_columns(
             network=pl.lit(rows["decode"][0]), first_token_s=pl.col("latency_s")
         )
         frames.append(frame.select(*_PLACE, "first_token_s"))

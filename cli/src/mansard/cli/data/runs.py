@@ -127,6 +127,13 @@ def _pairs(option: str, texts: _Pairs) -> dict[str, str]:
 
 
 def report(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Networks and language models to show as well, as for bench; their scores are "
+            "kept in the first folder of runs."
+        ),
+    ] = None,
     runs: RunsOption = None,
     output: Annotated[
         Path | None,
@@ -151,6 +158,7 @@ def report(
         mix=mix,
         modes=mode,
         board=board,
+        models=models or (),
         reporter=TerminalReporter(),
     )
     print_report(

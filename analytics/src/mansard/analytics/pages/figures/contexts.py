@@ -1,6 +1,7 @@
 """Language models: tokens per second and the cache over the context, energy of a token over modes.
 
-A figure for each model. Lines are predicted, one for each mode; marks are measured.
+A figure for each model. Lines are at best by the roofs, one for each mode; marks are measured, or
+predicted from what was measured.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from mansard.core.units import Interval
 MOST_MODELS, MOST_MODES = 4, 6  # that are drawn; as many modes as there are shapes
 _WIDTH_PX, _HEIGHT_PX = 380, 260
 CAPTION = (
-    "Tokens per second of decode with one sequence, over the tokens that are cached. A line that "
-    "is at best by the roofs rests on no measured time: a real model makes at most those. The "
-    "cache holds the keys and values of one sequence.",
+    "Tokens per second of decode with one sequence, over the tokens that are cached. Lines are at "
+    "best by the roofs: a real model makes at most those. Marks were measured or published, or are "
+    "predicted from such times in other modes; the table says which. The cache holds the keys and "
+    "values of one sequence.",
 )
 _SCHEMA = schema_of(
-    text="mode source tokens step item", number="rate cache energy", count="context"
+    text="mode source basis tokens step item", number="rate cache energy", count="context"
 )
 
 
@@ -59,6 +61,7 @@ def _predicted(results: Results) -> pl.DataFrame:
                     "model": stage[0],
                     "mode": display_name(f"{row['device']}, {row['mode']}"),
                     "source": row["source"],
+                    "basis": row["interval"] or "",
                     "context": stage[2],
                     "rate": 1 / row["latency_s"],
                     "energy": row["energy_j"],
@@ -77,6 +80,7 @@ def _measured(generations: Sequence[GenerationTimes]) -> pl.DataFrame:
             "model": row.model,
             "mode": display_name(f"{row.device}, {row.mode}"),
             "source": row.source,
+            "basis": "",
             "context": row.prompt_tokens + row.generate_tokens // 2,
             "rate": 1 / row.token_s,
             "energy": row.decode_token_j,
@@ -125,21 +129,19 @@ def _rates(rows: pl.DataFrame, modes: Sequence[str]) -> Chart:
 
 
 def _marks(rows: pl.DataFrame, modes: Sequence[str]) -> Iterator[Chart]:
-    """Lines of what is modelled, and marks of what was measured or published."""
-    is_modelled = pl.col("source") == "modelled"
-    for frame, is_line in ((rows.filter(is_modelled), True), (rows.filter(~is_modelled), False)):
+    """Lines of what is at best, and marks of all else."""
+    at_best = pl.col("basis") == "roof"
+    for frame, is_line in ((rows.filter(at_best), True), (rows.filter(~at_best), False)):
         if frame.is_empty():
             continue
         base = with_tooltip(
             plot(frame), mode="mode", context="context", tokens="tokens per second",
             step="time of a token", item="energy of a token", source="source",
         ).encode(x=_context_axis(rows), y=_axis("rate"), color=colour("mode", modes))  # fmt: skip
+        shaped = base.encode(shape=shape("mode", modes))
         if is_line:
-            yield base.mark_line(point={"filled": False, "size": 50}, strokeWidth=1.6)
-        else:
-            yield base.mark_point(size=80, filled=True, opacity=1).encode(
-                shape=shape("mode", modes)
-            )
+            yield base.mark_line(strokeWidth=1.6)
+        yield shaped.mark_point(size=40 if is_line else 80, filled=True, opacity=1)
 
 
 def _context_axis(rows: pl.DataFrame) -> Any:
@@ -151,14 +153,16 @@ def _context_axis(rows: pl.DataFrame) -> Any:
     )
 
 
-def _axis(field: str) -> Any:
-    return alt.Y(f"{field}:Q", scale=alt.Scale(zero=True), axis=alt.Axis(title=None, format=".3~s"))
+def _axis(field: str, format_: str = ".3~s") -> Any:
+    return alt.Y(
+        f"{field}:Q", scale=alt.Scale(zero=True), axis=alt.Axis(title=None, format=format_)
+    )
 
 
 def _caches(rows: pl.DataFrame) -> Chart:
     once = rows.unique("context", keep="first", maintain_order=True)
     base = with_tooltip(plot(once), context="cached tokens", cache="cache, MB").encode(
-        x=_context_axis(once), y=_axis("cache")
+        x=_context_axis(once), y=_axis("cache", ",~r")
     )
     return base.mark_line(point=True, strokeWidth=1.6).properties(
         width=_WIDTH_PX // 2, height=_HEIGHT_PX, title="Keys and values, MB"

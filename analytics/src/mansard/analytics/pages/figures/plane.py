@@ -55,8 +55,12 @@ def _share(letter: str) -> float:
 
 
 def shortened_label(text: str, n_most: int = LONGEST_LABEL) -> str:
-    """``text`` as a chart prints it."""
-    return text if len(text) <= n_most else f"{text[: n_most - 1]}…"
+    """``text`` as a chart prints it; a stage in brackets at its end is kept."""
+    if len(text) <= n_most:
+        return text
+    at = text.rfind(" [")
+    end = text[at:] if at > 0 and len(text) - at < n_most - 4 and text.endswith("]") else ""
+    return f"{text[: n_most - 1 - len(end)]}…{end}"
 
 
 def text_box(anchor: Spot, align: Align, wide: float) -> tuple[float, float, float, float]:
