@@ -31,8 +31,8 @@ def test_an_example_is_short_listed_and_uses_the_api_alone(path: Path) -> None:
     assert set(re.findall(r"(?:from|import) (mansard\S*)", text)) == {"mansard"}
 
 
-def test_there_are_five() -> None:
-    assert len(SCRIPTS) + len(NOTEBOOKS) == 5
+def test_there_are_six() -> None:
+    assert len(SCRIPTS) + len(NOTEBOOKS) == 6
 
 
 def test_a_program_of_ones_own(
@@ -44,6 +44,21 @@ def test_a_program_of_ones_own(
     assert re.search(r"^the whole +[0-9.]+ ms  energy", out, re.MULTILINE)
     assert re.search(r"^prefill +[0-9.]+ ms", out, re.MULTILINE)
     assert re.search(r"^decode +[0-9.]+ ms", out, re.MULTILINE)
+
+
+def test_language_models_on_a_board_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = runpy.run_path(str(FOLDER / "language_model.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert re.search(r"^llama-3\.2-1b:Q4_K_M +fits ", out, re.MULTILINE)
+    rates = names["rates"].pivot("mode", index="network", values="tokens/s")
+    assert rates.height == len(names["MODELS"])
+    assert set(rates.columns) == {"network", "7W", "15W", "25W", "MAXN_SUPER"}
+    # 4.9 GB a token at 102.4 GB/s: at most 21 of the largest, and nothing claims more.
+    largest = rates.filter(network="llama-3.1-8b:Q4_K_M [decode 4096]")["MAXN_SUPER"][0]
+    assert 15 < float(largest.removeprefix("≤ ")) < 21
 
 
 def test_a_kernel_of_ones_own(
