@@ -273,6 +273,11 @@ def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
     A language model keeps its weights as they are stored, whatever precision it is counted in.
     """
     with naming_model(loaded.where), _paused_collector():
+        if loaded.drawn and settings.phase == "training":
+            raise UsageError(
+                "training is not counted from a header or a configuration",
+                fix="export the model to ONNX, with torch.onnx.export, and score the file",
+            )
         if loaded.drawn and settings.precision is not None:
             loaded = _in_precision(loaded, settings.precision.name)
             settings = msgspec.structs.replace(settings, precision=None)

@@ -238,6 +238,11 @@ def prepare(
     ModelError, UsageError, InputError or StorageError.
     """
     loaded = load_network(source)
+    if loaded.drawn:
+        raise UsageError(
+            f"{loaded.where}: a language model is no network that runs by itself",
+            fix="measure its server: mansard measure --server URL, or --start COMMAND",
+        )
     arrays: dict[str, Array] = {}
     readers = find_readers(loaded.model)
     with naming_model(loaded.where):
