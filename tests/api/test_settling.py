@@ -131,7 +131,7 @@ def test_the_command_measures_and_prints_the_answer_alone(
     most_s = within(asked, 0.8).max_latency_s
     limits = ("--mode", asked.modes, "--minimise", "latency", "--max-latency", f"{most_s}s")
     code, out, err = answer(capsys, *words, *limits, "--measure", "1", "--json")
-    assert code == 0
+    assert code == 0, err
     (found,) = json.loads(out)["recommendations"]
     assert found["network"] == "naps"
     assert len(modes_of(asked)) == 2
