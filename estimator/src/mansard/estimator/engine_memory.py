@@ -52,6 +52,10 @@ from mansard.estimator.summary import totals
 Engine = Literal["llama.cpp", "vllm", "tensorrt", "ort"]
 _MIB = 1 << 20
 _LOGIT_BYTES = 4
+# On a CPU there is no CUDA context, but a process. One that imports ONNX Runtime and nothing else
+# has 45 MB; a server adds threads, buffers and Python. llama.cpp's, in Python, had 36 to 44 MB
+# above what is counted of three models (measured here: docs/use/fitting.md).
+_CPU_PROGRAM = (30 * _MIB, 150 * _MIB)
 
 
 class MemoryNeed(msgspec.Struct, frozen=True):
@@ -69,7 +73,7 @@ class EngineMemory(msgspec.Struct, frozen=True, kw_only=True):
     ``n_new``: tokens of a prompt that it computes at once; None: all of them. Then each sequence
     of a batch is computed at once as well. ``activations``: by which factor its memory for them
     may be above the counted peak. ``copies``: of the weights while they are loaded, at most.
-    ``share``: of all memory that it may have.
+    ``share``: of all memory that it may have. ``program``: the process, where there is no GPU.
     """
 
     context: tuple[int, int]
@@ -78,6 +82,7 @@ class EngineMemory(msgspec.Struct, frozen=True, kw_only=True):
     activations: float = 1.0
     copies: float = 0.0
     share: float | None = None
+    program: tuple[int, int] = _CPU_PROGRAM
     has_logits: bool = False  # of every token that it computes at once
     source: str
 
@@ -90,6 +95,7 @@ ENGINES: Mapping[Engine, EngineMemory] = MappingProxyType(
             n_new=512,
             activations=2.0,  # fp32 instead of fp16
             has_logits=True,
+            program=(30 * _MIB, 60 * _MIB),
             source="issues vLLM 14452, llama.cpp 27953, node-llama-cpp 560; cuBLAS manual",
         ),
         "vllm": EngineMemory(
@@ -118,9 +124,6 @@ ENGINES: Mapping[Engine, EngineMemory] = MappingProxyType(
     }
 )
 
-# Of a CPU there is no CUDA context. A process that imports ONNX Runtime and nothing else has 45 MB
-# (measured here); a server adds threads, buffers and Python.
-_CPU_PROGRAM = (30 * _MIB, 150 * _MIB)
 _BUILDER = (928 * _MIB, 1655 * _MIB)
 _BUILD_COPIES = (2.0, 4.0)
 _BUILD_PARAMETER_BYTES = (3.0, 4.0)
@@ -168,7 +171,7 @@ def memory_needs(
         needs.append(MemoryNeed("workspace", *engine.workspace, engine.source))
         needs.append(MemoryNeed("CUDA context", *engine.context, engine.source))
     else:
-        needs.append(MemoryNeed("program", *_CPU_PROGRAM, "processes without a model"))
+        needs.append(MemoryNeed("program", *engine.program, "processes without a model"))
     return tuple(needs)
 
 

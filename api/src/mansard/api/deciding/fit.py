@@ -262,6 +262,11 @@ class _ModelMemory:
                 "(vLLM --gpu-memory-utilization), and counts the page cache of a Jetson as used: "
                 "drop it before a start"
             )
+        if self.engine == "llama.cpp" and self._is_decoder:
+            notes.append(
+                "llama.cpp's server keeps past prompts in memory, by default up to 8 GiB "
+                "(llama-server --cache-ram 0): that is not counted"
+            )
         if self._is_decoder and self._most_tokens is None and most is not None:
             notes.append("the file does not say how many tokens the model was trained for")
         return tuple(notes)
