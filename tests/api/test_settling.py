@@ -15,7 +15,7 @@ from mansard.sweeps.reporter import SilentReporter
 from tests.analytics.factory import program, write_programs, write_two_modes
 from tests.cli.decide_runs import answer
 
-pytestmark = pytest.mark.usefixtures("before_others")
+pytestmark = pytest.mark.usefixtures("before_all")
 
 # A program that no clock of the simulated board changes: it takes 0.3 s in each mode.
 PROGRAM = ("sh", "-c", "sleep 0.3")
@@ -120,7 +120,7 @@ def test_an_interrupt_leaves_what_was_measured(asked: api.PredictionRequest) -> 
     # So sure that one more mode does not tell of the third.
     wanted = replace(within(asked, 0.8), probability=0.999)
     with pytest.raises(KeyboardInterrupt):
-        api.settle(asked, wanted, reporter=Interrupting(), profile="brief")
+        pytest.fail(str(api.settle(asked, wanted, reporter=Interrupting(), profile="brief")))
     assert len(modes_of(asked)) == 2
 
 
