@@ -130,7 +130,9 @@ engine: ## install Docker's daemon and an SSH server for the tests (Debian's pac
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io openssh-server openssh-client; } >/dev/null 2>&1; } || \
 	echo "no dockerd or sshd and no right to install them: their tests will skip" >&2
 
-compiled: builder llm # what each worker would compile for itself in a fresh checkout
+compiled: # what each worker would compile for itself in a fresh checkout
+	@$(MAKE) --no-print-directory builder # one after the other: two pips in one .venv lose files
+	@$(MAKE) --no-print-directory llm
 	-@$(BIN)/python -m tests.compiled
 
 packages: # one after the other: apt has a lock
