@@ -175,7 +175,7 @@ def test_where_there_is_no_anchor_the_error_names_one(tmp_path: Path) -> None:
 
 def test_without_calibrate_no_time_is_carried_over(tmp_path: Path) -> None:
     runs = store(tmp_path, "times", ANCHORS_CSV)
-    with pytest.raises(UsageError, match="the zoo has no network 'YOLOX-m_640'"):
+    with pytest.raises(UsageError, match="no network or language model is called 'YOLOX-m_640'"):
         api.predict(asked(runs, "YOLOX-m_640", calibrate=False))
 
 

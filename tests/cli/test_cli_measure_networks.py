@@ -85,7 +85,7 @@ def test_layers_alone_are_printed_with_their_sum_and_written_for_nn_profiler(
         (["alexnet", "--", "true"], "name networks or a command, and not both"),
         (["alexnet", "--engine", "caffe"], "caffe"),
         (["alexnet", "--batch", "0"], "--batch '0' holds no size"),
-        (["nosuch"], "the zoo has no network 'nosuch'"),
+        (["nosuch"], "no network or language model is called 'nosuch'"),
         (["alexnet", "--mode", "MAXN"], "MAXN"),
         (["alexnet", "--dim", "nosuch=3"], "nosuch"),
         (["alexnet", "--each-layer", "most"], "--each-layer 'most' names no layers"),

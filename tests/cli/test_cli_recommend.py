@@ -216,7 +216,7 @@ def test_a_workload_with_a_mistake_is_one_line(
         (["--precision", "fp12"], "unknown precision 'fp12'"),
         (["--device", "Xavier"], "no device is called 'Xavier'; there are Jetson Madeup"),
         (["--default", "15W"], "no mode is called '15W'"),
-        (["sene"], "the zoo has no network 'sene'"),
+        (["sene"], "no network or language model is called 'sene'"),
         (["--board", "no-such-root"], "'no-such-root' is no folder"),
         (
             ["bert_base", "--dim", "sequnce=256"],

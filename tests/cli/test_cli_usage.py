@@ -163,10 +163,14 @@ def test_doctor_answers_in_both_forms() -> None:
         assert check["status"] == "ok" or check["fix"]
 
 
-def test_the_zoo_lists_at_least_eight_networks() -> None:
+def test_the_zoo_lists_networks_and_language_models() -> None:
     entries = json.loads(mansard("zoo", "list", "--json").stdout)["networks"]
-    assert len(entries) >= 8
-    assert "resnet50" in mansard("zoo", "list").stdout
+    published = {entry["name"]: entry["published_parameters"] for entry in entries}
+    assert published["resnet50"] == 25_557_032
+    assert published["llama-3.1-8b"] == 8_030_261_248
+    table = mansard("zoo", "list").stdout
+    assert "resnet50" in table
+    assert "8,030" in next(line for line in table.splitlines() if line.startswith("llama-3.1-8b "))
     assert_one_line(mansard("zoo", "show", "resnet5"), 2, "resnet50")
 
 

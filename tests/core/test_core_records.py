@@ -29,7 +29,7 @@ from mansard.core.records import (
     Schedule,
     with_known,
 )
-from mansard.core.text import printable
+from mansard.core.text import natural_key, printable
 
 
 def test_a_none_without_a_reason_is_refused() -> None:
@@ -160,3 +160,10 @@ def test_records_are_made_by_name() -> None:
     for kind in kinds:
         with pytest.raises(TypeError, match="Extra positional arguments"):
             cast(Any, kind)(None)
+
+
+def test_numbers_in_names_sort_by_their_size() -> None:
+    names = ["decode 16384", "resnet18", "decode 4096", "resnet", "decode 04096", "decode 512 b"]
+    assert sorted(names, key=natural_key) == [
+        *("decode 512 b", "decode 04096", "decode 4096", "decode 16384", "resnet", "resnet18")
+    ]

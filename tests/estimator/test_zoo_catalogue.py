@@ -141,14 +141,12 @@ def test_write_says_where_it_could_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ask", [zoo.entry, zoo.read])
 def test_an_unknown_name_is_answered_with_the_nearest(ask: object) -> None:
     assert callable(ask)
-    with pytest.raises(
-        UsageError, match=r"no network 'ResNet-50'; did you mean resnet50\? .*vgg16"
-    ):
+    with pytest.raises(UsageError, match=r"no network 'ResNet-50'; did you mean resnet50\?"):
         ask("ResNet-50")
 
 
-def test_an_unlike_name_is_answered_with_the_list() -> None:
-    with pytest.raises(UsageError, match=r"no network '\.\./x'; it has alexnet, .*yolov8n"):
+def test_an_unlike_name_is_answered_with_what_lists_them() -> None:
+    with pytest.raises(UsageError, match=r"no network '\.\./x'; 'mansard zoo list'"):
         zoo.entry("../x")
 
 

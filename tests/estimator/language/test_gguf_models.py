@@ -86,10 +86,10 @@ def test_an_unknown_architecture_names_those_that_are_known(tmp_path: Path) -> N
         read_language_model(path)
 
 
-def test_a_missing_key_is_named_as_the_file_calls_it(tmp_path: Path) -> None:
+def test_a_wrong_value_is_named_as_the_file_calls_it(tmp_path: Path) -> None:
     sizes = config("llama")
     path = write(tmp_path / "model.gguf", sizes, told={**sizes, "num_attention_heads": 0})
-    with pytest.raises(ModelError, match=r"llama\.attention\.head_count is missing"):
+    with pytest.raises(ModelError, match=r"llama\.attention\.head_count is not a positive integer"):
         read_language_model(path)
 
 

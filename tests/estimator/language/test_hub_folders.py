@@ -295,6 +295,9 @@ def test_broken_configs_are_one_line(content: str, expected: str, tmp_path: Path
         ("hidden_size", "4096", "hidden_size is not a positive integer"),
         ("hidden_size", -1, "hidden_size is not a positive integer"),
         ("vocab_size", True, "vocab_size is not a positive integer"),
+        ("vocab_size", 1 << 60, "vocab_size is not at most 2147483648"),
+        ("num_key_value_heads", 0, "num_key_value_heads is not a positive integer"),
+        ("head_dim", -1, "head_dim is not an integer from 0"),
         ("num_key_value_heads", 3, "num_key_value_heads is not a divisor of the 4 heads"),
         ("hidden_act", "snake", "hidden_act is not one of silu"),
         ("torch_dtype", "int3", "dtype 'int3' is not known"),
@@ -331,6 +334,20 @@ def test_windows_by_the_kinds_of_layers(tmp_path: Path) -> None:
     kinds = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 64}
     read = read_language_model(write_config(tmp_path / "model", config("gemma2"), **kinds))
     assert [block.attention.window for block in read.blocks] == [None, 64]
+
+
+@pytest.mark.parametrize(
+    ("fields", "windows"),
+    [  # Transformers' qwen2: blocks from max_window_layers on, 28 by default
+        ({"use_sliding_window": True, "max_window_layers": 0}, [64, 64]),
+        ({"use_sliding_window": True, "max_window_layers": 1}, [None, 64]),
+        ({"use_sliding_window": True}, [None, None]),
+        ({"max_window_layers": 0}, [None, None]),
+    ],
+)
+def test_windows_of_qwen(fields: dict[str, Any], windows: list[int | None], tmp_path: Path) -> None:
+    folder = write_config(tmp_path / "model", config("qwen2"), sliding_window=64, **fields)
+    assert [block.attention.window for block in read_language_model(folder).blocks] == windows
 
 
 _SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -23,6 +23,7 @@ from mansard.estimator.scoring import (
     Loaded,
     Skeleton,
     is_language_model,
+    known_language_models,
     known_network,
     load,
     load_network,
@@ -403,12 +404,20 @@ class ZooNetwork(msgspec.Struct, frozen=True):
 
 
 def list_networks() -> tuple[Entry, ...]:
-    """The networks of the zoo with their inputs and what is published; families last."""
-    return (*zoo.CATALOG, *zoo.CONVOLUTIONS, *zoo.OPERATORS)
+    """The networks of the zoo with their inputs and what is published.
+
+    Public language models that a name counts come after the networks, families last.
+    """
+    return (*zoo.CATALOG, *known_language_models(), *zoo.CONVOLUTIONS, *zoo.OPERATORS)
 
 
 def show_network(name: str) -> ZooNetwork:
     """What one network is, where its figures come from, and its work; raises UsageError."""
+    if is_language_model(name):
+        raise UsageError(
+            f"{name!r} is a language model: its work depends on the tokens",
+            fix=f"use mansard score {name}",
+        )
     return ZooNetwork(zoo.entry(name), score_zoo(name))
 
 

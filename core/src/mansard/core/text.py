@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
 MAX_SHOWN_CHARACTERS = 2000
+_NAME_PART = re.compile(r"([^0-9]*)([0-9]{0,18})")
 _MARGIN_CHARACTERS = 2048  # a password that crosses a cut must still be seen as one
 
 
@@ -43,6 +44,12 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def natural_key(name: str) -> tuple[tuple[str, int], ...]:
+    """Sorts numbers in names by their size: ``decode 4096`` comes before ``decode 16384``."""
+    parts = _NAME_PART.findall(name)
+    return (*((text, int(digits or -1)) for text, digits in parts), (name, 0))
 
 
 def listed(words: Sequence[str], last: str = "and") -> str:

@@ -148,15 +148,20 @@ def is_language_model(source: Path | str) -> bool:
 
 def known_network(name: str) -> Entry:
     """What the zoo knows of a network; UsageError for a name that neither it nor a model has."""
-    try:
+    if zoo.has(name):
         return zoo.entry(name)
-    except UsageError as error:
-        close = difflib.get_close_matches(name.lower(), _language_models().names(), n=1, cutoff=0.7)
-        if not close:
-            raise
-        raise UsageError(
-            f"no network or language model is called {name!r}", fix=f"did you mean {close[0]}?"
-        ) from error
+    known = (*zoo.names(), *zoo.FAMILIES, *_language_models().names())
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise UsageError(
+        f"no network or language model is called {name!r}",
+        fix=f"{hint}'mansard zoo list' shows their names",
+    )
+
+
+def known_language_models() -> tuple[Entry, ...]:
+    """Public language models, as the zoo shows its networks."""
+    return _language_models().entries()
 
 
 def _language_models() -> type[LanguageModels]:

@@ -42,9 +42,12 @@ _CONTEXT = 4096  # tokens, where nothing is asked: what Ollama gives a model by 
 _STEP = 256  # tokens: caches of llama.cpp are multiples of it
 _MOST_TOKENS = 1 << 20  # where a file does not say for how many a model was trained
 _MOST_BATCH = 1 << 14
-# From the most bits to the least, by who reads them.
+# From the most bytes to the least, by who reads them.
 _FORMATS = {
-    "llama.cpp": ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "Q2_K", "IQ2_XXS"),
+    "llama.cpp": (
+        *("Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q4_K_M", "Q4_K_S", "IQ4_XS", "Q3_K_L", "Q3_K_M"),
+        *("IQ3_M", "Q3_K_S", "IQ3_XS", "IQ3_XXS", "Q2_K", "IQ2_M", "IQ2_S", "IQ2_XS", "IQ2_XXS"),
+    ),
     "vllm": ("FP8", "AWQ", "NVFP4"),
     "tensorrt": ("FP8", "AWQ", "NVFP4"),
     "ort": ("FP8", "AWQ"),

@@ -38,6 +38,7 @@ from mansard.api.deciding.predictions import (
 from mansard.api.deciding.workload_files import read_workload
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.hardware import KnownMode, boards_called, find_mode
+from mansard.core.text import natural_key
 from mansard.device.mode_commands import commands_for, root_of
 from mansard.device.power_modes.listing import list_board
 from mansard.sweeps.reporter import SILENT, Reporter
@@ -111,7 +112,9 @@ def answer_questions(
     elsewhere = cache(partial(elsewhere_note, board=request.board))  # one look at this machine
     return tuple(
         _with_commands(decided, models, basis.modes, request, elsewhere)
-        for decided in sorted(answers, key=lambda decided: (decided.device, decided.network))
+        for decided in sorted(
+            answers, key=lambda decided: (decided.device, natural_key(decided.network))
+        )
     )
 
 

@@ -123,8 +123,9 @@ zoo_app = typer.Typer(
     no_args_is_help=True,
 )
 
-# The tasks of entries that are no networks, and how all of them are called.
-_FAMILIES = {
+# The tasks of entries that are no networks with files, and how all of them are called.
+_OTHERS = {
+    "generating text": "Language models; a tag such as :Q4_K_M changes how weights are stored",
     "a single convolution with ReLU": "Single convolutions, together called convolutions",
     "timing operators by their shapes": "Operators to time, together called operators",
 }
@@ -133,26 +134,32 @@ _Name = Annotated[str, typer.Argument(help="A network that 'mansard zoo list' sh
 
 @zoo_app.command("list")
 def list_networks(as_json: JsonOption = False) -> None:
-    """List the networks with their inputs and what is published; then what is no network."""
+    """List networks and language models, what is published of them; then what is no network."""
     entries = api.list_networks()
     if as_json:
         print_json("zoo-list", {"networks": [*map(_facts, entries)]})
         return
     rows = [
-        (
-            entry.name,
-            entry.title,
-            f"{entry.published_macs / 1e9:.3g}" if entry.published_macs else "–",
-            f"{entry.published_parameters / 1e6:.3g}" if entry.published_parameters else "–",
-        )
+        (entry.name, entry.title, _in(entry.published_macs, 1e9), _in_millions(entry))
         for entry in entries
-        if entry.task not in _FAMILIES
+        if entry.task not in _OTHERS
     ]
     columns = ("network", "what it is", "published GMAC", "published parameters (M)")
     print_table("Networks in the zoo", columns, rows)
-    for task, title in _FAMILIES.items():
-        members = [(entry.name, entry.title) for entry in entries if entry.task == task]
-        print_table(title, ("network", "what it is"), members)
+    for task, title in _OTHERS.items():
+        members = [entry for entry in entries if entry.task == task]
+        facts = [(entry.name, entry.title, _in_millions(entry)) for entry in members]
+        n_columns = 3 if any(entry.published_parameters for entry in members) else 2
+        heads = ("network", "what it is", "published parameters (M)")[:n_columns]
+        print_table(title, heads, [row[:n_columns] for row in facts])
+
+
+def _in(value: float | None, unit: float) -> str:
+    return f"{value / unit:.3g}" if value else "–"
+
+
+def _in_millions(entry: results.Entry) -> str:
+    return f"{round(n / 1e6):,}" if (n := entry.published_parameters or 0) >= 1e9 else _in(n, 1e6)
 
 
 @zoo_app.command("show")

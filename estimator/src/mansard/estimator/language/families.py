@@ -281,7 +281,7 @@ def _window(fields: Fields, family: Family, index: int) -> int | None:
             raise fields.bad("layer_types", "as long as there are layers")
         return window if kinds[index] == "sliding_attention" else None
     if family.name.startswith("qwen"):
-        is_in = fields.flag("use_sliding_window") and index >= fields.size("max_window_layers", 1)
+        is_in = fields.flag("use_sliding_window") and index >= fields.count("max_window_layers", 28)
         return window if is_in else None
     every = fields.size("sliding_window_pattern", family.windows)
     return window if every == 1 or (index + 1) % every else None
@@ -309,14 +309,14 @@ def _experts(fields: Fields, index: int) -> ExpertSizes | None:
         n_experts=n_experts,
         n_active=n_active,
         width=width,
-        shared_width=shared or width * (fields.optional("n_shared_experts") or 0),
+        shared_width=shared or width * fields.count("n_shared_experts", 0),
     )
 
 
 def _is_dense(fields: Fields, index: int) -> bool:
     """Whether a block of a mixture is an ordinary one: the first ones of deepseek, some of qwen."""
     dense = fields.list_of("mlp_only_layers", int) or []
-    if index in dense or index < (fields.optional("first_k_dense_replace") or 0):
+    if index in dense or index < fields.count("first_k_dense_replace", 0):
         return True
     if fields.optional("n_routed_experts"):
         return bool(index % fields.size("moe_layer_freq", 1))

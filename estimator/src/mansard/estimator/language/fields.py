@@ -36,18 +36,29 @@ class Fields:
 
     def size(self, name: str, default: int | None = None) -> int:
         """A positive integer; raises ModelError where it is missing without a default."""
-        value = self.optional(name, default)
+        value = self._integer(name, 1)
+        value = default if value is None else value
         if value is None:
             raise ModelError(f"{self._called(name)} is missing", fix=_FIX)
         return value
 
-    def optional(self, name: str, default: int | None = None) -> int | None:
-        """A positive integer, or ``default`` where the file has none (null and 0 included)."""
+    def optional(self, name: str) -> int | None:
+        """A positive integer, or None where the file has none (null and 0 included)."""
+        return self.count(name, 0) or None
+
+    def count(self, name: str, default: int) -> int:
+        """An integer from 0, or ``default`` where the file has none."""
+        value = self._integer(name, 0)
+        return default if value is None else value
+
+    def _integer(self, name: str, least: int) -> int | None:
         value = self.values.get(name)
-        if value is None or value == 0:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_SIZE:
-            raise self.bad(name, "a positive integer")
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise self.bad(name, "a positive integer" if least else "an integer from 0")
+        if value > MAX_SIZE:
+            raise self.bad(name, f"at most {MAX_SIZE}")
         return value
 
     def flag(self, name: str, *, default: bool = False) -> bool:

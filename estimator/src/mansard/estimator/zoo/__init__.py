@@ -27,6 +27,7 @@ from mansard.estimator.zoo.catalogue import (
 __all__ = [
     "CATALOG",
     "CONVOLUTIONS",
+    "FAMILIES",
     "OPERATORS",
     "Entry",
     "entry",
@@ -64,8 +65,9 @@ def entry(name: str) -> Entry:
     if network is None:
         close = difflib.get_close_matches(name.lower(), _by_name(), n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}? " if close else ""
-        offered = ", ".join((*names(), *FAMILIES))
-        raise UsageError(f"the zoo has no network {name!r}", fix=f"{hint}it has {offered}")
+        raise UsageError(
+            f"the zoo has no network {name!r}", fix=f"{hint}'mansard zoo list' shows them"
+        )
     return network
 
 

@@ -24,6 +24,7 @@ from mansard.analytics.data.frames import BOUND, FrameSchema
 from mansard.analytics.data.model_frames import GROUP_SCHEMA
 from mansard.analytics.data.names import network_key
 from mansard.analytics.models.predict.kernels import ELEMENT_BYTES, KERNEL_COLUMNS, kernel_columns
+from mansard.core.text import natural_key
 
 OpClass = Literal[
     "conv",  # convolutions that are matrix products inside
@@ -435,9 +436,11 @@ def score_frame(layers: pl.DataFrame, names: Mapping[str, str] | None = None) ->
             .replace("", None)
             .alias("note"),
         )
-        .sort("model", "batch", "precision", "phase", "score_id", nulls_last=True)
         .collect()
     )
+    models = sorted(scores["model"].unique().to_list(), key=natural_key)
+    place = pl.col("model").replace_strict(models, range(len(models)), return_dtype=pl.Int64)
+    scores = scores.sort(place, "batch", "precision", "phase", "score_id", nulls_last=True)
     known = names or {}
     shown = [
         known.get(network_key(model, model_hash), model)

@@ -46,6 +46,7 @@ from mansard.core.records import (
     Record,
     Source,
 )
+from mansard.core.text import natural_key
 
 # Kinds of intervals of modelled rows, the most informative first; the width decides within a kind.
 _SAYS = {"spread": 0, "bounds": 1, "roof": 2}
@@ -180,7 +181,14 @@ def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[Netw
 
 
 def _order(row: NetworkTimes) -> tuple[object, ...]:
-    return (row.device, row.network, row.precision, row.batch or 0, row.engine, row.mode)
+    return (
+        row.device,
+        natural_key(row.network),
+        row.precision,
+        row.batch or 0,
+        row.engine,
+        row.mode,
+    )
 
 
 def _network(

@@ -19,6 +19,7 @@ from mansard.analytics.data.scores import score_id
 from mansard.analytics.models.scaling.observations import shown_measurements, why_unused
 from mansard.core.hardware import MODULES, memory_bytes_per_s
 from mansard.core.records import Manifest, Measurement, MemoryUse, ModelScore, Record, Source
+from mansard.core.text import natural_key
 
 _MOST_CHANGE = 0.02  # of the memory's clock during a trial, for bytes to follow from shares
 
@@ -60,9 +61,11 @@ def memory_traffic(dataset: Dataset) -> tuple[MemoryTraffic, ...]:
         modelled = {n_bytes for score, n_bytes in scored if _is_of(score, row)}
         name = names[network_key(row.model, row.model_hash)]
         traffic_rows.append(_row(row, use, runs[row.run_id], devices[row.run_id], name, modelled))
-    return tuple(
-        sorted(traffic_rows, key=lambda row: (row.device, row.network, row.batch or 0, row.mode))
-    )
+    return tuple(sorted(traffic_rows, key=_order))
+
+
+def _order(row: MemoryTraffic) -> tuple[object, ...]:
+    return (row.device, natural_key(row.network), row.batch or 0, row.mode)
 
 
 def _is_of(score: ModelScore, row: Measurement) -> bool:

@@ -33,6 +33,7 @@ from mansard.analytics.models.scaling.observations import (
     why_unused,
 )
 from mansard.core.records import LayerTime, Measurement, NetworkPart, PartKind, Record, Source
+from mansard.core.text import natural_key
 
 
 class PartTimes(Record, frozen=True, kw_only=True):
@@ -122,7 +123,7 @@ def part_sums(dataset: Dataset, run_ids: frozenset[str] | None = None) -> tuple[
         for (where, _kind), rows in measured.parts.items()
         if run_ids is None or any(row.run_id in run_ids for row in rows)
     ]
-    return tuple(sorted(sums, key=lambda s: (s.device, s.network, s.batch or 0)))
+    return tuple(sorted(sums, key=lambda s: (s.device, natural_key(s.network), s.batch or 0)))
 
 
 class _MeasuredParts(NamedTuple):
@@ -165,7 +166,14 @@ def _measured_parts(dataset: Dataset) -> _MeasuredParts:
 
 
 def _order(row: PartTimes) -> tuple[object, ...]:
-    same = (row.device, row.network, row.precision, row.batch or 0, row.engine, row.mode)
+    same = (
+        row.device,
+        natural_key(row.network),
+        row.precision,
+        row.batch or 0,
+        row.engine,
+        row.mode,
+    )
     return (*same, row.part.kind, row.part.number)
 
 

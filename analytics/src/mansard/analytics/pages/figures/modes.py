@@ -46,6 +46,7 @@ from mansard.analytics.pages.figures.parameters import (
 )
 from mansard.analytics.pages.figures.tables import Column
 from mansard.analytics.pages.results import Results
+from mansard.core.text import natural_key
 
 MOST_ROWS = 2000  # in all: each is some 60 bytes of a page that stays under 2 MB
 MOST_TABLE_ROWS = 60  # of modes in one table
@@ -121,7 +122,7 @@ def gather(results: Results) -> ModePoints:
     """The points of every device and network; empty without predictions."""
     picks = [advice.choice for advice in results.recommendations if advice.choice is not None]
     drawn = mode_points(results.predictions, results.modes, mode_labels(results), picks)
-    networks = sorted(set(drawn.frame["network"].to_list()))
+    networks = sorted(set(drawn.frame["network"].to_list()), key=natural_key)
     first = [pick.network for pick in picks if pick.network in networks] or networks or [EVERY]
     # Of a network that was run there is most to see.
     was_run = {row.network for row in results.measured if row.time_s is not None}

@@ -32,7 +32,7 @@ from mansard.analytics.pages.tables.modes import settings_words
 from mansard.core.precision import work_unit
 from mansard.core.records import Record
 from mansard.core.table import Table
-from mansard.core.text import listed
+from mansard.core.text import listed, natural_key
 
 MOST_MODES = 12  # of one device
 COSTS = {"energy_j": "Energy", "latency_s": "Time", "power_w": "Power"}
@@ -186,7 +186,7 @@ def next_step(results: Results) -> NextStep:
     is_one = is_one_mode(results)
     is_jetson = any(run.machine.kind == "jetson" for run in manifests)
     every = " --mode all" if is_jetson and not is_one else ""
-    networks = sorted(results.networks["network"].unique().to_list())
+    networks = sorted(results.networks["network"].unique().to_list(), key=natural_key)
     scored = shlex.quote(networks[0]) if networks else "model.onnx"
     chosen = [
         answer.choice.network for answer in results.recommendations if answer.choice is not None
