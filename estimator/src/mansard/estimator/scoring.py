@@ -160,8 +160,23 @@ def known_network(name: str) -> Entry:
 
 
 def known_language_models() -> tuple[Entry, ...]:
-    """Public language models, as the zoo shows its networks."""
-    return _language_models().entries()
+    """Public language models as the zoo shows its networks, in alphabetical order."""
+    return tuple(map(_language_entry, sorted(_language_models().names())))
+
+
+def _language_entry(name: str) -> Entry:
+    page, n_parameters, context = _language_models().published(name)
+    return zoo.Entry(
+        name=name,
+        title=page.rpartition("/")[2],
+        task="generating text",
+        input=f"up to {context:,} tokens" if context else "tokens",
+        dims=(),
+        published_macs=None,
+        published_parameters=n_parameters,
+        source=f"config.json and index of weights, {page}",
+        unknown={"published_macs": "it depends on the tokens"},
+    )
 
 
 def _language_models() -> type[LanguageModels]:

@@ -19,9 +19,7 @@ from mansard.estimator.language.graph import PLAIN, DrawnModel
 from mansard.estimator.language.mixes import with_format
 from mansard.estimator.language.reading import read_language_model
 from mansard.estimator.model import Model
-from mansard.estimator.zoo.catalogue import Entry
 
-TASK = "generating text"
 _CACHE = "kv="
 _decoder = msgspec.json.Decoder(dict[str, DrawnModel])
 
@@ -43,9 +41,10 @@ class LanguageModels:
         return tuple(catalogue.MODELS)
 
     @staticmethod
-    def entries() -> tuple[Entry, ...]:
-        """Public models as the zoo shows its networks, in alphabetical order."""
-        return tuple(_entry(name, catalogue.MODELS[name]) for name in sorted(catalogue.MODELS))
+    def published(name: str) -> tuple[str, int, int | None]:
+        """The page of a public model, its parameters, and tokens that it was trained for."""
+        model = catalogue.MODELS[name]
+        return model.page, model.n_parameters, catalogue.architecture(name).context
 
     @staticmethod
     def read(source: Path | str) -> tuple[bytes, bool]:
@@ -74,22 +73,6 @@ class LanguageModels:
                 "as in llama-3.1-8b:Q4_K_M",
             )
         return draw(msgspec.structs.replace(drawn, compute=compute))
-
-
-def _entry(name: str, model: catalogue.PublicModel) -> Entry:
-    context = catalogue.architecture(name).context
-    tokens = f"a sequence of up to {context:,} tokens" if context else "a sequence of tokens"
-    return Entry(
-        name=name,
-        title=model.page.rpartition("/")[2],
-        task=TASK,
-        input=tokens,
-        dims=(),
-        published_macs=None,
-        published_parameters=model.n_parameters,
-        source=f"config.json and index of weights, {model.page}",
-        unknown={"published_macs": "it depends on the tokens"},
-    )
 
 
 def _read(source: Path | str) -> DrawnModel:
