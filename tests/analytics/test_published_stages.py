@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -21,10 +22,12 @@ PREFILL = LLAMA | {"n_prompt": 512, "n_gen": 0, "avg_ns": 5e8, "samples_ns": [5e
 DECODE = LLAMA | {"n_prompt": 0, "n_gen": 128, "avg_ns": 4e9, "samples_ns": [4e9]}
 
 
-def stages(folder: Path, text: str, name: str = "runs.json", **fixed: str) -> pl.DataFrame:
+def stages(
+    folder: Path, text: str, name: str = "runs.json", fixed: Mapping[str, str] = NAMED
+) -> pl.DataFrame:
     path = folder / name
     path.write_text(text, encoding="utf-8")
-    (imported,) = import_files([path], ORIGIN, fixed={**NAMED, **fixed})[0]
+    (imported,) = import_files([path], ORIGIN, fixed=fixed)[0]
     rows = published_observations(Published(imported.rates, imported.runs))
     return rows.select("network", "batch", "precision", "latency_s", "power_w")
 
@@ -66,14 +69,21 @@ def test_the_power_of_a_table_is_that_of_its_only_phase(tmp_path: Path) -> None:
     table = (
         "mode,network,test,tokens_per_s,power_w\nMAXN,qwen,tg100,40,12\nMAXN,qwen,pp256,512,15\n"
     )
-    path = tmp_path / "table.csv"
-    path.write_text(table, encoding="utf-8")
-    (imported,) = import_files([path], ORIGIN)[0]
-    rows = published_observations(Published((), imported.runs))
+    rows = stages(tmp_path, table, "table.csv", fixed={})
     assert rows.select("network", "latency_s", "power_w").rows() == [
         ("qwen [decode 50]", 0.025, 12.0),
         ("qwen [prefill 256]", 0.5, 15.0),
     ]
+
+
+@pytest.mark.parametrize(("second", "ignored"), [("pp256", ()), ("pp256+tg64", ("test",))])
+def test_a_column_of_tests_is_read_where_all_its_cells_are(
+    tmp_path: Path, second: str, ignored: tuple[str, ...]
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text(f"mode,network,test,tokens_per_s\nMAXN,a,tg100,40\nMAXN,a,{second},512\n")
+    (imported,) = import_files([path], ORIGIN)[0]
+    assert imported.ignored == ignored
 
 
 @pytest.mark.parametrize(

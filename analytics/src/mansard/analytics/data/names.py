@@ -11,7 +11,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import Dataset, device_id, whole_machine
 from mansard.core.records import MachineIdentity, Manifest, Measurement
-from mansard.core.text import printable
+from mansard.core.text import natural_key, printable
 
 LONGEST_NAME = 80
 
@@ -216,6 +216,12 @@ def stage_columns() -> dict[str, pl.Expr]:
         "model": pl.coalesce(network.str.extract(named, 1), network),
         "kind": pl.coalesce(network.str.extract(named, 2), "phase"),
     }
+
+
+def place_in_order(names: pl.Series) -> pl.Expr:
+    """What sorts a frame by its column ``names``, numbers in them by their size."""
+    ordered = sorted(names.unique().to_list(), key=natural_key)
+    return pl.col(names.name).replace_strict(ordered, range(len(ordered)), return_dtype=pl.Int64)
 
 
 def stage_of(network: str) -> tuple[str, str, int] | None:

@@ -10,7 +10,7 @@ import polars as pl
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, network_accuracies
 from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.names import network_names
+from mansard.analytics.data.names import network_names, place_in_order
 from mansard.analytics.data.published.store import Published
 from mansard.analytics.decisions.modes import join_modes
 from mansard.analytics.decisions.recommend import decide_each
@@ -43,7 +43,7 @@ from mansard.analytics.pages.words.recommendation import in_words
 from mansard.core.hardware import boards_called
 
 _RUNS_AT_ONCE = 25  # each has a row for each group: of the zoo in two batch sizes 20,000
-_NETWORK_ORDER = ("model", "batch", "precision", "phase", "score_id", "label")
+_NETWORK_ORDER = ("batch", "precision", "phase", "score_id", "label")
 _SHARES = tuple(SHARE_SCHEMA)
 _SHORT = {
     "latency_s": "time_s",
@@ -218,7 +218,9 @@ def networks_of_runs(prediction: Prediction) -> pl.DataFrame:
         )
         .drop(_SHARES)
     )
-    return _by_run(prediction, networks).sort(_NETWORK_ORDER, nulls_last=True, maintain_order=True)
+    rows = _by_run(prediction, networks)
+    place = place_in_order(rows["model"])
+    return rows.sort(place, *_NETWORK_ORDER, nulls_last=True, maintain_order=True)
 
 
 def _group_totals(prediction: Prediction) -> pl.DataFrame:

@@ -22,6 +22,7 @@ from mansard.cli.data.summary import (
 from mansard.cli.tables import fits, without_silent
 from mansard.cli.terminal import columns
 from mansard.core.table import Table
+from mansard.core.text import natural_key
 
 _MOST_NETWORKS, _MOST_MODES, _MOST_DEVICES = 5, 4, 3
 _MOST_MEASURED = 20  # rows of what a command just measured
@@ -305,7 +306,7 @@ def _chosen(
         return (
             network.model_hash not in first,
             places.get(network.model, len(places)),
-            network.model,
+            natural_key(network.model),
             network.batch or 0,
             precisions.get(network.precision, len(precisions)),
         )

@@ -123,15 +123,23 @@ def with_language_figures(table: TextTable, said: Mapping[str, str]) -> TextTabl
     network = next((n for n in table.columns if _plain(n) in {"network", "model"}), None)
     network = said.get("network") or network
     renamed = {} if "precision" in said else _renamed(table, taken)
-    rows = tuple(
-        _row(table, _with_format(row, network, renamed), columns, network) for row in table.rows
-    )
-    names = tuple(renamed.get(name, name) for name in table.columns if name not in columns)
+    test = next((n for n in table.columns if _plain(n) == "test"), None)
+    rows = [
+        _row(table, _with_format(row, network, renamed), columns, network, test)
+        for row in table.rows
+    ]
+    read = {*columns}
+    has_rate = any(figure.name == "tokens_per_s" for figure in columns.values())
+    if test is not None and test not in taken and has_rate:
+        read |= {test} if all(_TEST.fullmatch(row.cells[test]) for row in table.rows) else set()
     return replace(
         table,
-        columns=names,
+        columns=tuple(renamed.get(name, name) for name in table.columns if name not in read),
         rows=tuple(
-            replace(row, cells={renamed.get(n, n): text for n, text in row.cells.items()})
+            replace(
+                row,
+                cells={renamed.get(n, n): text for n, text in row.cells.items() if n not in read},
+            )
             for row in rows
         ),
     )
@@ -156,16 +164,17 @@ def _with_format(row: TextRow, network: str | None, renamed: Mapping[str, str]) 
 
 
 def _row(
-    table: TextTable, row: TextRow, columns: Mapping[str, _Figure], network: str | None
+    table: TextTable,
+    row: TextRow,
+    columns: Mapping[str, _Figure],
+    network: str | None,
+    test: str | None,
 ) -> TextRow:
-    figures = dict(_figures(table, row, columns))
-    test = next(
-        (_TEST.fullmatch(text) for n, text in row.cells.items() if _plain(n) == "test"), None
-    )
-    cells = {name: text for name, text in row.cells.items() if name not in columns}
-    if test is not None and (rate := figures.get("tokens_per_s")) is not None:
-        tokens, phase = _PHASES[test[1]]
-        figures |= {tokens: float(test[2]), f"{phase}_tokens_per_s": rate}
+    figures, cells = dict(_figures(table, row, columns)), dict(row.cells)
+    match = None if test is None else _TEST.fullmatch(cells[test])
+    if match is not None and (rate := figures.get("tokens_per_s")) is not None:
+        tokens, phase = _PHASES[match[1]]
+        figures |= {tokens: float(match[2]), f"{phase}_tokens_per_s": rate}
     if network in cells and (workload := _workload(figures)):
         cells[network] = f"{cells[network]} {workload}"
     return replace(row, cells=cells, figures={**row.figures, **figures})

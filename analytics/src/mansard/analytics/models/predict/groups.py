@@ -22,9 +22,8 @@ import polars as pl
 
 from mansard.analytics.data.frames import BOUND, FrameSchema
 from mansard.analytics.data.model_frames import GROUP_SCHEMA
-from mansard.analytics.data.names import network_key
+from mansard.analytics.data.names import network_key, place_in_order
 from mansard.analytics.models.predict.kernels import ELEMENT_BYTES, KERNEL_COLUMNS, kernel_columns
-from mansard.core.text import natural_key
 
 OpClass = Literal[
     "conv",  # convolutions that are matrix products inside
@@ -438,8 +437,7 @@ def score_frame(layers: pl.DataFrame, names: Mapping[str, str] | None = None) ->
         )
         .collect()
     )
-    models = sorted(scores["model"].unique().to_list(), key=natural_key)
-    place = pl.col("model").replace_strict(models, range(len(models)), return_dtype=pl.Int64)
+    place = place_in_order(scores["model"])
     scores = scores.sort(place, "batch", "precision", "phase", "score_id", nulls_last=True)
     known = names or {}
     shown = [

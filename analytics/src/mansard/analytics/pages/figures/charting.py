@@ -233,14 +233,14 @@ def rate_axis(title: str) -> alt.Axis:
 
 # Vega cuts labels at their end, where a language model's name has its stage.
 _WITH_STAGE = (
-    "length(datum.label) < 24 || indexof(datum.label, ' [') < 0 ? datum.label : "
-    "slice(datum.label, 0, 9) + '…' + slice(datum.label, indexof(datum.label, ' ['))"
+    "length(datum.label) < 28 || indexof(datum.label, ' [') < 0 ? datum.label : "
+    "slice(datum.label, 0, 13) + '…' + slice(datum.label, indexof(datum.label, ' ['))"
 )
 
 
 def bar_names(field: str, sort: alt.EncodingSortField) -> alt.Y:
     """The names of bars at their left, in the order of ``sort``."""
-    axis = alt.Axis(title=None, labelLimit=170, labelExpr=_WITH_STAGE, domain=False, grid=False)
+    axis = alt.Axis(title=None, labelLimit=200, labelExpr=_WITH_STAGE, domain=False, grid=False)
     return alt.Y(f"{field}:N", sort=sort, axis=axis)
 
 
