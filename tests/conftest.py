@@ -120,21 +120,22 @@ def before_others() -> Iterator[None]:
     (man 7 sched, "The autogroup feature"). Of a module, so that it is there before fixtures that
     measure once for all tests of their file.
     """
-    with suppress(PermissionError):
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-    yield
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    yield from _in_real_time(1)
 
 
 @pytest.fixture(scope="module")
 def before_all() -> Iterator[None]:
-    """As ``before_others``, and before these: of a program that sleeps, which takes no time away.
+    """As ``before_others``, and before these: for programs that sleep, which take no CPU away.
 
     Tests that measure beside it compute in real time, in turns of 100 ms: a sleep of 300 ms would
     end late by as much.
     """
+    yield from _in_real_time(2)
+
+
+def _in_real_time(priority: int) -> Iterator[None]:
     with suppress(PermissionError):
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(2))
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(priority))
     yield
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 

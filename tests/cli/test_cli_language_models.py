@@ -61,7 +61,7 @@ def test_what_cannot_be_counted_is_one_line(
         (("measure", NAME, "--each-layer", "all"), "measure its server"),
         (("score", NAME, "--phase", "training"), "export the model to ONNX"),
         (("fit", NAME, "--context", "1k,2k"), "--context of 'mansard fit' is one length"),
-        (("fit", NAME, "--context", "many"), "'many' is no number of tokens"),
+        (("fit", NAME, "--context", "many"), "'many' is not a number of tokens"),
         (("recommend", "resnet50", "--max-first-token", "1s"), "there is no such folder"),
     ],
 )

@@ -10,6 +10,7 @@ import msgspec
 from mansard.analytics.data.names import device_labels, device_machines
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.data.scores import keep_scores
+from mansard.analytics.data.store import is_url
 from mansard.analytics.decisions.offload.files import answers_in
 from mansard.analytics.pages.report import scripts
 from mansard.analytics.pages.report.opening import NextStep, next_step
@@ -21,7 +22,6 @@ from mansard.api.data import contention_of
 from mansard.api.deciding.candidate_modes import find_modes, require_local
 from mansard.api.scores import score_networks
 from mansard.core.errors import UsageError
-from mansard.core.formats.onnx import named
 from mansard.sweeps.reporter import SILENT, Reporter
 
 
@@ -56,7 +56,7 @@ def report(
     ``models``: networks and language models, as of a bench; their scores are kept in the first
     folder. Raises InputError, ModelError, UsageError, StorageError.
     """
-    if models and "://" in locations[0]:
+    if models and is_url(locations[0]):
         raise UsageError(
             f"no scores are kept in {locations[0]}",
             fix="name a folder of runs first, with --runs",
@@ -66,7 +66,8 @@ def report(
     if models:
         machines = dataset.all_manifests
         on_cpu = bool(machines) and all(one.gpu is None for one in machines)
-        _keep_models(locations[0], models, reporter, on_cpu=on_cpu)
+        scores = score_networks(models, (1,), {}, reporter, on_cpu=on_cpu)
+        keep_scores(Path(locations[0]), scores)
         dataset = open_runs(locations, mix=mix, newest_only=run_ids is not None)
     for line in dataset.notes:
         reporter.note(f"note: {line}")
@@ -95,9 +96,3 @@ def report(
         reporter.note(f"note: {line}")
     of_runs = None if run_ids is None else frozenset(run_ids)
     return Report(path, contents, of_runs, next_step(results))
-
-
-def _keep_models(folder: str, models: Sequence[str], reporter: Reporter, *, on_cpu: bool) -> None:
-    """Score ``models``, and keep that beside what ``folder`` holds."""
-    scores = score_networks(list(map(named, models)), (1,), {}, reporter, on_cpu=on_cpu)
-    keep_scores(Path(folder), scores)

@@ -273,7 +273,7 @@ def parse_tokens(option: str, texts: list[str] | None) -> tuple[int, ...]:
     for text in words:
         match = _TOKENS.fullmatch(text.casefold())
         if match is None:
-            raise UsageError(f"{option} {text!r} is no number of tokens", fix=f"{option} 512,4k")
+            raise UsageError(f"{option} {text!r} is not a number of tokens", fix=f"{option} 512,4k")
         numbers.append(int(match[1]) * (1024 if match[2] else 1))
     return tuple(dict.fromkeys(numbers))
 

@@ -365,6 +365,12 @@ def _print(lines: Iterable[str]) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in (*lines, "")))
 
 
+def with_items(table: Table, item: str) -> Table:
+    """The table with ``item``, such as token, in the names of its columns."""
+    columns = [name.replace("item", item) for name in table.columns]
+    return replace(table, columns=columns)
+
+
 def without_silent(table: Table, droppable: Collection[str]) -> Table:
     """The table without those columns of ``droppable`` that say nothing in any row."""
     silent = {table.columns[at] for at in redundant_columns(table).silent}

@@ -131,8 +131,8 @@ def _without_slow(rows: pl.DataFrame, slow: pl.DataFrame) -> pl.DataFrame:
 def _too_slow(prefill: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
     """The places of decode whose first token is too late, with its seconds.
 
-    Where some are known to keep the limit, all others; else those that break it. One that is
-    expected sooner than one that may keep it, may keep it too: it is but known better.
+    Where some modes are known to keep the limit, these are all others. Else they are the modes
+    that break it, but none that is expected before one whose wider interval leaves it open.
     """
     frames = []
     for rows in prefill.partition_by("device", "decode", maintain_order=True):

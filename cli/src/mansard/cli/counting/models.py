@@ -12,7 +12,8 @@ from mansard.api import command_line, results
 from mansard.cli.console import note, print_json, print_whole
 from mansard.cli.counting.score import score_rows
 from mansard.cli.options import ForceOption, JsonOption, check_outputs
-from mansard.cli.tables import print_facts, print_table
+from mansard.cli.tables import print_facts, print_table, without_silent
+from mansard.core.table import Table
 
 
 def export(
@@ -134,32 +135,22 @@ _Name = Annotated[str, typer.Argument(help="A network that 'mansard zoo list' sh
 
 @zoo_app.command("list")
 def list_networks(as_json: JsonOption = False) -> None:
-    """List networks and language models, what is published of them; then what is no network."""
+    """List networks and language models with what is published of them, then single operators."""
     entries = api.list_networks()
     if as_json:
         print_json("zoo-list", {"networks": [*map(_facts, entries)]})
         return
-    rows = [
-        (entry.name, entry.title, _in(entry.published_macs, 1e9), _in_millions(entry))
-        for entry in entries
-        if entry.task not in _OTHERS
-    ]
     columns = ("network", "what it is", "published GMAC", "published parameters (M)")
-    print_table("Networks in the zoo", columns, rows)
-    for task, title in _OTHERS.items():
-        members = [entry for entry in entries if entry.task == task]
-        facts = [(entry.name, entry.title, _in_millions(entry)) for entry in members]
-        n_columns = 3 if any(entry.published_parameters for entry in members) else 2
-        heads = ("network", "what it is", "published parameters (M)")[:n_columns]
-        print_table(title, heads, [row[:n_columns] for row in facts])
-
-
-def _in(value: float | None, unit: float) -> str:
-    return f"{value / unit:.3g}" if value else "–"
-
-
-def _in_millions(entry: results.Entry) -> str:
-    return f"{round(n / 1e6):,}" if (n := entry.published_parameters or 0) >= 1e9 else _in(n, 1e6)
+    by_title: dict[str, list[tuple[str, ...]]] = {}
+    for entry in entries:
+        macs, n = entry.published_macs, entry.published_parameters
+        gmac = f"{macs / 1e9:.3g}" if macs else "–"
+        parameters = f"{n / 1e6:,.0f}" if n and n >= 1e9 else f"{n / 1e6:.3g}" if n else "–"
+        row = (entry.name, entry.title, gmac, parameters)
+        by_title.setdefault(_OTHERS.get(entry.task, "Networks in the zoo"), []).append(row)
+    for title, rows in by_title.items():
+        table = without_silent(Table(title, columns, rows), columns)
+        print_table(title, table.columns, table.rows)
 
 
 @zoo_app.command("show")

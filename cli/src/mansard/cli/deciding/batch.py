@@ -31,7 +31,7 @@ from mansard.cli.options import (
     parse_precisions,
     parse_tokens,
 )
-from mansard.cli.tables import print_tables, without_silent
+from mansard.cli.tables import print_tables, with_items, without_silent
 from mansard.core.precision import work_unit
 from mansard.core.table import Table
 from mansard.core.units import Interval
@@ -137,11 +137,8 @@ def batch(
                 (*cells[:-1], *_measured_cells(row), cells[-1])
                 for cells, row in zip(rows_of_curve, curve, strict=True)
             ]
-        columns, silent = (
-            tuple(name.replace("item", item) for name in names) for names in (columns, _DROPPABLE)
-        )
         table = Table(f"{title} ({first['source']}){beside}", columns, rows_of_curve)
-        print_tables([without_silent(table, silent)])
+        print_tables([with_items(without_silent(table, _DROPPABLE), item)])
     for line in dict.fromkeys(row["notes"] for row in rows.to_dicts() if row["notes"]):
         note(f"note: {line}")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from msgspec.structs import replace
 
 from mansard import api
 from mansard.analytics import pages
@@ -34,7 +33,7 @@ from mansard.cli.options import (
     parse_precisions,
     parse_tokens,
 )
-from mansard.cli.tables import print_tables
+from mansard.cli.tables import print_tables, with_items
 from mansard.core.errors import UsageError
 from mansard.core.table import Table
 from mansard.core.units import parse_optional, parse_share
@@ -276,9 +275,7 @@ def _without_rates(table: Table, answer: results.Recommendation) -> Table:
     is_asked = any(check.quantity == "rate" for check in answer.checks)
     batches = {*table.column(_COLUMNS.index("batch"))}
     table = table if is_asked or batches != {"1"} else table.without({"items/s"})
-    item = pages.item_word(answer.network)
-    columns = tuple(name.replace("item", item) for name in table.columns)
-    return replace(table, columns=columns)
+    return with_items(table, pages.item_word(answer.network))
 
 
 def _overview_table(answers: Sequence[results.Recommendation]) -> Table:

@@ -240,7 +240,7 @@ def prepare(
     loaded = load_network(source)
     if loaded.drawn:
         raise UsageError(
-            f"{loaded.where}: a language model is no network that runs by itself",
+            f"{loaded.where}: a language model runs in a server",
             fix="measure its server: mansard measure --server URL, or --start COMMAND",
         )
     arrays: dict[str, Array] = {}

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mansard.analytics.data.published.runs import lacks_batch
 from mansard.core.records import PublishedRun
 from mansard.estimator.decoding import Stage, stage_name
 
@@ -21,12 +22,16 @@ _WORKLOAD = re.compile(
 )
 
 
-class StageTime(NamedTuple):
-    """Seconds of a step or of a prompt of ``batch`` sequences, and watts where they are of it."""
+class TimedRun(NamedTuple):
+    """Seconds of a step, a prompt or a network, and watts where they are of it.
+
+    ``precision``: None of a stage, which has that of its score.
+    """
 
     network: str
-    batch: int
-    time_s: float
+    batch: int | None
+    precision: str | None
+    time_s: float | None
     power_w: float | None
 
 
@@ -36,8 +41,20 @@ def split_workload(network: str) -> tuple[str, str]:
     return (network, "") if match is None else (match["model"], match["tests"])
 
 
-def stage_times(run: PublishedRun) -> Iterator[StageTime]:
-    """Those of the stages whose time and tokens ``run`` says."""
+def timed_runs(run: PublishedRun) -> Iterator[TimedRun]:
+    """The stages whose time and tokens ``run`` says, and the run itself.
+
+    A run that is one stage, as a test of llama-bench, is not there twice; one whose batch is not
+    known is there by its stages alone.
+    """
+    stages = tuple(_stages(run))
+    yield from stages
+    is_stage = len({"prompt_tokens", "generated_tokens"} & run.figures.keys()) == 1
+    if not lacks_batch(run) and not (stages and is_stage):
+        yield TimedRun(run.network, run.batch, run.precision, run.latency_s, run.power_w)
+
+
+def _stages(run: PublishedRun) -> Iterator[TimedRun]:
     model, _ = split_workload(run.network)
     figures = run.figures
     prompt, generated, depth = (
@@ -51,7 +68,7 @@ def stage_times(run: PublishedRun) -> Iterator[StageTime]:
     token_s = figures.get("token_s") or _seconds(batch, figures.get("decode_tokens_per_s"))
     if token_s and (generated or depth) and context:
         power_w = figures.get("decode_power_w", None if prompt else run.power_w)
-        yield StageTime(stage_name(model, Stage(1, context)), batch, token_s, power_w)
+        yield TimedRun(stage_name(model, Stage(1, context)), batch, None, token_s, power_w)
     first_s = (
         figures.get("first_token_s")
         or _seconds(batch * prompt, figures.get("prefill_tokens_per_s"))
@@ -59,14 +76,8 @@ def stage_times(run: PublishedRun) -> Iterator[StageTime]:
     )
     if first_s and prompt and not depth and batch in {1, run.batch}:
         power_w = None if generated else run.power_w
-        yield StageTime(stage_name(model, Stage(prompt, 0)), batch, first_s, power_w)
+        yield TimedRun(stage_name(model, Stage(prompt, 0)), batch, None, first_s, power_w)
 
 
 def _seconds(n_tokens: int, rate_per_s: float | None) -> float | None:
     return n_tokens / rate_per_s if rate_per_s else None
-
-
-def is_one_stage(run: PublishedRun) -> bool:
-    """Whether a run is a stage and nothing else, as a test of llama-bench."""
-    tokens = {"prompt_tokens", "generated_tokens"} & run.figures.keys()
-    return len(tokens) == 1 and any(True for _ in stage_times(run))

@@ -30,7 +30,7 @@ from mansard.analytics.data.published.importing import Imported
 from mansard.analytics.data.published.modes import SameModes, fill_modes, find_same_modes
 from mansard.analytics.data.published.origin import PublishedRow, table_id_of
 from mansard.analytics.data.published.runs import lacks_batch, without_batch
-from mansard.analytics.data.published.stages import is_one_stage, stage_times
+from mansard.analytics.data.published.stages import timed_runs
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.store import is_url
 from mansard.core.errors import InputError
@@ -358,22 +358,14 @@ def published_observations(published: Published) -> pl.DataFrame:
                 | (dict.fromkeys(_doubted(run), doubts[at]) if at in doubts else {})
             ),
         }
-        for stage in stage_times(run):
+        for one in timed_runs(run):
             rows.append({
                 **same,
-                "network": stage.network,
-                "batch": stage.batch,
-                "latency_s": None if at in doubts else stage.time_s,
-                "power_w": None if is_power_doubted else stage.power_w,
-            })  # fmt: skip
-        if not lacks_batch(run) and not is_one_stage(run):
-            rows.append({
-                **same,
-                "network": run.network,
-                "batch": run.batch,
-                "precision": run.precision,
-                "latency_s": None if at in doubts else run.latency_s,
-                "power_w": None if is_power_doubted else run.power_w,
+                "network": one.network,
+                "batch": one.batch,
+                "precision": one.precision,
+                "latency_s": None if at in doubts else one.time_s,
+                "power_w": None if is_power_doubted else one.power_w,
             })  # fmt: skip
     return pl.DataFrame(rows, schema=OBSERVATION_SCHEMA)
 

@@ -9,6 +9,7 @@ interval (spread, bounds, roof), then by its width.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ from mansard.core.records import (
 )
 from mansard.core.text import natural_key
 
+_SETTING = attrgetter("device", "network", "precision", "batch", "engine", "mode")
 # Kinds of intervals of modelled rows, the most informative first; the width decides within a kind.
 _SAYS = {"spread": 0, "bounds": 1, "roof": 2}
 
@@ -177,18 +179,13 @@ def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[Netw
         key = (engine_name(row), *at)
         setting["run_ids"] = tuple(dict.fromkeys(same[key]))
         networks.append(_network(row, setting, idle_power_w(runs[row.run_id]), known.get(at, {})))
-    return tuple(sorted(networks, key=_order))
+    return tuple(sorted(networks, key=reading_order))
 
 
-def _order(row: NetworkTimes) -> tuple[object, ...]:
-    return (
-        row.device,
-        natural_key(row.network),
-        row.precision,
-        row.batch or 0,
-        row.engine,
-        row.mode,
-    )
+def reading_order(row: Record) -> tuple[object, ...]:
+    """The key that sorts rows of networks, or of their parts, by fields that both have."""
+    device, network, precision, batch, engine, mode = _SETTING(row)
+    return (device, natural_key(network), precision, batch or 0, engine, mode)
 
 
 def _network(

@@ -23,7 +23,12 @@ from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import device_labels, display_name, engine_name, network_names
 from mansard.analytics.data.names import network_key as network_key_of
 from mansard.analytics.data.run_frames import idle_power_w
-from mansard.analytics.models.predict.measured import energies_of, remark_on, times_of
+from mansard.analytics.models.predict.measured import (
+    energies_of,
+    reading_order,
+    remark_on,
+    times_of,
+)
 from mansard.analytics.models.scaling.call_energy import call_energy
 from mansard.analytics.models.scaling.coefficients import find_node_launches
 from mansard.analytics.models.scaling.observations import (
@@ -166,15 +171,7 @@ def _measured_parts(dataset: Dataset) -> _MeasuredParts:
 
 
 def _order(row: PartTimes) -> tuple[object, ...]:
-    same = (
-        row.device,
-        natural_key(row.network),
-        row.precision,
-        row.batch or 0,
-        row.engine,
-        row.mode,
-    )
-    return (*same, row.part.kind, row.part.number)
+    return (*reading_order(row), row.part.kind, row.part.number)
 
 
 def _part_times(row: Measurement, where: _PartPlace, measured: _MeasuredParts) -> PartTimes:

@@ -434,13 +434,17 @@ def _launch_clocks(pairs: pl.DataFrame, modes: pl.DataFrame | None) -> dict[str,
     """
     if modes is None:
         return {}
-    is_stage = pairs["kind"][0] != pairs["phase"][0]
     own = modes.filter(pl.col("device") == pairs["device"][0])
-    for name in ("gpu_hz", "cpu_hz") if is_stage else ("cpu_hz",):
+    for name in ("gpu_hz", "cpu_hz") if _are_stages(pairs) else ("cpu_hz",):
         found = dict(own.filter(pl.col(name) > 0).select("mode", name).iter_rows())
         if set(pairs["mode"]) <= found.keys():
             return found
     return {}
+
+
+def _are_stages(pairs: pl.DataFrame) -> bool:
+    """Whether ``pairs``, all of one kind, are of a stage of language models."""
+    return bool(pairs["kind"][0] != pairs["phase"][0])
 
 
 def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
@@ -488,16 +492,17 @@ def _powers(pairs: pl.DataFrame) -> pl.DataFrame:
     """
     named = {"mode": pl.String, "mean_w": pl.Float64, "mean_w_half": pl.Float64}
     rows, empty = [], pl.DataFrame(schema={**named, "power_note": pl.String})
-    kind, own = pairs["kind"][0], pairs.filter(pl.col("measured_w") > 0)
-    if kind == pairs["phase"][0]:
+    if not _are_stages(pairs):
         return empty
+    own = pairs.filter(pl.col("measured_w") > 0)
     for (mode,), part in own.partition_by("mode", as_dict=True, maintain_order=True).items():
         means = part.group_by("model").agg(pl.col("measured_w").log().mean())
         log_w = means["measured_w"].sort().to_numpy()  # in one order: sums are the same each time
         count = _POWER_COUNT + len(log_w) - 1
         variance = (_POWER_COUNT * _POWER_SPREAD**2 + len(log_w) * float(np.var(log_w))) / count
         half = student_quantile(count) * float(np.sqrt(variance * (1 + 1 / len(log_w))))
-        note = f"its power is that of {counted(len(log_w), 'model')} metered in {kind} here"
+        models = counted(len(log_w), "model")
+        note = f"its power is that of {models} metered in {pairs['kind'][0]} here"
         rows.append((mode, float(np.exp(log_w.mean())), half, note))
     return pl.DataFrame(rows, schema=empty.schema, orient="row")
 
