@@ -2,8 +2,8 @@
 
 A run keeps its tokens in its figures and behind its network's name: ``pp512`` and ``tg128 @ d4096``
 of llama-bench, ``512in/128out x4`` of servers and tables. A step of decode is in the middle of the
-answer: its cost is the mean, as it is linear in the context. A prefill is known of prompts that
-wait for no other.
+answer: its cost is the mean, as it is linear in the context. A run gives a prefill only where its
+prompts do not queue.
 """
 
 from __future__ import annotations
