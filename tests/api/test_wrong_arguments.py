@@ -27,7 +27,7 @@ from tests.cli.test_cli_schedule import TWO
 
 FUNCTIONS = [name for name in dir(api) if inspect.isfunction(inspect.unwrap(getattr(api, name)))]
 # They list or restore what this machine has: only their types are tried.
-REAL = {"doctor", "restore", "restore_hosts", "list_images", "demo", "demo_simulated", "watch"}
+REAL = {"doctor", "restore", "restore_hosts", "demo", "demo_simulated", "watch"}
 
 
 class Odd:

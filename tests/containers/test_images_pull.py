@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mansard import api
+from mansard.api.images import save_image
 from mansard.containers.engine import ContainerEngine
 from mansard.containers.images.building import Order, build_image
 from mansard.containers.images.fitting import ensure_image
@@ -225,7 +225,7 @@ def test_an_image_for_another_processor_is_refused(engine: ContainerEngine) -> N
 def test_an_image_that_is_not_built_is_not_saved(engine: ContainerEngine, tmp_path: Path) -> None:
     path = tmp_path / "image.tar.gz"
     with pytest.raises(ContainerError, match="cpu of this version is not built yet; run 'mansard"):
-        api.save_image(path, "cpu", engine=engine.address)
+        save_image(path, "cpu", engine=engine.address)
     assert not path.exists()
 
 

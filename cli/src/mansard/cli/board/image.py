@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mansard import api
+import mansard.api.images as container_images
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.options import (
@@ -38,7 +38,7 @@ def fit_image(
     as_json: JsonOption = False,
 ) -> None:
     """Say which image fits this machine and why; asks neither engine nor network."""
-    fit = api.fit_image(name, board, images)
+    fit = container_images.fit_image(name, board, images)
     if as_json:
         print_json("image-fit", fit)
         return
@@ -60,7 +60,7 @@ def list_images(
     as_json: JsonOption = False,
 ) -> None:
     """List the images that are built here, and all of the table with what they are for."""
-    image_list = api.list_images(board, images, container_engine)
+    image_list = container_images.list_images(board, images, container_engine)
     if as_json:
         print_json("image-list", image_list)
         return
@@ -109,7 +109,7 @@ def build_image(
 
     What would be downloaded is said first. An image that is there already is not built again.
     """
-    built = api.build_image(
+    built = container_images.build_image(
         name,
         board,
         images,
@@ -138,7 +138,7 @@ def save_image(
     """Save the image of this version as a file, with its digest beside it."""
     if not path.with_name(f"{path.name}.sha256").is_file():  # beside what was saved before
         check_outputs([path], force=force)
-    saved = api.save_image(path, name, board, images, container_engine)
+    saved = container_images.save_image(path, name, board, images, container_engine)
     if as_json:
         print_json("image-save", saved)
         return
@@ -158,7 +158,7 @@ def load_image(
     as_json: JsonOption = False,
 ) -> None:
     """Load a saved image after checking its digest and its content."""
-    loaded = api.load_image(path, images, container_engine)
+    loaded = container_images.load_image(path, images, container_engine)
     if as_json:
         print_json("image-load", {"image": loaded})
         return
