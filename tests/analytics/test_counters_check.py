@@ -367,4 +367,4 @@ def test_a_kernel_without_a_range_does_not_end_the_call(alexnet: ModelScore) -> 
 def test_a_launch_without_any_counter_has_a_reason_for_everything() -> None:
     found = count(launch({}))
     assert found.time_s is None
-    assert set(found.unknown) == {"time_s", "n_sms", "sm_cycles", "work_flop"}
+    assert set(found.unknown) == {"time_s", "n_sms", "sm_cycles", "work_flop", "pagoda_flop"}
