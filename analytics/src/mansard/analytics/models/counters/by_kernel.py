@@ -22,6 +22,7 @@ class KernelSum(Record, frozen=True, kw_only=True):
     time_s: float | None
     share: float | None  # of the time of all kernels
     work_flop: float | None
+    least_flop: float  # of the units that were counted
     pagoda_flop: float | None  # by the rule of Pagoda's ert_method.py
     precisions: tuple[str, ...]  # of that work
     read_bytes: float | None  # from memory
@@ -174,6 +175,7 @@ def _kernel(name: str, call: CallSum, whole_s: float | None) -> KernelSum:
         kernel=name,
         launches=call.launches,
         precisions=precisions_of(call.work),
+        least_flop=float(sum(work.flop for work in call.work)),
         **values,
         unknown={n: reasons[n] for n, value in values.items() if value is None},
     )

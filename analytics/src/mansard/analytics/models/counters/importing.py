@@ -51,6 +51,12 @@ class ExportOrigin:
     compute_capability: int | None = None
     tool: str | None = None
 
+    @property
+    def capability(self) -> int | None:
+        """``compute_capability``, or that of the board that ``device`` names."""
+        boards = boards_called(self.device) if self.compute_capability is None else ()
+        return boards[0].module.sm if boards else self.compute_capability
+
 
 @dataclass(frozen=True)
 class ImportedCounters:
@@ -91,14 +97,12 @@ def check_counts(counters: ImportedCounters, origin: ExportOrigin, where: str) -
     if any(row.work_flop is not None or row.work or _moved(row) for row in rows):
         return
     n = sum(row.n_launches for row in rows)
-    boards = boards_called(origin.device)
     sm = next((row.compute_capability for row in rows if row.compute_capability), None)
-    command = counting_command(sm or (boards[0].module.sm if boards else None))
-    page = "" if counters.form == "raw page" else "; the raw page of its report may have them"
+    page = "" if counters.form == "raw page" else "export the raw page of its report, or "
     raise InputError(
-        f"holds neither FLOP nor bytes of its {n:,} launches{page}",
+        f"holds neither FLOP nor bytes of any launch, of {n:,}",
         where=where,
-        fix=f"collect them: {command}",
+        fix=f"{page}collect them: {counting_command(sm or origin.capability)}",
     )
 
 
@@ -128,9 +132,9 @@ def notes_on_unknown(rows: Sequence[KernelCounters]) -> tuple[str, ...]:
 
 def counters_of(export: Export, origin: ExportOrigin, where: str) -> tuple[KernelCounters, ...]:
     """A row for each launch of ``export``; raises UsageError where iterations differ."""
-    nodes = _nodes(export.launches)
+    nodes, sm = _nodes(export.launches), origin.capability
     rows = tuple(
-        _row(launch, number, nodes.get(_label(launch)), origin, where)
+        _row(launch, number, nodes.get(_label(launch)), sm, origin, where)
         for number, launch in enumerate(export.launches)
     )
     return rows if origin.iterations is None else in_calls(rows, origin.iterations, where)
@@ -163,16 +167,17 @@ def _row(
     launch: ProfiledLaunch,
     number: int,
     nodes: tuple[int, ...] | None,
+    capability: int | None,
     origin: ExportOrigin,
     where: str,
 ) -> KernelCounters:
     counted = count(
         launch,
         precision=origin.precision,
-        sm=origin.compute_capability,
+        sm=capability,
         all_asked=origin.tool is not None,
     )
-    sm = launch.compute_capability or origin.compute_capability
+    sm = launch.compute_capability or capability
     if counted.time_s is not None and not LEAST_S <= counted.time_s <= MOST_S:
         raise InputError(
             f"line {launch.line}: the launch took no time or longer than a day",

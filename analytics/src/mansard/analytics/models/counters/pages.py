@@ -53,9 +53,10 @@ _GLUED = re.compile(
 
 
 def is_sections(lines: Sequence[str]) -> bool:
-    """Whether the lines are such a text."""
+    """Whether the lines are such a text; before 2022 its sections had no head."""
     has_heading = any(_heading(line) for line in lines)
-    return has_heading and any(line.strip().startswith("Metric Name ") for line in lines)
+    marks = ("Metric Name ", "Section: ")
+    return has_heading and any(line.strip().startswith(marks) for line in lines)
 
 
 def _heading(line: str) -> re.Match[str] | None:
@@ -64,6 +65,8 @@ def _heading(line: str) -> re.Match[str] | None:
 
 def read_sections(lines: Sequence[str], where: str) -> Export:
     """The launches of a text; raises InputError. Of a summary the mean, its last column, counts."""
+    is_cut = not lines[-1].endswith(("\n", "\r")) and bool(_metrics(lines[-1:], len(lines)))
+    lines = lines[:-1] if is_cut else lines
     heads = [(number, heading) for number, line in enumerate(lines) if (heading := _heading(line))]
     starts = [number for number, _ in heads] + [len(lines)]
     launches = [
@@ -75,6 +78,8 @@ def read_sections(lines: Sequence[str], where: str) -> Export:
         for (number, heading), (_, end) in zip(heads, pairwise(starts), strict=True)
     ]
     notes = [] if any(launch.texts for launch in launches) else ["none of its metrics is used"]
+    if is_cut:
+        notes.append("ends in the middle of a line: it was left out")
     whole = TableRows(where, (), (), cut=False, skipped=0)
     return export_of("text of sections", whole, launches, notes, has_units=True)
 

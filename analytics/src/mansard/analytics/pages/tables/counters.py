@@ -29,7 +29,7 @@ def kernel_table(caption: str, kernels: Sequence[KernelSum]) -> Table:
         Column("Launches", lambda row: f"{row.launches:.4g}", is_numeric=True),
         Column("Time", lambda row: seconds(row.time_s), is_numeric=True),
         Column("Share", lambda row: percent(row.share), is_numeric=True),
-        Column("Work", lambda row: _work(row.work_flop, row), is_numeric=True),
+        Column("Work", _sum_text, is_numeric=True),
         *_pagoda_column([(row.work_flop, row.pagoda_flop) for row in kernels]),
         Column("Read", lambda row: quantity(row.read_bytes, "B"), is_numeric=True),
         Column("Written", lambda row: quantity(row.write_bytes, "B"), is_numeric=True),
@@ -143,9 +143,18 @@ def _kernels_text(row: CheckedPart) -> str:
 
 def _work_text(row: CheckedPart | CheckedNetwork) -> str:
     """The counted work; a lower bound where a unit was not counted."""
-    if row.counted_flop is None and row.least_flop:
-        return f"≥{NBSP}{_work(row.least_flop, row)}"
-    return _work(row.counted_flop, row)
+    return _at_least(row.counted_flop, row.least_flop, row)
+
+
+def _sum_text(row: KernelSum) -> str:
+    """Likewise of a kernel."""
+    return _at_least(row.work_flop, row.least_flop, row)
+
+
+def _at_least(
+    value: float | None, least: float | None, row: KernelSum | CheckedPart | CheckedNetwork
+) -> str:
+    return f"≥{NBSP}{_work(least, row)}" if value is None and least else _work(value, row)
 
 
 def _work(value: float | None, row: KernelSum | CheckedPart | CheckedNetwork) -> str:
