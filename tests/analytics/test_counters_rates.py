@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from mansard.analytics.data.published.readers.reader import ToolFile
 from mansard.analytics.models.counters.importing import ExportOrigin, counters_in
 from mansard.analytics.models.counters.metrics import count
 from mansard.analytics.models.counters.pagoda import pagoda_flop
-from mansard.analytics.models.counters.rates import complete
+from mansard.analytics.models.counters.rates import TIME, complete
 from mansard.analytics.models.counters.reading import read_export
 from mansard.core.records import KernelCounters
 from tests.analytics.ncu_exports import SASS, floats, launch
@@ -52,7 +53,8 @@ def test_a_roofline_section_has_flop_and_bytes() -> None:
     assert row.work_flop == pytest.approx(4.11625e9)
     assert row.pagoda_flop == pytest.approx(2.048e9 + 20.25e6)
     memory = row.traffic[-1]
-    assert (memory.level, memory.traffic_bytes) == ("memory", pytest.approx(33.5e6))
+    assert memory.level == "memory"
+    assert memory.traffic_bytes == pytest.approx(33.5e6)
     assert row.traffic[0].traffic_bytes == pytest.approx(50e6)
 
 
@@ -90,6 +92,13 @@ def test_the_clock_of_the_gpcs_gives_no_cycles() -> None:
         "gpc__cycles_elapsed.max": 1e6,
     }
     assert SASS.format("ffma") not in complete(launch(metrics)).launch.metrics
+
+
+def test_means_of_rates_give_no_sum() -> None:
+    metrics = {RATE.format("ffma"): 5.0, "sm__cycles_elapsed.avg": 1e6, TIME: 1e-3}
+    mean = replace(launch(metrics), n_launches=3)
+    assert SASS.format("ffma") not in complete(mean).launch.metrics
+    assert complete(launch(metrics)).launch.metrics[SASS.format("ffma")] == 5e6
 
 
 @pytest.mark.parametrize(

@@ -145,11 +145,12 @@ _TRIPLE = re.compile(r"\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?")
 
 
 def triple(text: str) -> tuple[int, int, int] | None:
-    """``(2, 256, 1)`` of a grid or a block; None where it is none."""
+    """``(2, 256, 1)`` of a grid or a block; None where it is none: of a graph it is (0, 0, 0)."""
     match = _TRIPLE.fullmatch(text.strip())
     if match is None or any(len(digits) > 10 for digits in match.groups()):
         return None
-    return int(match[1]), int(match[2]), int(match[3])
+    sizes = int(match[1]), int(match[2]), int(match[3])
+    return sizes if all(sizes) else None
 
 
 def capability(text: str) -> int | None:

@@ -208,13 +208,14 @@ def _with_error(work: WorkCount, completed: CompletedLaunch) -> WorkCount:
     return replace(work, error=made.error, formula=f"{work.formula}; from {made.formula}")
 
 
-_OF_LEVEL = MappingProxyType({"L1": ("l1tex__",), "L2": ("lts__t_",), "memory": ("dram__",)})
+_OF_LEVEL: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"L1": ("l1tex__",), "L2": ("lts__t_",), "memory": ("dram__",)}
+)
 
 
 def _bytes_with_error(level: TrafficCount, completed: CompletedLaunch) -> TrafficCount:
-    names = _OF_LEVEL[level.level]
-    if level.level == "memory" and "sysmem" in level.formula:
-        names = TEGRA_TRAFFIC
+    is_tegra_memory = level.level == "memory" and "sysmem" in level.formula
+    names = TEGRA_TRAFFIC if is_tegra_memory else _OF_LEVEL[level.level]
     made = completed.derivation(*names)
     has_any = any(v is not None for v in (level.read_bytes, level.write_bytes, level.traffic_bytes))
     if made is None or not has_any:

@@ -60,13 +60,20 @@ class CompletedLaunch:
 
 
 def complete(launch: ProfiledLaunch) -> CompletedLaunch:
-    """``launch`` with counts made of rates, where they were not collected."""
+    """``launch`` with counts made of rates, where they were not collected.
+
+    Of the means of several launches none are made: a mean of products is not that of the means.
+    """
     metrics, steps = _over_sms(launch.metrics), launch.steps
     derived: dict[str, Derivation] = {}
     time = next((name for name in _TIMES if name in metrics), None)
     if time is not None:
         metrics.setdefault(TIME, metrics[time])
-    elif made := _time(metrics, steps):
+    if launch.n_launches > 1:
+        return CompletedLaunch(replace(launch, metrics=metrics), derived)
+    if time is None and (made := _time(metrics, steps)):
+        time, metrics[TIME], derived[TIME] = TIME, *made
+    if False and (made := _time(metrics, steps):
         time, metrics[TIME], derived[TIME] = TIME, *made
     time_error = derived[TIME].error if TIME in derived else steps.get(time or "", 0.0)
     cycles = next((name for name in _CYCLES if name in metrics), None)
