@@ -73,8 +73,6 @@ def complete(launch: ProfiledLaunch) -> CompletedLaunch:
         return CompletedLaunch(replace(launch, metrics=metrics), derived)
     if time is None and (made := _time(metrics, steps)):
         time, metrics[TIME], derived[TIME] = TIME, *made
-    if False and (made := _time(metrics, steps):
-        time, metrics[TIME], derived[TIME] = TIME, *made
     time_error = derived[TIME].error if TIME in derived else steps.get(time or "", 0.0)
     cycles = next((name for name in _CYCLES if name in metrics), None)
     if cycles is None and time is not None:
