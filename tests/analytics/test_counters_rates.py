@@ -10,6 +10,7 @@ import pytest
 
 from mansard.analytics.data.published.readers.reader import ToolFile
 from mansard.analytics.models.counters.importing import ExportOrigin, counters_in
+from mansard.analytics.models.counters.launch import half_step
 from mansard.analytics.models.counters.metrics import count
 from mansard.analytics.models.counters.pagoda import pagoda_flop
 from mansard.analytics.models.counters.rates import TIME, complete
@@ -68,6 +69,15 @@ def test_the_error_is_that_of_the_printed_digits() -> None:
     assert row.traffic[-1].error == pytest.approx(0.005 / 67 + 1e-5)
     assert "per_second × time" in row.traffic[-1].formula
     assert all("smsp__cycles_elapsed.avg.per_second × time" in work.formula for work in row.work)
+
+
+def test_half_a_step_of_a_number() -> None:
+    # 0.5 of "1,250"; 0.005 / 1.25 in both languages; an exponent has all digits.
+    assert half_step("1,250", 1250, comma=False) == 0.5 / 1250
+    assert half_step("1.25", 1.25, comma=False) == pytest.approx(0.004)
+    assert half_step("1.251,25", 1251.25, comma=True) == pytest.approx(0.005 / 1251.25)
+    assert half_step("4.59199963629952e-05", 4.59e-5, comma=False) == 0
+    assert half_step("0.00", 0.0, comma=False) == 0
 
 
 def test_counted_cycles_come_before_the_clock() -> None:

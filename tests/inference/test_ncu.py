@@ -219,7 +219,7 @@ def test_the_real_one_takes_the_command_that_is_advised(real: Ncu, tmp_path: Pat
 
 
 def test_a_page_is_that_of_the_report(tmp_path: Path) -> None:
-    found = find_ncu(write_ncu(tmp_path))
-    assert raw_page(found, write_report(tmp_path / "r.ncu-rep", "a page\n")) == b"a page\n"
+    program = find_ncu(write_ncu(tmp_path))
+    assert raw_page(program, write_report(tmp_path / "r.ncu-rep", "a page\n")) == b"a page\n"
     with pytest.raises(InputError, match=re.escape(VERSION)):
-        raw_page(found, write_report(tmp_path / "r.ncu-rep", ""))
+        raw_page(program, write_report(tmp_path / "r.ncu-rep", ""))

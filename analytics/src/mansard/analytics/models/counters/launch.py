@@ -85,10 +85,11 @@ def parse_number(text: str, *, comma: bool) -> float | None:
 
 def half_step(text: str, value: float, *, comma: bool) -> float:
     """How far ``value`` may be off by the last digit of ``text``: 0.005 / 1.25 of "1.25"."""
-    digits = plain_number(text) or ""
-    decimals = digits.rpartition("," if comma else ".")[2] if not digits.isdigit() else ""
-    is_plain = decimals.isdigit() and value
-    return 0.5 * 10.0 ** -len(decimals) / value if is_plain or (digits.isdigit() and value) else 0.0
+    decimal, group = (",", ".") if comma else (".", ",")
+    whole, _, decimals = (plain_number(text) or "").partition(decimal)
+    if not value or not f"{whole}{decimals}".replace(group, "").isdigit():
+        return 0.0  # an exponent: a script wrote it, with all digits
+    return 0.5 * 10.0 ** -len(decimals) / value
 
 
 _PREFIXES = MappingProxyType(
@@ -225,7 +226,7 @@ _RATES = (".per_second", ".per_cycle_elapsed", "_x2", "_x4")
 
 
 def is_rate(metric: str) -> bool:
-    """Whether counts are made of a metric and time: a rate, a duration, or cycles."""
+    """Whether counts that were not collected are made of it: rates, clocks, and durations."""
     return metric.endswith(_RATES) or metric.startswith("gpu__time_duration")
 
 
