@@ -16,7 +16,7 @@ from mansard.analytics.models.counters.pagoda import pagoda_flop
 from mansard.analytics.models.counters.rates import TIME, complete
 from mansard.analytics.models.counters.reading import read_export
 from mansard.core.records import KernelCounters
-from tests.analytics.ncu_exports import SASS, floats, launch
+from tests.analytics.ncu_exports import SASS, details_page, floats, launch
 
 RATE = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 GEMM = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"
@@ -102,6 +102,20 @@ def test_the_clock_of_the_gpcs_gives_no_cycles() -> None:
         "gpc__cycles_elapsed.max": 1e6,
     }
     assert SASS.format("ffma") not in complete(launch(metrics)).launch.metrics
+
+
+def test_the_throughput_of_a_details_page_gives_bytes() -> None:
+    # 300.00 Gbyte/s × 50.00 us are 15 MB; the other throughput is a percentage.
+    rows = [
+        ("0", "copy", "GPU Speed Of Light Throughput", "Memory Throughput", "%", "91.20"),
+        ("0", "copy", "GPU Speed Of Light Throughput", "Duration", "us", "50.00"),
+        ("0", "copy", "Memory Workload Analysis", "Memory Throughput", "Gbyte/s", "300.00"),
+    ]
+    (one,) = read_export(ToolFile("details.csv", details_page(rows).encode())).launches
+    memory = count(replace(one, compute_capability=80)).traffic[-1]
+    assert memory.traffic_bytes == pytest.approx(15e6)
+    assert memory.error == pytest.approx(0.005 / 300 + 0.005 / 50)
+    assert count(one).traffic[-1].traffic_bytes is None  # of 8.7: a Jetson has no such counter
 
 
 def test_means_of_rates_give_no_sum() -> None:

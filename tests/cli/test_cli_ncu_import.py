@@ -91,6 +91,16 @@ def test_an_export_without_counts_says_what_to_collect(tmp_path: Path, capsys: C
     assert not runs.exists()
 
 
+def test_the_summary_of_the_gui_has_no_counts(tmp_path: Path, capsys: Capsys) -> None:
+    head = '"ID","Function Name","Demangled Name","Duration [us]","Compute Throughput [%]"'
+    (tmp_path / "summary.csv").write_text(f'{head}\n"0","k","k(int)","28.40","75.57"\n')
+    given = (tmp_path / "summary.csv", *ORIGIN, "--runs", tmp_path / "runs")
+    code, _, err = answer(capsys, "ncu", "import", *given)
+    assert code == 1
+    assert "export the raw page of its report, or collect them: ncu --target-processes" in err
+    assert "dram__bytes_read.sum" in err  # of a card: no Jetson is called A100
+
+
 def test_the_metrics_to_collect_make_counts(tmp_path: Path, capsys: Capsys) -> None:
     units = dict.fromkeys(usual_metrics(87), "inst") | {"gpu__time_duration.sum": "ns"}
     page = raw_page(units, [["1,024"] * len(units)])

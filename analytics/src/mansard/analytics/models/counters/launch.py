@@ -230,12 +230,18 @@ def is_rate(metric: str) -> bool:
     return metric.endswith(_RATES) or metric.startswith("gpu__time_duration")
 
 
+# Of the section "Memory Workload Analysis"; that of "Speed Of Light" is a percentage of a peak.
+_BANDWIDTH = ("Memory Throughput", re.compile(r"[KMGT]?byte/s(?:econd)?"))
+
+
 @lru_cache(maxsize=1 << 16)
-def wanted(name: str) -> str | None:
+def wanted(name: str, unit: str = "") -> str | None:
     """The metric that a column or a label stands for, if anything is made of it.
 
     ``Duration (gpu__time_duration.sum)`` is what ``--print-metric-name label-name`` writes.
     """
+    if name == _BANDWIDTH[0] and _BANDWIDTH[1].fullmatch(unit):
+        return "dram__bytes.sum.per_second"
     match = _LABEL_AND_NAME.fullmatch(name)
     name = match[1] if match else _LABELS.get(name, name)
     return name if _WANTED.fullmatch(name.partition(".")[0]) else None

@@ -100,7 +100,7 @@ def _metrics(body: Sequence[str], first: int) -> dict[str, tuple[str, str, int]]
     metrics: dict[str, tuple[str, str, int]] = {}
     for number, line in enumerate(body, first):
         row = _GLUED.match(line) or _ROW.match(line)
-        metric = wanted(row["name"].strip()) if row else None
+        metric = wanted(row["name"].strip(), row["unit"] or "") if row else None
         if row and metric:
             metrics.setdefault(metric, (row["values"].split()[-1], row["unit"] or "", number))
     return metrics
@@ -167,7 +167,9 @@ def read_raw(lines: TableRows) -> Export:
         said = ", ".join(f"{name or 'row'}={cells[name]}" for name in others)
         name = {} if has_names else {KERNEL: said or f"line {line}"}
         launches.append(OpenLaunch(line, {**cells, **name}, texts))
-    form = "raw page" if has_names else "table of metrics"
+    has_metrics = any(METRIC_NAME.fullmatch(name) for name in lines.header)
+    named = "raw page" if has_metrics else "table of labels"  # the GUI's summary
+    form = named if has_names else "table of metrics"
     return export_of(form, lines, launches, notes, has_units=bool(units))
 
 
@@ -220,11 +222,10 @@ def _gathered(form: str, lines: TableRows, value: str, key: Sequence[str]) -> Ex
         name = cells[METRIC].strip()  # empty in rows that hold only what a rule says
         if name:
             open_launch.seen.add(name)
-        metric = wanted(name)
+        unit = cells.get("Metric Unit", "").strip()
+        metric = wanted(name, unit)
         if metric is not None:
-            open_launch.texts.setdefault(
-                metric, (cells.get(value, ""), cells.get("Metric Unit", ""), line)
-            )
+            open_launch.texts.setdefault(metric, (cells.get(value, ""), unit, line))
     launches = list(launches_by_key.values())
     notes = []
     if len(launches) > 1:
