@@ -109,6 +109,7 @@ def _metrics(body: Sequence[str], first: int) -> dict[str, tuple[str, str, int]]
 KERNEL = "Kernel Name"
 METRIC = "Metric Name"
 ALL_KERNELS = "all kernels"
+TABLE = "number of the table"  # a column of ours, in files that hold several
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class TableRows:
 
     ``cut``: whether the last row is not whole. ``skipped``: lines that are no rows. ``units``: by
     column, as the header says them. ``has_comma``: whether a number that may have either decimal
-    sign has a comma.
+    sign has a comma. ``n_tables``: with this header, one after the other.
     """
 
     where: str
@@ -127,6 +128,7 @@ class TableRows:
     skipped: int
     units: Mapping[str, str] = field(default_factory=dict)
     has_comma: bool = False
+    n_tables: int = 1
 
     def dicts(self) -> Iterator[tuple[int, dict[str, str]]]:
         """Rows by column; the columns that a short row lacks are empty."""
@@ -151,7 +153,7 @@ def read_raw(lines: TableRows) -> Export:
     """
     columns = _metric_columns(lines.header)
     has_names = KERNEL in lines.header
-    others = [name for name in lines.header if not METRIC_NAME.fullmatch(name)][:4]
+    others = [n for n in lines.header if n != TABLE and not METRIC_NAME.fullmatch(n)][:4]
     units, rows = _units(lines, columns)
     lacking = " nor ".join(
         what for what, has in (("kernels' names", has_names), ("units", bool(units))) if not has
@@ -192,9 +194,12 @@ def _units(
     else:
         cells = [first[name].strip() for name in columns if first]
         are_units = any(cells) and all(unit_factor(cell) is not None for cell in cells)
-    if are_units:
-        return {**lines.units, **{name: unit for name, unit in first.items() if unit}}, rows[1:]
-    return lines.units, rows
+    if not are_units:
+        return lines.units, rows
+    rows = rows[1:]
+    if lines.n_tables > 1:  # each has them
+        rows = [(line, cells) for line, cells in rows if {**cells, TABLE: ""} != first]
+    return {**lines.units, **{name: unit for name, unit in first.items() if unit}}, rows
 
 
 def read_details(lines: TableRows) -> Export:
@@ -217,7 +222,7 @@ def _gathered(form: str, lines: TableRows, value: str, key: Sequence[str]) -> Ex
     launches_by_key: dict[tuple[str, ...], OpenLaunch] = {}
     for line, cells in lines.dicts():
         open_launch = launches_by_key.setdefault(
-            tuple(cells.get(name, "") for name in key), OpenLaunch(line, cells)
+            tuple(cells.get(name, "") for name in (*key, TABLE)), OpenLaunch(line, cells)
         )
         name = cells[METRIC].strip()  # empty in rows that hold only what a rule says
         if name:
@@ -245,6 +250,8 @@ def export_of(
     texts = (text for launch in opened for text, _, _ in launch.texts.values())
     comma = has_decimal_comma(texts, lines.where, whole=_whole(opened), usual=lines.has_comma)
     launches = [_launch(launch, lines.where, comma=comma, has_units=has_units) for launch in opened]
+    if lines.n_tables > 1:
+        notes.append(f"holds {lines.n_tables} tables, one after the other")
     for column, what in (("Process ID", "processes"), ("Device", "devices")):
         if (n := len({launch.cells.get(column) for launch in opened})) > 1:
             notes.append(f"holds launches of {n} {what}")

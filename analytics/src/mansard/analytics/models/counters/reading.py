@@ -17,6 +17,7 @@ from mansard.analytics.models.counters.launch import Export, is_used, split_unit
 from mansard.analytics.models.counters.pages import (
     KERNEL,
     METRIC,
+    TABLE,
     TableRows,
     is_metric_table,
     is_sections,
@@ -144,7 +145,7 @@ def _rows(where: str, lines: list[str], header: _Header) -> TableRows:
     )
     first = _cells(lines[start], header.delimiter)
     rows: list[tuple[int, list[str]]] = []
-    skipped, is_row, is_full = 0, False, False
+    skipped, n_tables, is_row, is_full = 0, 1, False, False
     least = _least_cells(columns)
     try:
         for cells in reader:
@@ -153,16 +154,14 @@ def _rows(where: str, lines: list[str], header: _Header) -> TableRows:
             is_row = least <= len(cells) <= len(columns) + 1
             is_full = len(cells) >= len(columns)
             if cells[0].strip() == first[0] and [cell.strip() for cell in cells] == first:
-                raise InputError(
-                    f"line {start + 1 + reader.line_num}: its header again: it is two exports",
-                    where=where,
-                    fix="split it",
-                )
+                n_tables += 1
+                continue
             if not is_row:
                 skipped += 1
                 continue
             # Of the thousands of metrics that a raw page may have, those that are made use of.
             row = [cells[at] if at < len(cells) else "" for at in used]
+            row += [str(n_tables)] if n_tables > 1 else []
             rows.append((start + 1 + reader.line_num, row))
             if len(rows) > MOST_LAUNCHES * (60 if METRIC in columns else 1):
                 raise InputError(
@@ -182,13 +181,14 @@ def _rows(where: str, lines: list[str], header: _Header) -> TableRows:
         skipped -= 1
     return TableRows(
         where,
-        tuple(columns[at] for at in used),
+        (*(columns[at] for at in used), *([TABLE] if n_tables > 1 else [])),
         rows,
         cut,
         skipped,
         units={columns[at]: header.units[at] for at in used if header.units[at]},
         # A language that separates cells by semicolons does so because of its decimal comma.
         has_comma=header.delimiter == ";",
+        n_tables=n_tables,
     )
 
 
