@@ -115,7 +115,10 @@ def test_the_throughput_of_a_details_page_gives_bytes() -> None:
     memory = count(replace(one, compute_capability=80)).traffic[-1]
     assert memory.traffic_bytes == pytest.approx(15e6)
     assert memory.error == pytest.approx(0.005 / 300 + 0.005 / 50)
-    assert count(one).traffic[-1].traffic_bytes is None  # of 8.7: a Jetson has no such counter
+    # A Jetson (8.7) has no such counter: 0 is unknown, and what was counted is used.
+    assert count(one).traffic[-1].traffic_bytes == pytest.approx(15e6)
+    idle = replace(one, metrics={**one.metrics, "dram__bytes.sum.per_second": 0.0})
+    assert count(idle).traffic[-1].traffic_bytes is None
 
 
 def test_means_of_rates_give_no_sum() -> None:

@@ -226,7 +226,7 @@ def _capability(text: str | None) -> int | None:
         return None
     match = re.fullmatch(r"(\d{1,2})\.(\d)", text.strip())
     if match is None:
-        raise UsageError(f"{text!r} is no compute capability", fix="write it as 8.7")
+        raise UsageError(f"{text!r} is not a compute capability", fix="write it as 8.7")
     return 10 * int(match[1]) + int(match[2])
 
 

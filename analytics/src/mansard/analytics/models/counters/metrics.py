@@ -48,11 +48,24 @@ def traffic(metrics: Mapping[str, float], sm: int | None) -> Iterator[TrafficCou
         )
     elif (both := _sectors(metrics, "lts__t_sectors.sum")) is not None:
         yield _level("L2", None, None, both, "32·lts__t_sectors")
-    yield _tegra_memory(metrics) if is_tegra(metrics, sm) else _dram(metrics)
+    yield _memory(metrics, sm)
+
+
+def _memory(metrics: Mapping[str, float], sm: int | None) -> TrafficCount:
+    """That of the DRAM; of a Tegra what its L2 cache exchanges with the system.
+
+    Exports of a Tegra may have ``dram__*``: 0 says nothing, but what was counted is used where the
+    L2 cache's side was not.
+    """
+    dram = _dram(metrics)
+    if not is_tegra(metrics, sm):
+        return dram
+    memory = _tegra_memory(metrics)
+    return dram if memory.traffic_bytes is None and dram.traffic_bytes else memory
 
 
 def is_tegra(metrics: Mapping[str, float], sm: int | None) -> bool:
-    """Whether the memory is the system's: then ``dram__*`` says nothing, 0 included."""
+    """Whether the memory is the system's, of which a chip's lists have no ``dram__*``."""
     is_tegra_chip = sm is not None and chip_of(sm) in TEGRA_CHIPS
     return is_tegra_chip or metrics.get("device__attribute_integrated") == 1
 
