@@ -7,8 +7,8 @@ import io
 from collections.abc import Mapping, Sequence
 
 from mansard.analytics.data.published.readers.reader import ToolFile
-from mansard.analytics.models.counters.importing import read_export
 from mansard.analytics.models.counters.launch import Export, ProfiledLaunch
+from mansard.analytics.models.counters.reading import read_export
 
 FIXED = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream")
 PLACED = (*FIXED, "Block Size", "Grid Size", "Device", "CC")

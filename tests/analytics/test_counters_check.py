@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from mansard.analytics.models.counters.importing import ExportOrigin, counters_o
 from mansard.analytics.models.counters.launch import Export, ProfiledLaunch
 from mansard.analytics.models.counters.matching import match
 from mansard.analytics.models.counters.metrics import count
+from mansard.analytics.pages.tables.counters import checked_table
 from mansard.core.errors import UsageError
 from mansard.core.records import KernelCounters, LayerTime, ModelScore
 from mansard.estimator import score, zoo
@@ -367,4 +369,18 @@ def test_a_kernel_without_a_range_does_not_end_the_call(alexnet: ModelScore) -> 
 def test_a_launch_without_any_counter_has_a_reason_for_everything() -> None:
     found = count(launch({}))
     assert found.time_s is None
-    assert set(found.unknown) == {"time_s", "n_sms", "sm_cycles", "work_flop"}
+    assert set(found.unknown) == {"time_s", "n_sms", "sm_cycles", "work_flop", "pagoda_flop"}
+
+
+def test_pagodas_rule_stands_beside_the_count_where_it_differs(alexnet: ModelScore) -> None:
+    conv = next(layer for layer in alexnet.layers if layer.op_type == "Conv")
+    gemm = kernel("s1688gemm", 200.0, 1.0, 1.0, nvtx=(f"@{conv.index}@",))
+    # 3 instructions of 16 × 8 × 4 are 1024 FLOP each: 200 + 3072; by the rule 200 + 3·2048.
+    tensor = {**gemm.metrics, "sm__inst_executed_pipe_tensor.sum": 3.0}
+    other = replace(gemm, kernel="s1684gemm", metrics=tensor)
+    checked = check_network(alexnet, rows_of([other]))
+    part = next(part for part in checked.parts if part.kernels)
+    assert (part.counted_flop, part.pagoda_flop) == (3272, 6344)
+    assert (checked.counted_flop, checked.pagoda_flop) == (3272, 6344)
+    assert "Pagoda's rule" in checked_table(checked).columns
+    assert "Pagoda's rule" not in checked_table(check_network(alexnet, rows_of([gemm]))).columns

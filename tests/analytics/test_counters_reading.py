@@ -166,20 +166,29 @@ def test_a_table_without_quotes_may_end_without_a_line_end() -> None:
     assert len(read(f"N,{TIME},{BYTES}\n8,1,2\n9,1").launches) == 1
 
 
+def test_tables_one_after_the_other_are_launches_of_all() -> None:
+    # What several processes under ncu print into one file (mpirun): each its header and units.
+    page = raw_page({TIME: "ns", BYTES: "Kbyte"}, [["100", "2.00"], ["300", "4.00"]])
+    export = read(page + "==PROF== Disconnected\n" + 2 * page)
+    assert [one.metrics[BYTES] for one in export.launches] == 3 * [2000, 4000]
+    assert export.notes == ("holds 3 tables, one after the other",)
+    details = details_page([("0", "gemm", "S", "Duration", "us", "5.00")])
+    export = read(details + details.replace("5.00", "7.00") + details)
+    assert [one.metrics[TIME] for one in export.launches] == pytest.approx([5e-6, 7e-6, 5e-6])
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "is not an export"),
-        (2 * details_page([("0", "gemm", "S", "Duration", "us", "5.00")]), "line 3: its header"),
-        (2 * raw_page({TIME: "ns"}, [["1"]]), "it is two exports"),
         ("a,b\n1,2\n", "is not an export"),
         (b"NVR\x00\x01", "is a report"),
-        (b"\x00\x01\x02", "is no text"),
+        (b"\x00\x01\x02", "is not text"),
         (raw_page({TIME: "fortnight"}, [["1"]]), "a unit that is not known"),
-        (raw_page({TIME: "ns"}, [["=cmd|calc"]]), "no count"),
-        (raw_page({TIME: "ns"}, [["-5"]]), "no count"),
-        (raw_page({TIME: "ns"}, [["inf"]]), "no count"),
-        (raw_page({TIME: "ns"}, [["1e999"]]), "no count"),
+        (raw_page({TIME: "ns"}, [["=cmd|calc"]]), "not a count"),
+        (raw_page({TIME: "ns"}, [["-5"]]), "not a count"),
+        (raw_page({TIME: "ns"}, [["inf"]]), "not a count"),
+        (raw_page({TIME: "ns"}, [["1e999"]]), "not a count"),
         (raw_page({TIME: "ns"}, []), "no kernel launch"),
         (raw_page({TIME: "ns", CYCLES: "cycle"}, [["1,5", "0.52"]]), "two languages"),
         (f"Kernel Name,{TIME},{TIME}\nk,1,2\n", "more than once"),

@@ -88,4 +88,5 @@ def test_a_linear_layer_of_an_a100(shared_data: Path) -> None:
     row = rows_of(shared_data, "leleucas__A100_linear_ncu.csv")[0]
     assert row.kernel.startswith("N=256, cin=512, cout=1536")
     assert row.work_flop == 2 * 201_326_592 + 1_572_864 + 1_179_648
+    assert row.pagoda_flop == 405_405_696  # as its author has it in the column "all FLOPs"
     assert row.traffic[-1].traffic_bytes == 3_670_272

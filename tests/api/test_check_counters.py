@@ -73,3 +73,11 @@ def test_a_batch_that_is_not_said_chooses_the_score(keep: Keep, tmp_path: Path) 
     assert one.estimated_flop == flop_of(path, 8)
     with pytest.raises(UsageError, match="has an estimate"):
         api.check_counters(tmp_path / "runs", batch=4)
+
+
+def test_pagodas_rule_stands_beside_ours(keep: Keep, tmp_path: Path) -> None:
+    keep("alexnet")
+    (one,) = api.check_counters(tmp_path / "runs")
+    # 2·1000 FLOP, and no instruction of the tensor pipe: both rules are one.
+    assert (one.counted_flop, one.pagoda_flop) == (2000, 2000)
+    assert sum(part.pagoda_flop or 0 for part in one.parts) in (0, 2000)

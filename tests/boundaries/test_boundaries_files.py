@@ -32,6 +32,7 @@ WITHIN = {
 OF_THE_USER = {
     ("cells.py", "read_whole"),  # a table to import
     ("importing.py", "read_whole"),  # a file of a tool
+    ("importing.py", "open_file"),  # likewise
     ("answer_pages.py", "write_page"),
     ("schedules.py", "make_folder"),  # --html FILE
     ("problem_files.py", "write_atomic"),  # --save-problem FILE

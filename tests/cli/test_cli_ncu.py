@@ -98,9 +98,13 @@ def test_bad_input_is_one_line(
 def test_import_says_which_command_reads_counters(
     export: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
-    code, _, err = answer(capsys, "import", export, *ORIGIN, "--runs", tmp_path / "runs")
-    assert code == 1
-    assert "use 'mansard ncu import'" in err
+    gui, report = tmp_path / "gui.csv", tmp_path / "net.ncu-rep"
+    gui.write_text('\ufeff"ID";"Function Name";"Duration [us]"\n"0";"k";"1,50"\n')
+    report.write_bytes(b"NVR\0\x08\0\0\0")
+    for path in (export, gui, report):
+        code, _, err = answer(capsys, "import", path, *ORIGIN, "--runs", tmp_path / "runs")
+        assert code == 1
+        assert "use 'mansard ncu import'" in err
 
 
 def test_nothing_to_check(tmp_path: Path, capsys: Capsys) -> None:

@@ -51,7 +51,8 @@ def profiled(tmp_path: Path) -> list[str]:
             text = path.read_bytes().decode(errors="replace")
         except OSError:
             continue
-        if str(tmp_path) in text and "counters.profiled" in text and "/ncu" not in text:
+        is_ncu = any(word.endswith("/ncu") for word in text.split("\0"))
+        if str(tmp_path) in text and "counters.profiled" in text and not is_ncu:
             found.append(text)
     return found
 

@@ -3,7 +3,8 @@
 The page has the layout of Nsight Compute's; the numbers in it are made up. ``SAYS`` in its
 environment is what it prints instead, as the real one does where it cannot count, for the batch
 ``AT_BATCH`` alone if that is there; ``BULK`` is how many bytes it prints after the page;
-``RANGES`` adds the NVTX ranges of calls and of layers with labels.
+``RANGES`` adds the NVTX ranges of calls and of layers with labels. A report to import is
+``write_report``'s: the page that it prints.
 """
 
 from __future__ import annotations
@@ -49,6 +50,13 @@ elif words[:2] == ["--query-metrics", "--chips"]:
     print("Chip " + words[2])
     for name in {names!r}:
         print(name.ljust(60), "Counter")
+elif words[:1] == ["--import"]:
+    with open(words[1], "rb") as file:
+        report = file.read()
+    if report[:4] != b"NVR\\0":
+        print("==ERROR== Failed to load report file '" + words[1] + "'.")
+        sys.exit(1)
+    sys.stdout.buffer.write(report[4:])
 else:
     with open(words[-3]) as file:
         job = json.load(file)["trial"]
@@ -98,4 +106,10 @@ def write_ncu(folder: Path) -> Path:
         )
     )
     path.chmod(0o755)
+    return path
+
+
+def write_report(path: Path, page: str) -> Path:
+    """A report of which this program prints ``page``."""
+    path.write_bytes(b"NVR\0" + page.encode())
     return path

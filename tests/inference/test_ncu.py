@@ -6,6 +6,8 @@ The real one is used where it is: MANSARD_NCU, on PATH, or fetched by ``make ncu
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,18 +15,25 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.errors import MeasurementError, UsageError
-from mansard.core.formats.ncu import base_name, choose_metrics
+from mansard.core.errors import InputError, MeasurementError, UsageError
+from mansard.core.formats.ncu import (
+    base_name,
+    capability_of,
+    choose_metrics,
+    counting_command,
+    usual_metrics,
+)
 from mansard.inference.counters.ncu import (
     Ncu,
     command_line,
     find_ncu,
     is_without_kernels,
     listed_metrics,
+    raw_page,
     refusal_of,
 )
 from mansard.inference.plan import CounterTrial
-from tests.inference.ncu_stand_in import NAMES, VERSION, write_ncu
+from tests.inference.ncu_stand_in import NAMES, VERSION, write_ncu, write_report
 
 ROOT = Path(__file__).parents[2]
 
@@ -164,6 +173,7 @@ def test_the_real_one_lists_all_that_is_asked_for(real: Ncu, chip: str) -> None:
     choice = choose_metrics(chip, listed)
     assert choice.lacking == ()
     assert {base_name(name) for name in choice.metrics} <= listed
+    assert {base_name(name) for name in usual_metrics(capability_of(chip))} <= listed
 
 
 def test_the_real_one_does_not_know_a_chip_of_no_name(real: Ncu) -> None:
@@ -186,3 +196,30 @@ def test_the_real_one_takes_our_options_and_refuses_others(real: Ncu) -> None:
     command.insert(1, "--no-such-option")
     other = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "unrecognised option" in other.stdout + other.stderr
+
+
+@pytest.mark.parametrize("data", [b"", b"NVR\0cut", b"garbage"])
+def test_a_report_that_the_real_one_cannot_read_is_a_line(
+    real: Ncu, tmp_path: Path, data: bytes
+) -> None:
+    report = tmp_path / "cut.ncu-rep"
+    report.write_bytes(data)
+    with pytest.raises(InputError, match="does not read it: Failed to load report file"):
+        raw_page(real, report)
+
+
+def test_the_real_one_takes_the_command_that_is_advised(real: Ncu, tmp_path: Path) -> None:
+    words = shlex.split(counting_command(87).replace("PROGRAM", "/bin/true"))
+    words[0] = str(real.path)
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    log = tmp_path / "counters.csv"
+    said = ran.stdout + ran.stderr + (log.read_text() if log.exists() else "")
+    assert "option" not in said.lower()
+    assert is_without_kernels(said.splitlines())
+
+
+def test_a_page_is_that_of_the_report(tmp_path: Path) -> None:
+    program = find_ncu(write_ncu(tmp_path))
+    assert raw_page(program, write_report(tmp_path / "r.ncu-rep", "a page\n")) == b"a page\n"
+    with pytest.raises(InputError, match=re.escape(VERSION)):
+        raw_page(program, write_report(tmp_path / "r.ncu-rep", ""))

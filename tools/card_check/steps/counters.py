@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from mansard.analytics.data.published.readers.reader import ToolFile
-from mansard.analytics.models.counters.importing import read_export
 from mansard.analytics.models.counters.launch import ProfiledLaunch
 from mansard.analytics.models.counters.metrics import LaunchCounts, count
+from mansard.analytics.models.counters.reading import read_export
 from mansard.core.errors import MeasurementError
 from mansard.core.formats.ncu import chip_of, choose_metrics
 from mansard.core.hardware import sm_flop_per_cycle

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mansard.analytics.data.published.readers.reader import ToolFile
 from mansard.analytics.data.published.store import read_counters, write_counters
 from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum, by_kernel, call_sum
 from mansard.analytics.models.counters.by_network import (
@@ -22,9 +23,17 @@ from mansard.analytics.models.counters.by_network import (
     measured_counters,
 )
 from mansard.analytics.models.counters.check import CheckedNetwork, check_network
-from mansard.analytics.models.counters.importing import ExportOrigin
+from mansard.analytics.models.counters.importing import (
+    ExportOrigin,
+    ImportedCounters,
+    check_counts,
+    counters_in,
+    is_report,
+    notes_on_unknown,
+)
 from mansard.analytics.models.counters.importing import import_counters as read
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
+from mansard.core.formats.ncu import EXPORT_COMMAND
 from mansard.core.formats.onnx import find_model_files, model_name
 from mansard.core.records import CounterRun, Manifest, Measurement, ModelScore
 from mansard.core.storage.documents import read_document
@@ -32,6 +41,7 @@ from mansard.core.storage.files import entries_in, find_status
 from mansard.core.storage.jsonl import read_rows
 from mansard.core.text import is_utf8, listed
 from mansard.estimator import score, zoo
+from mansard.inference.counters.ncu import find_ncu, raw_page
 from mansard.inference.counters.trial import COUNTERS
 from mansard.sweeps.counters import CountRequest, sweep_counters
 from mansard.sweeps.modes import rows_of
@@ -123,12 +133,15 @@ def import_counters(
     origin: ExportOrigin,
     *,
     runs: Path = Path("runs"),
+    ncu: Path | None = None,
     reporter: Reporter = SILENT,
 ) -> tuple[ImportedExport, ...]:
     """Keep exports of Nsight Compute in ``runs``, labelled published.
 
-    The raw page, the details page, a summary by kernel (each as CSV or text), and tables of
-    metrics. All are read before one is written. Raises UsageError, InputError, StorageError.
+    The raw page, the details page, a summary by kernel (each as CSV or text), tables of metrics,
+    and reports (``.ncu-rep``), which the program ``ncu`` reads: by default the one that 'ncu run'
+    finds. All are read before one is written. Raises UsageError, StorageError, and InputError, also
+    where an export has neither FLOP nor bytes of any launch.
     """
     citation = origin.citation or ""
     for word in (origin.device, citation, origin.mode, origin.network or ""):
@@ -137,10 +150,13 @@ def import_counters(
     for name, word in (("device", origin.device), ("citation", citation)):
         if not word.strip():
             raise UsageError(f"the {name} is empty", fix=f"say --{name}")
-    tables = [(path, read(path, origin)) for path in exports]
+    tables = [(path, _read_export(path, origin, ncu)) for path in exports]
+    for path, one in tables:
+        check_counts(one, origin, str(path))
     written = []
     for path, one in tables:
-        for line in one.notes:
+        notes = (*one.notes, *notes_on_unknown(one.rows))
+        for line in notes:
             reporter.note(f"note: {path}: {line}")
         copy, was_there = write_counters(runs, one.table_id, one.rows)
         written.append(
@@ -151,12 +167,29 @@ def import_counters(
                 launches=sum(row.n_launches for row in one.rows),
                 call=call_sum(one.rows),
                 kernels=by_kernel(one.rows),
-                notes=one.notes,
+                notes=notes,
                 was_there=was_there,
                 path=copy,
             )
         )
     return tuple(written)
+
+
+def _read_export(path: Path, origin: ExportOrigin, ncu: Path | None) -> ImportedCounters:
+    """Read an export, or what ``ncu`` makes of a report."""
+    if not is_report(path):
+        return read(path, origin)
+    try:
+        program = find_ncu(ncu)
+    except UsageError as error:
+        if ncu is not None:
+            raise
+        raise InputError(
+            f"is a report, which its own program reads, and {error.what}",
+            where=str(path),
+            fix=f"{EXPORT_COMMAND} > export.csv where it is, or name it here with --ncu",
+        ) from error
+    return counters_in(ToolFile(str(path), raw_page(program, path)), origin)
 
 
 def check_counters(

@@ -160,7 +160,7 @@ EXAMPLES = MappingProxyType(
         ),
         "ncu import": (
             'mansard ncu import raw.csv --citation "A. Author, 2026" --device "AGX Orin"',
-            "mansard ncu import raw.csv --citation ours --device A100 --network resnet50",
+            "mansard ncu import net.ncu-rep --citation ours --device A100 --network alexnet",
         ),
         "ncu check": ("mansard ncu check", "mansard ncu check --network resnet50 --batch 8"),
         "zoo list": ("mansard zoo list", "mansard zoo list --json"),

@@ -114,7 +114,8 @@ def run_networks(
 @ncu_app.command("import")
 def import_exports(
     exports: Annotated[
-        list[Path], typer.Argument(help="Exports of ncu, as CSV or text.", readable=False)
+        list[Path],
+        typer.Argument(help="Exports of ncu, as CSV or text, or its reports.", readable=False),
     ],
     citation: Annotated[str, typer.Option(help="Where it was published; printed beside it.")],
     device: Annotated[str, typer.Option(help="The device that was profiled.")],
@@ -133,6 +134,10 @@ def import_exports(
     compute_capability: Annotated[
         str | None, typer.Option(help="Of the GPU, such as 8.7, where the export lacks it.")
     ] = None,
+    ncu: Annotated[
+        Path | None,
+        typer.Option(help="Nsight Compute, to read reports; found by default.", readable=False),
+    ] = None,
     runs: Annotated[Path, typer.Option(help="Folder of runs to keep it in.", readable=False)] = (
         Path("runs")
     ),
@@ -140,9 +145,10 @@ def import_exports(
 ) -> None:
     """Read EXPORTS of Nsight Compute and keep each kernel's time, FLOP and bytes.
 
-    The raw page (ncu --csv --page raw), the details page, summaries by kernel, their text, and
-    tables whose columns are metrics. They are labelled published; 'mansard ncu check' holds them
-    against the estimate. An export that was imported before is not imported again.
+    The raw page (ncu --csv --page raw), the details page, summaries by kernel, their text, tables
+    whose columns are metrics, what the GUI exports as CSV, and reports (.ncu-rep) where ncu is.
+    They are labelled published; 'mansard ncu check' holds them against the estimate. An export that
+    was imported before is not imported again; one without FLOP and bytes is refused.
     """
     imported = api.import_counters(
         exports,
@@ -158,6 +164,7 @@ def import_exports(
             compute_capability=_capability(compute_capability),
         ),
         runs=runs,
+        ncu=ncu,
         reporter=TerminalReporter(),
     )
     if as_json:
@@ -219,7 +226,7 @@ def _capability(text: str | None) -> int | None:
         return None
     match = re.fullmatch(r"(\d{1,2})\.(\d)", text.strip())
     if match is None:
-        raise UsageError(f"{text!r} is no compute capability", fix="write it as 8.7")
+        raise UsageError(f"{text!r} is not a compute capability", fix="write it as 8.7")
     return 10 * int(match[1]) + int(match[2])
 
 

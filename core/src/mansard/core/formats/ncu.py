@@ -19,6 +19,9 @@ Role = Literal[
 ROLES: tuple[Role, ...] = get_args(Role)
 SECTOR_BYTES = 32  # of the caches and of DRAM: Nsight Compute's documentation, "sector"
 
+REPORT_MAGIC = b"NVR\0"
+REPORT_ENDINGS = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")  # the last one before 2020
+EXPORT_COMMAND = "ncu --import REPORT --csv --page raw"
 MESSAGE = re.compile(r"==(ERROR|WARNING|PROF)==\s*(.*)")  # of the program, among other lines
 
 _CALL_RANGE = "mansard call "
@@ -126,6 +129,11 @@ def tensor_operations(names: Collection[str]) -> tuple[str, ...]:
     )
 
 
+def base_name(metric: str) -> str:
+    """A metric's name without its rollups: as the list of a chip has it."""
+    return metric.partition(".")[0]
+
+
 # Bytes, both directions together.
 L1_TRAFFIC = ("l1tex__t_bytes.sum",)
 L2_TRAFFIC = ("lts__t_bytes.sum",)
@@ -154,6 +162,19 @@ _ROLES: Mapping[Role, tuple[tuple[str, ...], ...]] = MappingProxyType(
 )
 
 
+# Base names that every chip lists, but for those named below: ``ncu --query-metrics`` of 2022.3 for
+# Volta to Hopper. Later chips have no list here, and are asked for what they share with these.
+_USUAL = (
+    "gpu__time_duration",
+    "sm__cycles_elapsed",
+    "gpc__cycles_elapsed",
+    *(base_name(name) for name in (*L1_TRAFFIC, *L2_TRAFFIC, *TEGRA_TRAFFIC)),
+    *(base_name(name) for name, work in CUDA_CORE_WORK.items() if work.precision != "fp64"),
+)
+_WITHOUT_HALF = frozenset({"gv100", "gv11b", "tu102", "ga102", "ad102"})  # …_op_hmma_type_hfma2
+_PIPE_TOTAL = "sm__inst_executed_pipe_tensor.sum"
+
+
 class MetricChoice(NamedTuple):
     """The metrics to ask for, and the roles that the chip has none for."""
 
@@ -171,9 +192,32 @@ def capability_of(chip: str) -> int | None:
     return next((sm for sm, name in _CHIPS.items() if name == chip), None)
 
 
-def base_name(metric: str) -> str:
-    """A metric's name without its rollups: as the list of a chip has it."""
-    return metric.partition(".")[0]
+def usual_metrics(sm: int | None) -> tuple[str, ...]:
+    """The metrics to ask for where no list of the chip is at hand. ``sm``: 87 is 8.7.
+
+    Without a capability those of a card with a memory of its own.
+    """
+    chip = chip_of(sm or 0) or ""
+    listed = {*_USUAL, base_name(TENSOR_PIPE), base_name(_PIPE_TOTAL)}
+    listed |= {base_name(name) for name in TENSOR_INSTRUCTIONS if "dmma" not in name}
+    if (sm or 0) < SINCE_PACKED:
+        listed |= {base_name(name) for name in DRAM_TRAFFIC}
+    else:
+        listed = {*_USUAL, *(base_name(name) for name in DRAM_TRAFFIC_SINCE_BLACKWELL)}
+    if chip in _WITHOUT_HALF:
+        listed.remove("sm__inst_executed_pipe_tensor_op_hmma_type_hfma2")
+    if chip == "gv100":
+        listed.remove("sm__inst_executed_pipe_tensor_op_imma")
+    total = (_PIPE_TOTAL,) if base_name(_PIPE_TOTAL) in listed else ()
+    return (*choose_metrics(chip, listed).metrics, *total)
+
+
+def counting_command(sm: int | None) -> str:
+    """The command line that collects ``usual_metrics``; its PROGRAM is to be filled in."""
+    return (
+        "ncu --target-processes all --clock-control none --csv --page raw --print-units base "
+        f"--log-file counters.csv --metrics {','.join(usual_metrics(sm))} PROGRAM"
+    )
 
 
 def choose_metrics(chip: str, listed: Collection[str]) -> MetricChoice:

@@ -16,32 +16,39 @@ MemoryLevel = Literal["L1", "L2", "memory"]
 class WorkCount(Record, frozen=True, kw_only=True):
     """FLOP of one precision on one unit; a multiply-add is two, an operation of integers is one.
 
-    ``formula``: of the metrics.
+    ``formula``: of the metrics. ``error``: how far ``flop`` may be off at most, as a share of it,
+    because it was made of rates as they were printed; 0 where instructions were counted.
     """
 
     unit: Literal["tensor core", "CUDA core"]
     precision: str
     flop: float
     formula: str
+    error: float = 0.0
 
 
 class TrafficCount(Record, frozen=True, kw_only=True):
-    """Bytes that crossed one level of memory; ``traffic_bytes`` is both directions."""
+    """Bytes that crossed one level of memory; ``traffic_bytes`` is both directions.
+
+    ``error``: as in WorkCount.
+    """
 
     level: MemoryLevel
     read_bytes: float | None
     write_bytes: float | None
     traffic_bytes: float | None
     formula: str
+    error: float = 0.0
 
 
 class KernelCounters(Record, frozen=True, kw_only=True):
     """One kernel launch as Nsight Compute counted it, or the mean of ``n_launches`` alike.
 
     ``work_flop`` is the sum of ``work``, and None where a unit that ran was not counted.
+    ``pagoda_flop`` is the work by the rule of Pagoda's ``ert_method.py``, for comparison.
     """
 
-    schema: ClassVar[Schema] = Schema("kernel-counters", 1)
+    schema: ClassVar[Schema] = Schema("kernel-counters", 2)
 
     table_id: str  # hash of an imported file's rows; of a measured one the run's id
     row: int  # line of the export at which the launch begins
@@ -69,6 +76,7 @@ class KernelCounters(Record, frozen=True, kw_only=True):
     sm_cycles: float | None  # elapsed, the mean of the SMs
     work: tuple[WorkCount, ...]
     work_flop: float | None
+    pagoda_flop: float | None
     traffic: tuple[TrafficCount, ...]
     tool: str | None  # with its version
 

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mansard.core.errors import DeniedError, MansardError, MeasurementError, UsageError
+from mansard.core.errors import DeniedError, InputError, MansardError, MeasurementError, UsageError
 from mansard.core.formats.ncu import MESSAGE
 from mansard.core.processes.programs import Finished, run_program
+from mansard.core.text import printable
 
 # CUDA Driver API, CUdevice_attribute
 _MAJOR, _MINOR = 75, 76
@@ -131,6 +132,31 @@ def command_line(
         *("--metrics", ",".join(metrics)),
         *program,
     ]
+
+
+_IMPORT_S = 600.0  # a report of a gigabyte is read in minutes
+_MOST_PAGE_BYTES = 256 << 20
+
+
+def raw_page(ncu: Ncu, report: Path) -> bytes:
+    """The raw page of a report as CSV; raises InputError where ``ncu`` cannot read it."""
+    question = ["--import", str(report.absolute()), "--csv", "--page", "raw"]
+    answer = run_program(
+        [ncu.path, *question, "--print-units", "base"],
+        timeout_s=_IMPORT_S,
+        max_bytes=_MOST_PAGE_BYTES,
+        error=MeasurementError,
+    )
+    if answer.exit_code == 0 and answer.output.strip():
+        return answer.output
+    text = (answer.output + b"\n" + answer.complaints).decode("utf-8", "replace")
+    errors = [match[2] for match in MESSAGE.finditer(text) if match[1] == "ERROR"]
+    said = printable(errors[0] if errors else _last_line(answer))
+    raise InputError(
+        f"Nsight Compute {ncu.version} does not read it: {said}",
+        where=str(report),
+        fix="a newer release may have written it: name that one's ncu with --ncu",
+    )
 
 
 _AS_ROOT = 'run it as root: sudo -E "$(which mansard)" ncu run'

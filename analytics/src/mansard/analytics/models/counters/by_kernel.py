@@ -22,6 +22,8 @@ class KernelSum(Record, frozen=True, kw_only=True):
     time_s: float | None
     share: float | None  # of the time of all kernels
     work_flop: float | None
+    least_flop: float  # of the units that were counted
+    pagoda_flop: float | None  # by the rule of Pagoda's ert_method.py
     precisions: tuple[str, ...]  # of that work
     read_bytes: float | None  # from memory
     write_bytes: float | None
@@ -41,6 +43,7 @@ class CallSum(Record, frozen=True, kw_only=True):
     clocks_hz: dict[str, float]
     work: tuple[WorkCount, ...]
     work_flop: float | None
+    pagoda_flop: float | None
     traffic: tuple[TrafficCount, ...]
 
 
@@ -53,6 +56,7 @@ def call_sum(rows: Sequence[KernelCounters], calls: int | None = None) -> CallSu
     sums = {
         "time_s": total((row.time_s for row in rows), rows),
         "work_flop": total((row.work_flop for row in rows), rows),
+        "pagoda_flop": total((row.pagoda_flop for row in rows), rows),
     }
     values = {name: None if value is None else value / calls for name, value in sums.items()}
     reasons = {name: why for row in rows for name, why in row.unknown.items()}
@@ -73,8 +77,22 @@ def _work(rows: Sequence[KernelCounters], calls: int) -> tuple[WorkCount, ...]:
         for work in row.work:
             scaled = replace(work, flop=work.flop * row.n_launches / calls)
             counts.setdefault((work.unit, work.precision), []).append(scaled)
-    summed = (replace(same[0], flop=sum(work.flop for work in same)) for same in counts.values())
+    summed = (
+        replace(
+            same[0],
+            flop=sum(work.flop for work in same),
+            error=weighted((work.error, work.flop) for work in same),
+        )
+        for same in counts.values()
+    )
     return tuple(sorted(summed, key=lambda work: -work.flop))
+
+
+def weighted(errors: Iterable[tuple[float, float]]) -> float:
+    """The error of a sum: those of its terms, each with its value."""
+    pairs = list(errors)
+    whole = sum(value for _, value in pairs)
+    return sum(error * value for error, value in pairs) / whole if whole else 0.0
 
 
 def precisions_of(work: Iterable[WorkCount]) -> tuple[str, ...]:
@@ -95,6 +113,7 @@ def _traffic(rows: Sequence[KernelCounters], calls: int) -> Iterator[TrafficCoun
         yield TrafficCount(
             level=level,
             formula=first.formula,
+            error=weighted((t.error, t.traffic_bytes or 0.0) for t in of_level if t is not None),
             **{way: None if value is None else value / calls for way, value in sums.items()},
             unknown={
                 way: reasons.get(way, "not every launch has it")
@@ -148,6 +167,7 @@ def _kernel(name: str, call: CallSum, whole_s: float | None) -> KernelSum:
         "time_s": call.time_s,
         "share": call.time_s / whole_s if call.time_s is not None and whole_s else None,
         "work_flop": call.work_flop,
+        "pagoda_flop": call.pagoda_flop,
         **{way: getattr(memory, way) for way in _WAYS},
     }
     reasons = {**call.unknown, **memory.unknown, "share": "not every kernel's time is known"}
@@ -155,6 +175,7 @@ def _kernel(name: str, call: CallSum, whole_s: float | None) -> KernelSum:
         kernel=name,
         launches=call.launches,
         precisions=precisions_of(call.work),
+        least_flop=float(sum(work.flop for work in call.work)),
         **values,
         unknown={n: reasons[n] for n, value in values.items() if value is None},
     )

@@ -182,6 +182,7 @@ class CheckedPart(Record, frozen=True, kw_only=True):
     estimated_flop: float | None
     counted_flop: float | None
     least_flop: float | None  # of the units that were counted
+    pagoda_flop: float | None  # counted by the rule of Pagoda's ert_method.py
     work_ratio: float | None  # counted over estimated
     estimated_bytes: float | None
     counted_bytes: float | None
@@ -216,6 +217,7 @@ class CheckedNetwork(Record, frozen=True, kw_only=True):
     estimated_flop: float | None
     counted_flop: float | None
     least_flop: float | None
+    pagoda_flop: float | None
     work_ratio: float | None
     estimated_bytes: float | None
     counted_bytes: float | None
@@ -316,6 +318,7 @@ def _counted(
     values = {
         "counted_flop": call.work_flop,
         "least_flop": float(sum(work.flop for work in call.work)),
+        "pagoda_flop": call.pagoda_flop,
         "counted_bytes": memory.traffic_bytes,
         "counted_s": call.time_s,
     }
@@ -327,10 +330,11 @@ def _counted(
         "counted_bytes": no_bytes,
         "bytes_ratio": no_bytes,
         "counted_s": call.unknown.get("time_s", ""),
+        "pagoda_flop": call.unknown.get("pagoda_flop", ""),
     }
 
 
-_COUNTS = ("counted_flop", "least_flop", "counted_bytes", "counted_s")
+_COUNTS = ("counted_flop", "least_flop", "pagoda_flop", "counted_bytes", "counted_s")
 _RATIOS = ("work_ratio", "bytes_ratio")
 _NO_KERNEL = "no kernel was found for it"
 _NO_RATIO = "the estimate is 0 or not known"

@@ -3,6 +3,8 @@
 Numbers are in base units: seconds are ns in Nsight Compute's tables, here s. Exports of one tool
 differ: "15,136" with base units (ns, byte, hz) or "0.015136" with scaled ones (ms, Kbyte, Ghz), and
 in languages with a decimal comma "15.136,0". One file has one style.
+
+The command line writes units into a row of their own, the GUI into the header: "Duration [us]".
 """
 
 from __future__ import annotations
@@ -11,14 +13,17 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
 from mansard.core.errors import InputError
 
 # What the tool prints where a metric could not be collected.
 _ABSENT = frozenset({"", "-", "n/a", "(!) n/a", "nan", "no data"})
-_GROUPS = re.compile("[\u00a0\u202f '\u2019]")  # that some languages write between thousands
-_INSTANCES = re.compile(r"\s*[({].*$")  # "12 (5; 7)": the sum, then its instances
+# What some languages write between thousands.
+_GROUPS = re.compile("[\u00a0\u2007\u2009\u202f '\u2019]")
+# "12 (5; 7)": the sum, then its instances; "12 (+3.1%)": a value beside that of a baseline.
+_INSTANCES = re.compile(r"\s*[({].*$")
 # Numbers that only one of both styles can write: no group begins with 0 or has other than 3 digits.
 _POINT = re.compile(
     r"^\d{1,3}(,\d{3})+\.\d*$|^\d*\.(\d{1,2}|\d{4,})$|^0?\.\d+$|^\d{1,3}(,\d{3}){2,}$"
@@ -26,6 +31,7 @@ _POINT = re.compile(
 _COMMA = re.compile(
     r"^\d{1,3}(\.\d{3})+,\d*$|^\d*,(\d{1,2}|\d{4,})$|^0?,\d+$|^\d{1,3}(\.\d{3}){2,}$"
 )
+_WHOLE_POINT, _WHOLE_COMMA = re.compile(r"\d{1,3}(,\d{3})+"), re.compile(r"\d{1,3}(\.\d{3})+")
 MOST = 1e24  # of any count; more is an error of the file
 
 
@@ -35,10 +41,13 @@ def plain_number(text: str) -> str | None:
     return None if bare.casefold() in _ABSENT else _GROUPS.sub("", bare)
 
 
-def has_decimal_comma(texts: Iterable[str], where: str) -> bool:
+def has_decimal_comma(
+    texts: Iterable[str], where: str, *, whole: Iterable[str] = (), usual: bool = False
+) -> bool:
     """Whether the numbers of one file are written as "1.234,5"; raises InputError where both are.
 
-    "15,136" alone may be either: a point is the decimal sign unless some number says otherwise.
+    "15,136" alone may be either. ``whole``: numbers that have no fraction, which then decide: their
+    sign stands between thousands. Else it is ``usual``.
     """
     point = comma = None
     for text in texts:
@@ -55,7 +64,12 @@ def has_decimal_comma(texts: Iterable[str], where: str) -> bool:
             where=where,
             fix="export it again in one language (LC_ALL=C ncu …)",
         )
-    return comma is not None
+    if point is not None or comma is not None:
+        return comma is not None
+    counts = [bare for text in whole if (bare := plain_number(text)) is not None]
+    if any(_WHOLE_POINT.fullmatch(bare) for bare in counts):
+        return False
+    return usual or any(_WHOLE_COMMA.fullmatch(bare) for bare in counts)
 
 
 def parse_number(text: str, *, comma: bool) -> float | None:
@@ -67,6 +81,15 @@ def parse_number(text: str, *, comma: bool) -> float | None:
     if not math.isfinite(value) or not 0 <= value <= MOST:
         raise ValueError(text)
     return value
+
+
+def half_step(text: str, value: float, *, comma: bool) -> float:
+    """How far ``value`` may be off by the last digit of ``text``: 0.005 / 1.25 of "1.25"."""
+    decimal, group = (",", ".") if comma else (".", ",")
+    whole, _, decimals = (plain_number(text) or "").partition(decimal)
+    if not value or not f"{whole}{decimals}".replace(group, "").isdigit():
+        return 0.0  # an exponent: a script wrote it, with all digits
+    return 0.5 * 10.0 ** -len(decimals) / value
 
 
 _PREFIXES = MappingProxyType(
@@ -110,15 +133,25 @@ def base_factor(metric: str) -> float:
     return 1e-9 if metric.startswith("gpu__time_duration") else 1.0
 
 
+_BRACKETS = re.compile(r"\s*\[([^\[\]]*)\]$")
+
+
+def split_unit(column: str) -> tuple[str, str]:
+    """A column of the GUI and its unit: ``Duration [us]``; the unit is empty where none is said."""
+    match = _BRACKETS.search(column)
+    return (column[: match.start()], match[1].strip()) if match else (column, "")
+
+
 _TRIPLE = re.compile(r"\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?")
 
 
 def triple(text: str) -> tuple[int, int, int] | None:
-    """``(2, 256, 1)`` of a grid or a block; None where it is none."""
+    """``(2, 256, 1)`` of a grid or a block; None where it is none: of a graph it is (0, 0, 0)."""
     match = _TRIPLE.fullmatch(text.strip())
     if match is None or any(len(digits) > 10 for digits in match.groups()):
         return None
-    return int(match[1]), int(match[2]), int(match[3])
+    sizes = int(match[1]), int(match[2]), int(match[3])
+    return sizes if all(sizes) else None
 
 
 def capability(text: str) -> int | None:
@@ -129,7 +162,10 @@ def capability(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class ProfiledLaunch:
-    """``metrics``: in SI and single counts, by their full names; absent ones were not counted."""
+    """``metrics``: in SI and single counts, by their full names; absent ones were not counted.
+
+    ``steps``: how far a metric may be off by the last digit that was printed, as a share of it.
+    """
 
     line: int
     kernel: str
@@ -139,11 +175,7 @@ class ProfiledLaunch:
     block: tuple[int, int, int] | None = None
     compute_capability: int | None = None
     nvtx: tuple[str, ...] | None = None
-
-    def time_out_of_range(self) -> bool:
-        """Whether its duration is none that a kernel can have."""
-        time_s = self.metrics.get("gpu__time_duration.sum")
-        return time_s is not None and not LEAST_S <= time_s <= MOST_S
+    steps: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -157,10 +189,12 @@ class Export:
 
 LEAST_S, MOST_S = 1e-9, 86400.0  # of a launch: a ns, a day
 _WANTED = re.compile(
-    r"gpu__time_duration|(?:sm|smsp|gpc|lts|dram)__cycles_elapsed|sm__cycles_active"
+    r"gpu__time_duration(?:_measured_(?:user|wallclock))?"
+    r"|(?:sm|smsp|gpc|lts|dram)__cycles_elapsed|sm__cycles_active"
+    r"|derived__smsp__sass_thread_inst_executed_op_[dfh]fma_pred_on_x[24]"
     r"|(?:sm|smsp)__sass_thread_inst_executed_op_[dfh](?:fma|add|mul)2?_pred_on"
     r"|sm__ops_path_tensor_\w+|sm__pipe_tensor(?:_op_[hid]mma)?_cycles_active"
-    r"|sm__inst_executed_pipe_(?:tensor(?:_op_[hid]mma(?:_type_hfma2)?)?|fma_type_fp16|fp16)"
+    r"|(?:sm|smsp)__inst_executed_pipe_(?:tensor(?:_op_[hid]mma(?:_type_hfma2)?)?|fma_type_fp16|fp16)"
     r"|dram__(?:bytes|sectors)(?:_op)?(?:_read|_write)?|l1tex__t_bytes"
     r"|lts__d_sectors_fill_sysmem|lts__t_sectors_aperture_sysmem_op_(?:read|write)"
     r"|lts__t_(?:bytes|sectors)|lts__t_sectors_srcunit_tex_op_(?:read|write)"
@@ -180,6 +214,7 @@ _LABELS = MappingProxyType(
     }
 )
 METRIC_NAME = re.compile(r"[a-z0-9]+__\w+(?:\.\w+)*")
+_LABEL_AND_NAME = re.compile(rf".{{0,200}}\(({METRIC_NAME.pattern})\)")
 
 
 def is_used(column: str) -> bool:
@@ -187,7 +222,26 @@ def is_used(column: str) -> bool:
     return METRIC_NAME.fullmatch(column) is None or wanted(column) is not None
 
 
-def wanted(name: str) -> str | None:
-    """The metric that a column or a label stands for, if anything is made of it."""
-    name = _LABELS.get(name, name)
+_RATES = (".per_second", ".per_cycle_elapsed", "_x2", "_x4")
+
+
+def is_rate(metric: str) -> bool:
+    """Whether counts that were not collected are made of it: rates, clocks, and durations."""
+    return metric.endswith(_RATES) or metric.startswith("gpu__time_duration")
+
+
+# Of the section "Memory Workload Analysis"; that of "Speed Of Light" is a percentage of a peak.
+_BANDWIDTH = ("Memory Throughput", re.compile(r"[KMGT]?byte/s(?:econd)?"))
+
+
+@lru_cache(maxsize=1 << 16)
+def wanted(name: str, unit: str = "") -> str | None:
+    """The metric that a column or a label stands for, if anything is made of it.
+
+    ``Duration (gpu__time_duration.sum)`` is what ``--print-metric-name label-name`` writes.
+    """
+    if name == _BANDWIDTH[0] and _BANDWIDTH[1].fullmatch(unit):
+        return "dram__bytes.sum.per_second"
+    match = _LABEL_AND_NAME.fullmatch(name)
+    name = match[1] if match else _LABELS.get(name, name)
     return name if _WANTED.fullmatch(name.partition(".")[0]) else None

@@ -1,8 +1,9 @@
 """Time, clocks, FLOP and bytes of a launch, from its metrics, with their formulas.
 
-Each result has its formula. The formulas of the tensor pipe and of a Tegra's memory were checked on
-recorded kernels whose work is known (docs/use/counters.md). Bytes at each memory level are computed
-from the metrics that the export has.
+Each result has its formula; one that is made of rates and clocks has its error as well. The
+formulas of the tensor pipe and of a Tegra's memory were checked on recorded kernels whose work is
+known (docs/use/counters.md). Bytes at each memory level are computed from the metrics that the
+export has.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from mansard.analytics.models.counters.launch import ProfiledLaunch
-from mansard.analytics.models.counters.tensor_work import tensor_work
+from mansard.analytics.models.counters.pagoda import pagoda_flop
+from mansard.analytics.models.counters.rates import TIME, CompletedLaunch, complete
+from mansard.analytics.models.counters.tensor_work import executed_instructions, tensor_work
 from mansard.core.formats.ncu import (
     CUDA_CORE_WORK,
     DRAM_TRAFFIC,
@@ -43,11 +48,24 @@ def traffic(metrics: Mapping[str, float], sm: int | None) -> Iterator[TrafficCou
         )
     elif (both := _sectors(metrics, "lts__t_sectors.sum")) is not None:
         yield _level("L2", None, None, both, "32·lts__t_sectors")
-    yield _tegra_memory(metrics) if is_tegra(metrics, sm) else _dram(metrics)
+    yield _memory(metrics, sm)
+
+
+def _memory(metrics: Mapping[str, float], sm: int | None) -> TrafficCount:
+    """That of the DRAM; of a Tegra what its L2 cache exchanges with the system.
+
+    Exports of a Tegra may have ``dram__*``: 0 says nothing, but what was counted is used where the
+    L2 cache's side was not.
+    """
+    dram = _dram(metrics)
+    if not is_tegra(metrics, sm):
+        return dram
+    memory = _tegra_memory(metrics)
+    return dram if memory.traffic_bytes is None and dram.traffic_bytes else memory
 
 
 def is_tegra(metrics: Mapping[str, float], sm: int | None) -> bool:
-    """Whether the memory is the system's: then ``dram__*`` says nothing, 0 included."""
+    """Whether the memory is the system's, of which a chip's lists have no ``dram__*``."""
     is_tegra_chip = sm is not None and chip_of(sm) in TEGRA_CHIPS
     return is_tegra_chip or metrics.get("device__attribute_integrated") == 1
 
@@ -133,6 +151,7 @@ class LaunchCounts:
     work: tuple[WorkCount, ...]
     work_flop: float | None
     traffic: tuple[TrafficCount, ...]
+    pagoda_flop: float | None
     unknown: Mapping[str, str]
 
 
@@ -148,11 +167,13 @@ def count(
     ``sm``: the compute capability (87 is 8.7) where the export does not say it. ``all_asked``: all
     metrics that the chip lists were asked for, so that it has no others.
     """
+    completed = complete(launch)
+    launch = completed.launch
     m = launch.metrics
     sm = launch.compute_capability or sm
     n_sms, cycles = _n_sms(m), _cycles(m)
     unknown: dict[str, str] = {}
-    time_s = _time_s(m)
+    time_s = m.get(TIME)
     if time_s is None:
         unknown["time_s"] = "the export has no gpu__time_duration"
     if n_sms is None:
@@ -161,7 +182,11 @@ def count(
         unknown["sm_cycles"] = "the export has no sm__cycles_elapsed"
     cuda, no_cuda = _cuda_work(m, precision, has_packed=(sm or 0) >= SINCE_PACKED and not all_asked)
     tensor, no_tensor = tensor_work(launch, precision, sm, n_sms, cycles)
-    work = (*tensor, *cuda)
+    work = tuple(_with_error(term, completed) for term in (*tensor, *cuda))
+    instructions = executed_instructions(launch, precision, sm, n_sms)
+    by_pagoda, no_pagoda = pagoda_flop(m, instructions)
+    if no_pagoda:
+        unknown["pagoda_flop"] = no_pagoda
     missing = [why for why in (no_tensor, no_cuda) if why]
     if missing:
         unknown["work_flop"] = "; ".join(missing)
@@ -172,22 +197,47 @@ def count(
         sm_cycles=cycles,
         work=work,
         work_flop=None if missing else float(sum(term.flop for term in work)),
-        traffic=tuple(traffic(m, sm)),
+        traffic=tuple(_bytes_with_error(level, completed) for level in traffic(m, sm)),
+        pagoda_flop=by_pagoda,
         unknown=unknown,
     )
 
 
+_OF_UNIT = MappingProxyType(
+    {
+        "CUDA core": ("sm__sass_thread_inst",),
+        "tensor core": ("sm__inst_executed_pipe_tensor", "sm__ops_path_tensor"),
+    }
+)
+
+
+def _with_error(work: WorkCount, completed: CompletedLaunch) -> WorkCount:
+    """``work`` with the error of the rates that its instructions were made of."""
+    made = completed.derivation(*_OF_UNIT[work.unit])
+    if made is None and work.formula.startswith("pipe cycles"):
+        made = completed.derivation("sm__cycles_elapsed")
+    if made is None:
+        return work
+    return replace(work, error=made.error, formula=f"{work.formula}; from {made.formula}")
+
+
+_OF_LEVEL: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"L1": ("l1tex__",), "L2": ("lts__t_",), "memory": ("dram__",)}
+)
+
+
+def _bytes_with_error(level: TrafficCount, completed: CompletedLaunch) -> TrafficCount:
+    is_tegra_memory = level.level == "memory" and "sysmem" in level.formula
+    names = TEGRA_TRAFFIC if is_tegra_memory else _OF_LEVEL[level.level]
+    made = completed.derivation(*names)
+    has_any = any(v is not None for v in (level.read_bytes, level.write_bytes, level.traffic_bytes))
+    if made is None or not has_any:
+        return level
+    return replace(level, error=made.error, formula=f"{level.formula}; from {made.formula}")
+
+
 def _first(metrics: Mapping[str, float], *names: str) -> float | None:
     return next((metrics[name] for name in names if name in metrics), None)
-
-
-def _time_s(metrics: Mapping[str, float]) -> float | None:
-    """The duration, or the SMs' cycles over their clock."""
-    time_s = _first(metrics, "gpu__time_duration.sum", "gpu__time_duration.avg")
-    if time_s is not None:
-        return time_s
-    cycles, hz = (metrics.get(f"sm__cycles_elapsed.avg{end}") for end in ("", ".per_second"))
-    return cycles / hz if cycles and hz else None
 
 
 def _n_sms(metrics: Mapping[str, float]) -> int | None:
@@ -231,13 +281,13 @@ def _cuda_work(
     terms: dict[str, dict[str, int]] = {}
     for name, work in CUDA_CORE_WORK.items():
         terms.setdefault(work.precision, {})[name] = work.flop
-    packed = [name for name in PACKED_WORK if _threads(metrics, name) is not None]
+    packed = [name for name in PACKED_WORK if name in metrics]
     if packed or has_packed:
         terms["fp32"] |= {name: work.flop for name, work in PACKED_WORK.items()}
     for counted, flops in terms.items():
         if counted == "fp16" and precision not in ("fp16", "bf16"):
             continue  # in other networks a half instruction moves a constant: it is no work
-        counts = {name: _threads(metrics, name) for name in flops}
+        counts = {name: metrics.get(name) for name in flops}
         if None in counts.values():
             missing = missing or _why_no_cuda(metrics, counted)
         elif flop := sum((threads or 0) * flops[name] for name, threads in counts.items()):
@@ -254,23 +304,6 @@ def _cuda_work(
 
 
 _OP = re.compile(r"^.*_op_|_pred_on$")
-
-
-def _threads(metrics: Mapping[str, float], name: str) -> float | None:
-    """Thread instructions: as counted, or the rate per cycle × cycles (the default sections)."""
-    other = name.replace("sm__", "smsp__", 1)
-    threads = _first(metrics, name, other)
-    rate = _first(metrics, f"{name}.per_cycle_elapsed", f"{other}.per_cycle_elapsed")
-    cycles = _first(
-        metrics,
-        "smsp__cycles_elapsed.max",
-        "smsp__cycles_elapsed.avg",
-        "sm__cycles_elapsed.max",
-        "sm__cycles_elapsed.avg",
-    )
-    if threads is not None:
-        return threads
-    return rate * cycles if rate is not None and cycles is not None else None
 
 
 def _why_no_cuda(metrics: Mapping[str, float], precision: str) -> str | None:

@@ -1,9 +1,9 @@
 """What Nsight Compute exports: the raw page, the details page, the summary by kernel, and text.
 
 The raw page (``--csv --page raw``) has a row for each launch and a column for each metric, with the
-units in the second row. The details page (``--csv``) and a summary (``--print-summary per-kernel``)
-have a row for each metric of a launch, with its unit. A table that a person made of a raw page has
-neither a units row nor, at times, the kernels' names.
+units in the second row, or in the header where the GUI wrote it. The details page (``--csv``) and a
+summary (``--print-summary per-kernel``) have a row for each metric of a launch, with its unit. A
+table that a person made of a raw page has neither units nor, at times, the kernels' names.
 
 Text has a heading for each launch, then the metrics of its sections. A heading is ``kernel (2, 256,
 1)x(128, 1, 1), Context 1, Stream 7, Device 0, CC 8.7``. A summary by kernel ends its headings with
@@ -25,7 +25,9 @@ from mansard.analytics.models.counters.launch import (
     ProfiledLaunch,
     base_factor,
     capability,
+    half_step,
     has_decimal_comma,
+    is_rate,
     parse_number,
     triple,
     unit_factor,
@@ -51,9 +53,10 @@ _GLUED = re.compile(
 
 
 def is_sections(lines: Sequence[str]) -> bool:
-    """Whether the lines are such a text."""
+    """Whether the lines are such a text; before 2022 its sections had no head."""
     has_heading = any(_heading(line) for line in lines)
-    return has_heading and any(line.strip().startswith("Metric Name ") for line in lines)
+    marks = ("Metric Name ", "Section: ")
+    return has_heading and any(line.strip().startswith(marks) for line in lines)
 
 
 def _heading(line: str) -> re.Match[str] | None:
@@ -62,6 +65,8 @@ def _heading(line: str) -> re.Match[str] | None:
 
 def read_sections(lines: Sequence[str], where: str) -> Export:
     """The launches of a text; raises InputError. Of a summary the mean, its last column, counts."""
+    is_cut = not lines[-1].endswith(("\n", "\r")) and bool(_metrics(lines[-1:], len(lines)))
+    lines = lines[:-1] if is_cut else lines
     heads = [(number, heading) for number, line in enumerate(lines) if (heading := _heading(line))]
     starts = [number for number, _ in heads] + [len(lines)]
     launches = [
@@ -73,6 +78,8 @@ def read_sections(lines: Sequence[str], where: str) -> Export:
         for (number, heading), (_, end) in zip(heads, pairwise(starts), strict=True)
     ]
     notes = [] if any(launch.texts for launch in launches) else ["none of its metrics is used"]
+    if is_cut:
+        notes.append("ends in the middle of a line: it was left out")
     whole = TableRows(where, (), (), cut=False, skipped=0)
     return export_of("text of sections", whole, launches, notes, has_units=True)
 
@@ -93,7 +100,7 @@ def _metrics(body: Sequence[str], first: int) -> dict[str, tuple[str, str, int]]
     metrics: dict[str, tuple[str, str, int]] = {}
     for number, line in enumerate(body, first):
         row = _GLUED.match(line) or _ROW.match(line)
-        metric = wanted(row["name"].strip()) if row else None
+        metric = wanted(row["name"].strip(), row["unit"] or "") if row else None
         if row and metric:
             metrics.setdefault(metric, (row["values"].split()[-1], row["unit"] or "", number))
     return metrics
@@ -101,13 +108,17 @@ def _metrics(body: Sequence[str], first: int) -> dict[str, tuple[str, str, int]]
 
 KERNEL = "Kernel Name"
 METRIC = "Metric Name"
+ALL_KERNELS = "all kernels"
+TABLE = "number of the table"  # a column of ours, in files that hold several
 
 
 @dataclass(frozen=True)
 class TableRows:
     """The rows of a CSV file after its header, with the line at which each ends.
 
-    ``cut``: whether the last row is not whole. ``skipped``: lines that are no rows.
+    ``cut``: whether the last row is not whole. ``skipped``: lines that are no rows. ``units``: by
+    column, as the header says them. ``has_comma``: whether a number that may have either decimal
+    sign has a comma. ``n_tables``: with this header, one after the other.
     """
 
     where: str
@@ -115,6 +126,9 @@ class TableRows:
     rows: Sequence[tuple[int, list[str]]]
     cut: bool
     skipped: int
+    units: Mapping[str, str] = field(default_factory=dict)
+    has_comma: bool = False
+    n_tables: int = 1
 
     def dicts(self) -> Iterator[tuple[int, dict[str, str]]]:
         """Rows by column; the columns that a short row lacks are empty."""
@@ -133,29 +147,59 @@ class OpenLaunch:
 
 
 def read_raw(lines: TableRows) -> Export:
-    """The raw page: a launch for each row; raises InputError."""
-    columns = {name: metric for name in lines.header if (metric := wanted(name))}
-    units, rows = _units_row(lines)
-    notes = []
+    """The raw page, or a table of metrics without names: a launch for each row; raises InputError.
+
+    A launch without a name is called by the columns that are no metrics: ``N=8, cin=512``.
+    """
+    columns = _metric_columns(lines.header)
+    has_names = KERNEL in lines.header
+    others = [n for n in lines.header if n != TABLE and not METRIC_NAME.fullmatch(n)][:4]
+    units, rows = _units(lines, columns)
+    lacking = " nor ".join(
+        what for what, has in (("kernels' names", has_names), ("units", bool(units))) if not has
+    )
+    notes = [f"has no {lacking}"] if lacking else []
     if not units:
-        notes.append("has no units row: numbers are taken to be in base units (ns, byte, hz)")
-    launches = [
-        OpenLaunch(
-            line,
-            cells,
-            {metric: (cells[name], units.get(name, ""), line) for name, metric in columns.items()},
-        )
-        for line, cells in rows
-    ]
-    return export_of("raw page", lines, launches, notes, has_units=bool(units))
+        notes = [f"{notes[0]}: numbers are taken to be in base units (ns, byte, hz)"]
+    launches = []
+    for line, cells in rows:
+        texts = {
+            metric: (cells[name], units.get(name, ""), line) for name, metric in columns.items()
+        }
+        said = ", ".join(f"{name or 'row'}={cells[name]}" for name in others)
+        name = {} if has_names else {KERNEL: said or f"line {line}"}
+        launches.append(OpenLaunch(line, {**cells, **name}, texts))
+    has_metrics = any(METRIC_NAME.fullmatch(name) for name in lines.header)
+    named = "raw page" if has_metrics else "table of labels"  # the GUI's summary
+    form = named if has_names else "table of metrics"
+    return export_of(form, lines, launches, notes, has_units=bool(units))
 
 
-def _units_row(lines: TableRows) -> tuple[dict[str, str], list[tuple[int, dict[str, str]]]]:
-    """The units by column, empty where there is no such row, and the other rows."""
+def _metric_columns(header: Sequence[str]) -> dict[str, str]:
+    """Columns and the metrics that they hold; of a metric and its label, both there, the metric."""
+    columns = {name: metric for name in header if (metric := wanted(name))}
+    return {
+        name: metric for name, metric in columns.items() if name == metric or metric not in header
+    }
+
+
+def _units(
+    lines: TableRows, columns: Mapping[str, str]
+) -> tuple[Mapping[str, str], list[tuple[int, dict[str, str]]]]:
+    """The units by column, empty where neither header nor first row says them, and other rows."""
     rows = list(lines.dicts())
-    if rows and KERNEL in lines.header and not rows[0][1][KERNEL].strip():
-        return rows[0][1], rows[1:]
-    return {}, rows
+    first = rows[0][1] if rows else {}
+    if KERNEL in lines.header:
+        are_units = bool(rows) and not first[KERNEL].strip()
+    else:
+        cells = [first[name].strip() for name in columns if first]
+        are_units = any(cells) and all(unit_factor(cell) is not None for cell in cells)
+    if not are_units:
+        return lines.units, rows
+    rows = rows[1:]
+    if lines.n_tables > 1:  # each has them
+        rows = [(line, cells) for line, cells in rows if {**cells, TABLE: ""} != first]
+    return {**lines.units, **{name: unit for name, unit in first.items() if unit}}, rows
 
 
 def read_details(lines: TableRows) -> Export:
@@ -164,25 +208,29 @@ def read_details(lines: TableRows) -> Export:
 
 
 def read_summary(lines: TableRows) -> Export:
-    """The summary by kernel: the mean of the launches of each kernel with one grid and block."""
-    key = ("Process ID", KERNEL, "Grid Size", "Block Size", "Device")
-    return _gathered("summary by kernel", lines, "Average", key)
+    """The summary by kernel: the mean of the launches of each kernel with one grid and block.
+
+    One by device (``--print-summary per-gpu``) has no kernels, one by range its names beside them.
+    """
+    head = lines.header[: lines.header.index(METRIC)]
+    key = [name for name in head if name != "Section Name"]
+    form = "summary by kernel" if KERNEL in head else "summary by device"
+    return _gathered(form, lines, "Average", key)
 
 
 def _gathered(form: str, lines: TableRows, value: str, key: Sequence[str]) -> Export:
     launches_by_key: dict[tuple[str, ...], OpenLaunch] = {}
     for line, cells in lines.dicts():
         open_launch = launches_by_key.setdefault(
-            tuple(cells.get(name, "") for name in key), OpenLaunch(line, cells)
+            tuple(cells.get(name, "") for name in (*key, TABLE)), OpenLaunch(line, cells)
         )
         name = cells[METRIC].strip()  # empty in rows that hold only what a rule says
         if name:
             open_launch.seen.add(name)
-        metric = wanted(name)
+        unit = cells.get("Metric Unit", "").strip()
+        metric = wanted(name, unit)
         if metric is not None:
-            open_launch.texts.setdefault(
-                metric, (cells.get(value, ""), cells.get("Metric Unit", ""), line)
-            )
+            open_launch.texts.setdefault(metric, (cells.get(value, ""), unit, line))
     launches = list(launches_by_key.values())
     notes = []
     if len(launches) > 1:
@@ -195,26 +243,18 @@ def _gathered(form: str, lines: TableRows, value: str, key: Sequence[str]) -> Ex
     return export_of(form, lines, launches, notes, has_units=True)
 
 
-def read_metric_table(lines: TableRows) -> Export:
-    """A table with columns called as metrics are, and no names of kernels."""
-    columns = {name: metric for name in lines.header if (metric := wanted(name))}
-    others = [name for name in lines.header if not METRIC_NAME.fullmatch(name)][:4]
-    launches = []
-    for line, cells in lines.dicts():
-        texts = {metric: (cells[name], "", line) for name, metric in columns.items()}
-        said = ", ".join(f"{name or 'row'}={cells[name]}" for name in others)
-        launches.append(OpenLaunch(line, {**cells, KERNEL: said or f"line {line}"}, texts))
-    notes = ["has neither kernels' names nor units: numbers are taken to be in base units"]
-    return export_of("table of metrics", lines, launches, notes, has_units=False)
-
-
 def export_of(
     form: str, lines: TableRows, opened: Sequence[OpenLaunch], notes: list[str], *, has_units: bool
 ) -> Export:
     """The launches with their numbers in SI; raises InputError for what is none."""
     texts = (text for launch in opened for text, _, _ in launch.texts.values())
-    comma = has_decimal_comma(texts, lines.where)
+    comma = has_decimal_comma(texts, lines.where, whole=_whole(opened), usual=lines.has_comma)
     launches = [_launch(launch, lines.where, comma=comma, has_units=has_units) for launch in opened]
+    if lines.n_tables > 1:
+        notes.append(f"holds {lines.n_tables} tables, one after the other")
+    for column, what in (("Process ID", "processes"), ("Device", "devices")):
+        if (n := len({launch.cells.get(column) for launch in opened})) > 1:
+            notes.append(f"holds launches of {n} {what}")
     if lines.cut:
         notes.append(
             f"ends in the middle of a row: it was left out, and {len(launches)} launches were kept"
@@ -226,14 +266,28 @@ def export_of(
     return Export(form, tuple(launches), tuple(notes))
 
 
+_WHOLE_UNITS = frozenset({"inst", "sector", "byte", "cycle", "ns", "nsecond"})
+
+
+def _whole(opened: Sequence[OpenLaunch]) -> Iterator[str]:
+    """Numbers that have no fraction: sums of counts in base units, of single launches."""
+    for launch in opened:
+        if launch.cells.get("Invocations"):
+            continue
+        for metric, (text, unit, _) in launch.texts.items():
+            if metric.endswith(".sum") and unit.strip() in _WHOLE_UNITS:
+                yield text
+
+
 def _launch(opened: OpenLaunch, where: str, *, comma: bool, has_units: bool) -> ProfiledLaunch:
     metrics: dict[str, float] = {}
+    steps: dict[str, float] = {}
     for metric, (text, unit, line) in opened.texts.items():
         try:
             value = parse_number(text, comma=comma)
         except ValueError:
             raise InputError(
-                f"line {line}: {metric} is {text[:40]!r}, which is no count",
+                f"line {line}: {metric} is {text[:40]!r}, which is not a count",
                 where=where,
                 fix="remove the row, or export it again",
             ) from None
@@ -247,17 +301,25 @@ def _launch(opened: OpenLaunch, where: str, *, comma: bool, has_units: bool) -> 
             )
         if value is not None:
             metrics[metric] = value * factor
+            if is_rate(metric):
+                steps[metric] = half_step(text, value, comma=comma)
     cells = opened.cells
     return ProfiledLaunch(
         line=opened.line,
-        kernel=cells[KERNEL].strip() or "(no name)",
+        kernel=_kernel_name(cells),
         metrics=metrics,
         n_launches=_count(cells.get("Invocations") or "1", opened.line, where),
         grid=triple(cells.get("Grid Size", "")),
         block=triple(cells.get("Block Size", "")),
         compute_capability=capability(cells.get("CC", "")),
         nvtx=_ranges(cells),
+        steps=steps,
     )
+
+
+def _kernel_name(cells: Mapping[str, str]) -> str:
+    name = cells.get(KERNEL, ALL_KERNELS).strip() or cells.get("Function Name", "").strip()
+    return name or "(no name)"
 
 
 def _count(text: str, line: int, where: str) -> int:
@@ -299,6 +361,11 @@ def _range_name(text: str) -> str:
 def is_metric_table(header: Sequence[str]) -> bool:
     """Whether a header has metrics, and no kernels' names."""
     return KERNEL not in header and sum(wanted(name) is not None for name in header) >= 2
+
+
+def is_summary(header: Sequence[str]) -> bool:
+    """Whether a header is that of a summary."""
+    return METRIC in header and "Average" in header
 
 
 def twice(header: Sequence[str]) -> str | None:

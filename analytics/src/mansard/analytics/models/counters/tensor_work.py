@@ -76,6 +76,17 @@ def tensor_work(
     return ([by_cycles], None) if by_cycles else (by_operation, why)
 
 
+def executed_instructions(
+    launch: ProfiledLaunch, precision: str | None, sm: int | None, n_sms: int | None
+) -> float | None:
+    """Warp instructions of the tensor pipe, of all kinds; None where one was not counted."""
+    if launch.metrics.get(TENSOR_PIPE) == 0:
+        return 0.0
+    counts = _instructions(launch, operand_precision(launch.kernel, precision), sm, n_sms)
+    known = [n for n in counts.values() if n is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
 def _kind_alone(
     launch: ProfiledLaunch,
     counts: Mapping[str, float | None],

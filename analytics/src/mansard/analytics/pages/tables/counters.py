@@ -29,7 +29,8 @@ def kernel_table(caption: str, kernels: Sequence[KernelSum]) -> Table:
         Column("Launches", lambda row: f"{row.launches:.4g}", is_numeric=True),
         Column("Time", lambda row: seconds(row.time_s), is_numeric=True),
         Column("Share", lambda row: percent(row.share), is_numeric=True),
-        Column("Work", lambda row: _work(row.work_flop, row), is_numeric=True),
+        Column("Work", _sum_text, is_numeric=True),
+        *_pagoda_column([(row.work_flop, row.pagoda_flop) for row in kernels]),
         Column("Read", lambda row: quantity(row.read_bytes, "B"), is_numeric=True),
         Column("Written", lambda row: quantity(row.write_bytes, "B"), is_numeric=True),
         Column("Both", lambda row: quantity(row.traffic_bytes, "B"), is_numeric=True),
@@ -37,12 +38,24 @@ def kernel_table(caption: str, kernels: Sequence[KernelSum]) -> Table:
     return tabulate(caption, columns, kernels)
 
 
+_SAME = 0.001  # of two counts: what rounding leaves between them
+
+
+def _pagoda_column(pairs: Sequence[tuple[float | None, float | None]]) -> list[Column]:
+    """Work by Pagoda's rule, where it is not ours. ``pairs``: ours and theirs."""
+    known = [(ours, theirs) for ours, theirs in pairs if ours is not None and theirs is not None]
+    if all(abs(theirs - ours) <= _SAME * ours for ours, theirs in known):
+        return []
+    return [Column("Pagoda's rule", lambda row: _work(row.pagoda_flop, row), is_numeric=True)]
+
+
 def call_words(call: CallSum) -> str:
     """What a call comes to: time, clocks that ran, work by unit and precision, bytes by level."""
     words = [f"a call takes {seconds(call.time_s)} in {call.launches:.4g} launches"]
     words += [f"{name} clock {quantity(hz, 'Hz')}" for name, hz in call.clocks_hz.items()]
     words += [
-        f"{w.unit} {w.precision} {quantity(w.flop, work_unit(w.precision))}" for w in call.work
+        f"{w.unit} {w.precision} {quantity(w.flop, work_unit(w.precision))}{_error_text(w.error)}"
+        for w in call.work
     ]
     words += [_level_words(level) for level in call.traffic if level.traffic_bytes is not None]
     why = call.unknown.get("work_flop")
@@ -50,11 +63,16 @@ def call_words(call: CallSum) -> str:
 
 
 def _level_words(traffic: TrafficCount) -> str:
-    both = f"{traffic.level} {quantity(traffic.traffic_bytes, 'B')}"
+    both = f"{traffic.level} {quantity(traffic.traffic_bytes, 'B')}{_error_text(traffic.error)}"
     if traffic.read_bytes is None or traffic.write_bytes is None:
         return both
     read, written = (quantity(n, "B") for n in (traffic.read_bytes, traffic.write_bytes))
     return f"{both} ({read} read, {written} written)"
+
+
+def _error_text(error: float) -> str:
+    """`` (from rates, ± 0.4 %)`` of what was not counted itself."""
+    return f" (from rates, ±{NBSP}{100 * error:.2g}{NBSP}%)" if error else ""
 
 
 def kernel_text(kernel: str) -> str:
@@ -76,6 +94,7 @@ def checked_table(checked: CheckedNetwork) -> Table:
         Column("Work", lambda row: _work(row.estimated_flop, row), is_numeric=True),
         Column("Counted", _work_text, is_numeric=True),
         Column("Ratio", lambda row: _ratio_text(row.work_ratio), is_numeric=True),
+        *_pagoda_column([(row.counted_flop, row.pagoda_flop) for row in parts]),
         Column("Bytes", lambda row: quantity(row.estimated_bytes, "B"), is_numeric=True),
         Column("Counted", lambda row: quantity(row.counted_bytes, "B"), is_numeric=True),
         Column("Ratio", lambda row: _ratio_text(row.bytes_ratio), is_numeric=True),
@@ -124,9 +143,18 @@ def _kernels_text(row: CheckedPart) -> str:
 
 def _work_text(row: CheckedPart | CheckedNetwork) -> str:
     """The counted work; a lower bound where a unit was not counted."""
-    if row.counted_flop is None and row.least_flop:
-        return f"≥{NBSP}{_work(row.least_flop, row)}"
-    return _work(row.counted_flop, row)
+    return _at_least(row.counted_flop, row.least_flop, row)
+
+
+def _sum_text(row: KernelSum) -> str:
+    """Likewise of a kernel."""
+    return _at_least(row.work_flop, row.least_flop, row)
+
+
+def _at_least(
+    value: float | None, least: float | None, row: KernelSum | CheckedPart | CheckedNetwork
+) -> str:
+    return f"≥{NBSP}{_work(least, row)}" if value is None and least else _work(value, row)
 
 
 def _work(value: float | None, row: KernelSum | CheckedPart | CheckedNetwork) -> str:

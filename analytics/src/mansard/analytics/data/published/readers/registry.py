@@ -33,7 +33,10 @@ from mansard.analytics.data.published.readers.trtexec_log import (
 )
 from mansard.core.errors import InputError
 
-_HEADER = re.compile(r'^"?(?:ID|Process ID)"?,.*"?Kernel Name"?,', re.M)
+# Of the command line and of the GUI; or a report.
+_NCU = re.compile(
+    r'^\ufeff?"?(?:ID|Process ID)"?[,;\t].*"?(?:Kernel|Function) Name"?[,;\t]|\ANVR\0', re.M
+)
 
 
 _TEGRASTATS = re.compile(r"\bRAM \d+/\d+MB \(lfb |\bRAM \d+/\d+MB .*\bCPU \[")
@@ -49,7 +52,7 @@ def _refuse_telemetry(source: ToolFile) -> ToolReading:
     raise InputError("is a log of tegrastats", where=source.where, fix="use 'mansard telemetry'")
 
 
-NCU = Reader("Nsight Compute", lambda head: _HEADER.search(head) is not None, _refuse_counters)
+NCU = Reader("Nsight Compute", lambda head: _NCU.search(head) is not None, _refuse_counters)
 TEGRASTATS = Reader(
     "tegrastats", lambda head: _TEGRASTATS.search(head) is not None, _refuse_telemetry
 )
