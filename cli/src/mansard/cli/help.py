@@ -51,6 +51,7 @@ _VALUES = MappingProxyType(
         "engine": "ENGINE",
         "exports": "FILE",
         "first": "FIRST",
+        "from": "PATH",
         "hardware": "BOARD",
         "host": "HOST",
         "image": "IMAGE",
