@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from msgspec.structs import replace
@@ -56,6 +59,16 @@ def haxconn(contention: PccsFit | ContentionSurface | None) -> Problem:
 def published() -> Problem:
     """The same as it ships: with PCCS of the solver's constants for each accelerator."""
     return read_problem(SHIPPED_PROBLEMS["haxconn-googlenet-alexnet"])
+
+
+def example() -> Problem:
+    """The problem that docs/use/scheduling.md shows."""
+    page = Path(__file__).parents[2] / "docs/use/scheduling.md"
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "problem.toml"
+        path.write_text(block, encoding="utf-8")
+        return read_problem(path)
 
 
 def only(problem: Problem, assignment: Sequence[Sequence[str]]) -> Problem:

@@ -136,7 +136,7 @@ EXAMPLES = MappingProxyType(
         ),
         "schedule": (
             "mansard schedule problem.toml --goal energy",
-            "mansard schedule resnet50 yolov8n --steady --html gantt.html",
+            "mansard schedule --from output --save-problem problem.toml",
         ),
         "watch": (
             "mansard watch",
