@@ -239,11 +239,10 @@ def _use(by_name: Mapping[str, Reading]) -> dict[str, Any]:
         known = [f"{part}_{what}" in by_name for part in names for what in ("share", "hz")]
         if not known or not all(known):
             continue  # the script asks for both
-        use = _rows([by_name[f"{part}_share"] for part in names], 1e2)
-        clocks = _rows([by_name[f"{part}_hz"] for part in names], 1e-6)
-        if name != "CPU":
-            use, clocks = ([value for (value,) in rows] for rows in (use, clocks))
-        readings[name] = {"Utilization": use, "Frequencies": clocks}
+        for key, what, factor in (("Utilization", "share", 1e2), ("Frequencies", "hz", 1e-6)):
+            rows = _rows([by_name[f"{part}_{what}"] for part in names], factor)
+            values = rows if name == "CPU" else [value for (value,) in rows]
+            readings.setdefault(name, {})[key] = values
     return readings
 
 

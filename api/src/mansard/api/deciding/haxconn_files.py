@@ -29,6 +29,7 @@ from mansard.api.deciding.haxconn_logs import (
 )
 from mansard.core.errors import InputError, UsageError
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
+from mansard.core.storage.files import storage_errors
 from mansard.core.text import first_of, printable
 
 _GROUP = re.compile(r"(\d{1,6})-(\d{1,6})", re.ASCII)
@@ -80,7 +81,8 @@ def read_haxconn(paths: Sequence[Path]) -> HaxconnFiles:
     Raises UsageError where a path is not such a file or folder, InputError with one line for
     whatever a file may hold, and StorageError.
     """
-    networks, files, rounds, notes = list[NetworkChain](), list[SourceFile](), [], list[str]()
+    networks, files, notes = list[NetworkChain](), list[SourceFile](), list[str]()
+    rounds: list[PublishedRound] = []
     for group in _groups_of_files(paths):
         named = [network.name for network in networks]
         reading, others = _Reading(group, named), read_logs(group)
@@ -114,7 +116,8 @@ def _groups_of_files(paths: Sequence[Path]) -> Iterator[dict[str, Path]]:
     single: list[Path] = []
     for path in paths:
         if path.is_dir():
-            names = sorted(path.iterdir())
+            with storage_errors(path):
+                names = sorted(path.iterdir())
             files = _by_kind([name for name in names if _kind(name)])
             if not files:
                 what = f"holds none of HaX-CoNN's files ({', '.join(KINDS)})"
@@ -177,10 +180,9 @@ class _Reading:
         end_of_all = int(next(reversed(layers)).partition("-")[2]) + 1
         if any(time is not None for time in own_dla_ms):
             boundaries, dla_ms = starts, own_dla_ms
-            if DLA in self._paths:
-                self._say(
-                    DLA, f"{len(engines)} engines", f"not used: {LAYERS} has times on the DLA"
-                )
+            if engines:
+                use = f"nothing: {LAYERS} has times on the DLA"
+                self._say(DLA, f"{len(engines)} engines", use)
         else:
             boundaries, dla_ms = self._dla_times(starts, engines)
         leave = self._leave(starts, marks)
@@ -227,8 +229,8 @@ class _Reading:
         return entries, printable(next(iter(names), ""), 60)
 
     def _dla_times(
-        self, starts: Sequence[int], engines: Mapping[tuple[str, int], _Engine]
-    ) -> tuple[Sequence[int], list[float | None]]:
+        self, starts: list[int], engines: Mapping[tuple[str, int], _Engine]
+    ) -> tuple[list[int], list[float | None]]:
         """Where groups begin that have a time on the DLA, and these times in ms.
 
         Less is left on the DLA the later an engine changes to it. Of the engines the longest series
@@ -242,29 +244,27 @@ class _Reading:
         left_ms = {start: engines["gpu", layer].total_time for start, layer in changes.items()}
         series = _longest_falling(left_ms)
         dropped = [str(layer) for start, layer in changes.items() if start not in series]
-        boundaries = [starts[0], *(layer for layer in series if layer != starts[0])]
-        after = [*(left_ms[layer] for layer in series if layer != starts[0]), 0.0]
-        dla_ms: list[float | None] = [left_ms.get(starts[0]) if starts[0] in series else None]
-        if dla_ms[0] is not None:
-            dla_ms[0] -= after[0]
-        dla_ms += [here - there for here, there in pairwise(after)]
-        if DLA in self._paths:
-            use = f"times on the DLA of {sum(time is not None for time in dla_ms)} groups"
-            self._say(DLA, f"{len(engines)} engines", use)
+        if engines:
+            self._say(
+                DLA, f"{len(engines)} engines", f"times on the DLA behind {len(series)} changes"
+            )
         if dropped:
             self.notes.append(
                 f"{DLA}: engines that change at {first_of(dropped, 5)} spend less on the DLA than "
                 "those of a later change, so their groups are joined (TensorRT 7 books the time of "
                 "the DLA under another layer)"
             )
-        if engines and dla_ms[0] is None:
-            self.notes.append(
-                f"{DLA}: no engine runs all on the DLA, so {boundaries[0]}-{boundaries[1] - 1} "
-                "has no time there"
-                if len(boundaries) > 1
-                else f"{DLA}: no engine has a time that can be used"
-            )
-        return boundaries, dla_ms
+        if not series:
+            if engines:
+                self.notes.append(f"{DLA}: no engine changes to the DLA at a group and runs there")
+            return starts, [None] * len(starts)
+        after = [*(left_ms[layer] for layer in series), 0.0]
+        dla_ms: list[float | None] = [here - there for here, there in pairwise(after)]
+        if series[0] == starts[0]:
+            return series, dla_ms
+        first = f"{starts[0]}-{series[0] - 1}"
+        self.notes.append(f"{DLA}: no engine runs all on the DLA, so {first} has no time there")
+        return [starts[0], *series], [None, *dla_ms]
 
     def _leave(
         self, starts: Sequence[int], marks: Mapping[tuple[str, int], _Mark]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -174,22 +174,17 @@ def _lines(answer: results.ScheduleAnswer) -> Iterator[str]:
 def _imported(answer: results.ScheduleAnswer) -> Iterator[Table]:
     """What files of HaX-CoNN hold, and what they print of pairs of networks."""
     if answer.files:
-        rows = [(each.file, each.holds, each.use) for each in answer.files]
-        yield Table("Files of HaX-CoNN", ("file", "holds", "used for"), rows)
+        files = [(each.file, each.holds, each.use) for each in answer.files]
+        yield Table("Files of HaX-CoNN", ("file", "holds", "used for"), files)
     if answer.published:
         names = list(dict.fromkeys(name for pair in answer.published for name in pair.time_s))
-        rows = [
-            (
-                pair.pair,
-                *(
-                    quantities.seconds(pair.time_s[name]) if name in pair.time_s else "–"
-                    for name in names
-                ),
-                "–" if pair.gain is None else f"{100 * pair.gain:.2f} %",
-            )
-            for pair in answer.published
-        ]
-        yield Table("Published by HaX-CoNN", ("pair", *names, "gain, as printed"), rows)
+        columns = ("pair", *names, "gain, as printed")
+        yield Table("Published by HaX-CoNN", columns, [_pair(p, names) for p in answer.published])
+
+
+def _pair(pair: results.PublishedRound, names: Sequence[str]) -> tuple[str, ...]:
+    times = (quantities.seconds(pair.time_s[n]) if n in pair.time_s else "–" for n in names)
+    return (pair.pair, *times, "–" if pair.gain is None else f"{100 * pair.gain:.2f} %")
 
 
 def _tables(answer: results.ScheduleAnswer) -> Iterator[Table]:
