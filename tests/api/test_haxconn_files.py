@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mansard import api
 from mansard.api.deciding.haxconn_files import HaxconnFiles, read_haxconn
 from mansard.api.deciding.haxconn_logs import published_rounds, solver_overheads
-from mansard.core.errors import InputError, UsageError
+from mansard.core.errors import InputError, MansardError, UsageError
 
 LAYERS = {
     "0-9": {"gpu": {"total_gpu_time_ms": 0.4, "layer_count": 10}},
@@ -181,6 +185,43 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, files: dict[str, Any], messag
     with pytest.raises(InputError, match=message) as error:
         read(tmp_path, **files)
     assert str(error.value).isprintable()
+
+
+_NUMBERS = st.one_of(
+    st.floats(), st.integers(-(2**70), 2**70), st.none(), st.text(max_size=3), st.booleans()
+)
+_KEYS = st.one_of(
+    st.sampled_from(["0-9", "10-24", "25-29", "net_gpu_mark_at_10", "net_dla_transition_at_-1"]),
+    st.text(max_size=5),
+)
+_ENTRIES = st.dictionaries(
+    st.sampled_from(
+        ["gpu", "dla", "total_time", "transition_cost", "mean_time", "total_gpu_time_ms"]
+    ),
+    st.one_of(_NUMBERS, st.dictionaries(st.sampled_from(["total_gpu_time_ms"]), _NUMBERS)),
+    max_size=3,
+)
+
+
+@settings(max_examples=200)
+@given(
+    layers=st.dictionaries(_KEYS, _ENTRIES, max_size=3),
+    engines=st.dictionaries(_KEYS, _ENTRIES, max_size=3),
+    text=st.text(max_size=40),
+)
+def test_any_content_is_a_problem_or_one_line(
+    layers: dict[str, Any], engines: dict[str, Any], text: str
+) -> None:
+    with TemporaryDirectory() as name:
+        folder = written(
+            Path(name),
+            layer_results=layers,
+            dla_compute_times=engines,
+            transition_results=engines,
+            rounds=ROUNDS + text,
+        )
+        with suppress(MansardError):
+            assert all(group.time_s for group in read_haxconn([folder]).problem.networks[0].groups)
 
 
 def test_what_is_not_there_or_not_theirs(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_files_of_haxconn_become_a_problem_that_can_be_kept(
     assert "4.86 %" in out
     assert "optimal, proven" in out
     one = document(capsys, "schedule", "--from", folder)
-    assert [each["file"] for each in one["files"]][0] == "layer_results.json"
+    assert one["files"][0]["file"] == "layer_results.json"
     assert one["published"][0]["time_s"]["Only GPU"] == pytest.approx(8.1e-3)
     again = document(capsys, "schedule", saved)
     assert again["best"]["value"] == one["best"]["value"]
