@@ -189,8 +189,8 @@ def explained() -> Iterator[str]:
     yield "  agrees with PCCS for each accelerator: with the third row to 0.2 %, to the last digit"
     yield "  with the fourth, where a change costs the accelerator that is entered. HaX-CoNN"
     yield "  measures that cost on the one that is left, and so does Mansard. That is agreement, no"
-    yield "  proof: another CBP than the assumed one moves it by more (below). The same evaluator had"
-    yield "  3.350 ms for the solver's schedule, 4.249 and 4.792 ms for whole networks, which are"
+    yield "  proof: another CBP than the assumed one moves it by more (below). It also had 3.350 ms"
+    yield "  for the solver's schedule, and 4.249 and 4.792 ms for whole networks: these are"
     naive_s = sorted(
         evaluate(shipped, whole, "naive").makespan_s
         for whole in ((("gpu",) * 10, ("dla0",) * 8), (("dla0",) * 10, ("gpu",) * 8))

@@ -90,7 +90,9 @@ def test_a_group_alone_is_slowed_down_by_the_solver_s_rule() -> None:
     assert alone.groups[0].alone_s == 1e-3
     assert solve(replace(problem, contention="overlap")).makespan_s == pytest.approx(1e-3)
     # Without parameters there is nothing to slow it down.
-    assert solve(replace(problem, pccs={})).makespan_s == pytest.approx(1e-3)
+    without = solve(replace(problem, pccs={}))
+    assert without.makespan_s == pytest.approx(1e-3)
+    assert "the rule haxconn slows nothing down" in without.notes[0]
     surface = ContentionSurface(
         own_byte_per_s=(1e9,), external_byte_per_s=(1e9,), achieved_byte_per_s=((1e9,),)
     )

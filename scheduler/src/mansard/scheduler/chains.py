@@ -133,6 +133,8 @@ def build_arrays(
             f"the demand of {unknown} of {np.isfinite(time).sum()} times is not known: these groups"
             " neither slow others down nor are slowed down"
         )
+    if problem.contention == "haxconn" and not problem.pccs:
+        notes.append("no accelerator has PCCS parameters: the rule haxconn slows nothing down")
     given = max_transitions or [problem.max_transitions] * len(problem.networks)
     # A network has no more changes than places between its groups; tables have a column for each.
     places = [len(network.groups) - 1 for network in problem.networks]
