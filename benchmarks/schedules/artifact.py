@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from mansard.api.deciding.haxconn_logs import published_rounds
 
 # https://github.com/ismetdagli/HaX-CoNN, orin_baseline_engines_logs/
 # orin_mean_results_of_executions.txt: mean milliseconds of GoogleNet and of ResNet101 while both
@@ -54,15 +55,14 @@ def xavier_table(folder: Path) -> Iterator[str]:
         "and H2H | gain over all, one metric |"
     )
     yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
-    for part in text.split("Summary of ")[1:]:
-        pair = re.sub(r"Exp\d\. ", "", part.splitlines()[0])
-        gpu, both, herald, h2h, ours = (float(ms) for ms in re.findall(r": ([\d.]+) ms", part))
-        printed = float(re.findall(r"best-baseline: ([\d.]+)", part)[0])
+    for pair in published_rounds(text):
+        gpu, both, herald, h2h, ours = (round(1e3 * time_s, 6) for time_s in pair.time_s.values())
         same = min(herald, h2h)
         least = min(gpu / 2, both / 2, same)
         most = min(gpu, both, same)
         yield (
-            f"| {pair} | {gpu} | {both} | {herald} | {h2h} | {ours} | {printed:.1f} % "
+            f"| {pair.pair} | {gpu} | {both} | {herald} | {h2h} | {ours} "
+            f"| {100 * (pair.gain or 0):.1f} % "
             f"| {100 * (same / ours - 1):.1f} % "
             f"| {100 * (least / ours - 1):+.1f} to {100 * (most / ours - 1):+.1f} % |"
         )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
+from msgspec.structs import replace
 
+from mansard.api.deciding.problem_files import SHIPPED_PROBLEMS, read_problem
 from mansard.core.records.schedule import (
     Accelerator,
     ContentionSurface,
@@ -15,24 +20,13 @@ from mansard.core.records.schedule import (
     Problem,
 )
 
-# https://github.com/ismetdagli/HaX-CoNN, src/z3_solver_multi_dnn.py: milliseconds on the GPU and
-# the DLA of a Xavier AGX; what leaving the GPU and the DLA costs, and memory throughput in GB/s,
-# which that file calls dummy data (the first of those of its second network are AlexNet's here).
-_GOOGLENET = (
-    (0.35, 0.15, 0.20, 0.11, 0.12, 0.13, 0.15, 0.19, 0.12, 0.20),
-    (0.75, 0.34, 0.45, 0.37, 0.31, 0.33, 0.31, 0.35, 0.27, 0.36),
-    (0.05, 0.07, 0.06, 0.01, 0.05, 0.02, 0.06, 0.03, 0.02),
-    (0.08, 0.10, 0.09, 0.07, 0.11, 0.01, 0.09, 0.04, 0.02),
-    (30, 35, 41, 53, 61, 52, 49, 66, 66, 41),
-    (25, 28, 33, 38, 49, 45, 41, 44, 58, 29),
-)
-_ALEXNET = (
-    (0.15, 0.06, 0.22, 0.08, 0.16, 0.70, 0.32, 0.10),
-    (0.41, 0.20, 0.45, 0.22, 0.41, 1.91, 0.68, 0.13),
-    (0.03, 0.11, 0.08, 0.03, 0.09, 0.08, 0.07),
-    (0.07, 0.14, 0.10, 0.05, 0.16, 0.12, 0.09),
-    (50, 68, 71, 49, 53, 62, 55, 48),
-    (38, 49, 43, 37, 27, 39, 32, 30),
+# What the artifact's solver prints for its GoogleNet and AlexNet (output/schedule_summary.txt):
+# GoogleNet leaves the GPU at layer 52, AlexNet the DLA at layer 2.
+ARTIFACT = (("gpu",) * 4 + ("dla0",) * 6, ("dla0",) + ("gpu",) * 7)
+# Its order: when its groups begin in the model, milliseconds, as Z3 5.4.1 solves ours of it.
+ARTIFACT_STARTS = (
+    (0.0, 0.41, 0.78, 1.2004, 1.7424, 2.2142, 2.7060, 3.1586, 3.6775, 4.1091),
+    (0.0, 0.35, 0.56, 1.3186, 1.4755, 1.8159, 3.6580, 4.3691),
 )
 
 # Of the recorded matrix of a Xavier AGX (../shared/data/scheduling), by ``fit_pccs``.
@@ -52,10 +46,63 @@ DEMANDS = (9.3, 93.1)
 
 
 def haxconn(contention: PccsFit | ContentionSurface | None) -> Problem:
-    """GoogleNet and AlexNet on a GPU and a DLA, one change each."""
-    return _problem(
-        [_recorded("googlenet", _GOOGLENET), _recorded("alexnet", _ALEXNET)], 1, contention
+    """The artifact's GoogleNet and AlexNet, with one model of contention for both accelerators."""
+    shipped = published()
+    named = dict.fromkeys((each.name for each in shipped.accelerators), contention)
+    return replace(
+        shipped,
+        pccs={name: fit for name, fit in named.items() if isinstance(fit, PccsFit)},
+        surfaces={name: fit for name, fit in named.items() if isinstance(fit, ContentionSurface)},
     )
+
+
+def published() -> Problem:
+    """The same as it ships: with PCCS of the solver's constants for each accelerator."""
+    return read_problem(SHIPPED_PROBLEMS["haxconn-googlenet-alexnet"])
+
+
+def example() -> Problem:
+    """The problem that docs/use/scheduling.md shows."""
+    page = Path(__file__).parents[2] / "docs/use/scheduling.md"
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "problem.toml"
+        path.write_text(block, encoding="utf-8")
+        return read_problem(path)
+
+
+def only(problem: Problem, assignment: Sequence[Sequence[str]]) -> Problem:
+    """``problem`` in which nothing but ``assignment`` [network][group] can be chosen."""
+    networks = [
+        replace(
+            network,
+            groups=tuple(
+                replace(group, time_s={name: group.time_s[name]})
+                for group, name in zip(network.groups, row, strict=True)
+            ),
+        )
+        for network, row in zip(problem.networks, assignment, strict=True)
+    ]
+    return replace(problem, networks=tuple(networks))
+
+
+def charged_on_entry(problem: Problem) -> Problem:
+    """``problem`` with the costs of changes on the accelerator that is entered, of two."""
+    first, second = (accelerator.name for accelerator in problem.accelerators)
+    free = {first: 0.0, second: 0.0}
+    networks = []
+    for network in problem.networks:
+        costs = [{}, *(group.leave_s for group in network.groups[:-1])]
+        groups = [
+            replace(
+                group,
+                leave_s=free,
+                enter_s={first: cost[second], second: cost[first]} if cost else free,
+            )
+            for group, cost in zip(network.groups, costs, strict=True)
+        ]
+        networks.append(replace(network, groups=tuple(groups)))
+    return replace(problem, networks=tuple(networks))
 
 
 def drawn(
@@ -96,26 +143,6 @@ def drawn(
 
 def _names(n_dlas: int) -> list[str]:
     return ["gpu", *(f"dla{number}" for number in range(n_dlas))]
-
-
-def _recorded(name: str, columns: Sequence[Sequence[float]]) -> NetworkChain:
-    gpu, dla, gpu_leave, dla_leave, gpu_demand, dla_demand = columns
-    return NetworkChain(
-        name=name,
-        groups=tuple(
-            LayerGroup(
-                name=str(g),
-                time_s={"gpu": gpu[g] / 1e3, "dla0": dla[g] / 1e3},
-                demand_byte_per_s={"gpu": gpu_demand[g] * 1e9, "dla0": dla_demand[g] * 1e9},
-                leave_s={"gpu": gpu_leave[g] / 1e3, "dla0": dla_leave[g] / 1e3}
-                if g + 1 < len(gpu)
-                else {},
-                enter_s={"gpu": 0.0, "dla0": 0.0},
-                source="published",
-            )
-            for g in range(len(gpu))
-        ),
-    )
 
 
 def _problem(

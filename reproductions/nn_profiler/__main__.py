@@ -4,10 +4,14 @@ python -m reproductions.nn_profiler draw resnet50 alexnet --devices gpu,cpu -n 2
 mansard multi --mapping mappings.json
 mansard measure resnet50 --each-layer all
 python -m reproductions.nn_profiler write runs dataset
+python -m reproductions.nn_profiler process dataset/Multinet --mode 0 --device Orin processed
+python -m reproductions.nn_profiler layers resnet50 alexnet
 
 ``draw`` writes mappings for ``mansard multi``. ``write`` writes what a folder of runs holds: a file
-of each mode with the layers that ran alone, and a file of each run of several networks. It replaces
-its own files, and others with --force alone.
+of each mode with the layers that ran alone; for each run of several networks a raw file, and what
+NN-Profiler's post-processing makes of it. ``process`` makes that of any raw files. ``layers``
+the functional layers of networks by its definition and by ours. Files of others are replaced with
+--force alone.
 """
 
 from __future__ import annotations
@@ -24,6 +28,9 @@ from mansard.cli.measuring.multi import split_devices
 from mansard.cli.options import parse_dimensions
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.storage.files import write_atomic
+from mansard.core.text import printable
+from mansard.estimator import zoo
+from mansard.estimator.scoring import score
 from reproductions.nn_profiler.drawing import (
     Drawing,
     cut_nodes,
@@ -33,11 +40,13 @@ from reproductions.nn_profiler.drawing import (
 )
 from reproductions.nn_profiler.folder import write_profiler_files
 from reproductions.nn_profiler.layers import mode_files, parts_of
-from reproductions.nn_profiler.runs import run_files, runs_of
+from reproductions.nn_profiler.modules import functional_layers
+from reproductions.nn_profiler.postprocess import PARAMETERS, read_raw
+from reproductions.nn_profiler.runs import mode_numbers, processed_files, raw_files, runs_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one of the two; the exit code."""
+    """Run one of them; the exit code."""
     parser = argparse.ArgumentParser(prog="reproductions.nn_profiler", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = parser.add_subparsers(required=True)
@@ -46,7 +55,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     write.add_argument("runs", type=Path, help="folder of runs")
     write.add_argument("folder", type=Path, help="where the files go")
     write.add_argument("--force", action="store_true", help="replace files of others")
+    numbers = "number of a mode, MAXN=0; the others have the next ones, in the order of names"
+    write.add_argument("--mode-number", action="append", default=[], metavar="MODE=N", help=numbers)
     write.set_defaults(run=_write)
+    process = commands.add_parser("process", help="raw files of several networks, processed")
+    process.add_argument("raw", type=Path, help="folder with Mode<N>")
+    process.add_argument("folder", type=Path, help="where the files go")
+    process.add_argument("--mode", type=int, required=True, help="number of the mode")
+    process.add_argument("--device", choices=list(PARAMETERS), default="Orin")
+    process.add_argument("--force", action="store_true", help="replace files of others")
+    process.set_defaults(run=_process)
+    layers = commands.add_parser("layers", help="functional layers of networks")
+    layers.add_argument("models", nargs="+", help="names of the zoo")
+    layers.set_defaults(run=_layers)
     options = parser.parse_args(arguments)
     try:
         options.run(options)
@@ -107,9 +128,41 @@ def _draw(options: argparse.Namespace) -> None:
 
 def _write(options: argparse.Namespace) -> None:
     dataset = open_runs([options.runs], newest_only=True)
-    files = mode_files(parts_of(dataset)) | run_files(runs_of(dataset), dataset.scores)
+    parts, runs = parts_of(dataset), runs_of(dataset)
+    given = dict(map(_mode_number, options.mode_number))
+    numbers = mode_numbers([mode for _, mode, _ in (*parts, *runs)], given)
+    for mode, number in numbers.items():
+        print(f"Mode{number}: {mode}", file=sys.stderr)
+    raw = raw_files(runs, dataset.scores, numbers)
+    files = mode_files(parts, numbers) | raw | processed_files(raw, runs)
     for path in write_profiler_files(files, options.folder, replaces=options.force):
         print(f"written: {path}", file=sys.stderr)
+
+
+def _process(options: argparse.Namespace) -> None:
+    files = read_raw(options.raw, options.mode, options.device)
+    for path in write_profiler_files(files, options.folder, replaces=options.force):
+        print(f"written: {path}", file=sys.stderr)
+
+
+def _layers(options: argparse.Namespace) -> None:
+    print("network: nodes here - no modules - called again + not in the file = NN-Profiler's")
+    for model in options.models:
+        counts = functional_layers(model, score(zoo.read(model), name=model, batch=1).layers)
+        unseen = "unknown"
+        if counts.unseen is not None:
+            unseen = " ".join(f"{n} {name}" for name, n in counts.unseen.items())
+        theirs = "unknown" if counts.theirs is None else counts.theirs
+        between = f"{counts.no_modules} - {counts.calls_again} + ({unseen})"
+        print(f"{printable(model)}: {counts.ours} - {between} = {theirs}")
+
+
+def _mode_number(text: str) -> tuple[str, int]:
+    """``MAXN=0``; raises UsageError."""
+    mode, is_there, number = text.rpartition("=")
+    if not (mode and is_there and number.isdecimal() and len(number) < 10):
+        raise UsageError(f"--mode-number {text!r} is not a mode's number", fix="write MAXN=0")
+    return mode, int(number)
 
 
 def _range(text: str | None) -> tuple[int, int] | None:

@@ -39,6 +39,7 @@ def write_profiler_files(
                 fix="give another folder, or --force to replace it",
             )
     for name, content in files.items():
+        make_folder((folder / name).parent)
         write_atomic(folder / name, content, folder)
     listed |= {name: file_hash(content) for name, content in files.items()}
     write_atomic(folder / _LIST, msgspec.json.format(msgspec.json.encode(listed)), folder)

@@ -9,7 +9,7 @@ loop, and the median of the energy windows.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TypeAlias
 
@@ -33,12 +33,14 @@ def parts_of(dataset: Dataset) -> list[tuple[str, str, Measurement]]:
     return [(devices[row.run_id], modes[row.run_id], row) for row in rows]
 
 
-def mode_files(rows: Sequence[tuple[str, str, Measurement]]) -> dict[str, bytes]:
+def mode_files(
+    rows: Sequence[tuple[str, str, Measurement]], numbers: Mapping[str, int]
+) -> dict[str, bytes]:
     """The content of each file by its name, of the parts in ``rows``: machine, mode, measurement.
 
-    A file is called by its mode's name, ``Mode15W.json``: the numbers of modes differ between
-    boards and releases. Of several machines each has its name in front. The name of a network that
-    a processor ran in several ways, such as batch sizes or engines, says which.
+    A file is called by the number of its mode in ``numbers``, ``Mode0.json``. Of several machines
+    each has its name in front. The name of a network that a processor ran in several ways, such as
+    batch sizes or engines, says which.
     """
     parts = [each for each in rows if each[2].is_part and each[2].seconds_s]
     machines = {machine for machine, _, _ in parts}
@@ -51,7 +53,7 @@ def mode_files(rows: Sequence[tuple[str, str, Measurement]]) -> dict[str, bytes]
         name, ways = row.part.whole, zip(*variants[row.part.whole, row.processor], strict=True)
         for value, all_values in zip(_variant(row), ways, strict=True):
             name += f" {value}" if value and len(set(all_values)) > 1 else ""
-        network = found.setdefault(f"{board}Mode{_UNSAFE.sub('_', mode)}.json", {})
+        network = found.setdefault(f"{board}Mode{numbers[mode]}.json", {})
         device = network.setdefault(name, {}).setdefault(row.processor, {})
         layer = str(row.part.number)
         powers_mw = _powers_mw(row)

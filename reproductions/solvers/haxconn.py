@@ -17,25 +17,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from mansard.api.deciding.problem_files import SHIPPED_PROBLEMS, read_problem
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Problem
+from mansard.scheduler.contention import own_demand_slowdown
 from reproductions.solvers.blind import Answer, blind
 
-
-def gpu_slowdown(own_gb_per_s: float) -> float:
-    """The artifact's factor on a Xavier's GPU."""
-    if own_gb_per_s < 38.1:
-        return 100 / (100 - own_gb_per_s * 4.9 / 127.5)
-    if own_gb_per_s < 96.2:
-        return 100 / (100 - own_gb_per_s)
-    return 100 / (100 - (own_gb_per_s - 41.9) * 1.11)
-
-
-def dla_slowdown(own_gb_per_s: float) -> float:
-    """The artifact's factor on a Xavier's DLA."""
-    if own_gb_per_s < 27.9:
-        return 100 / (100 - own_gb_per_s)
-    return 100 / (100 - (own_gb_per_s + 49) * 0.35)
+# The constants of the artifact's solver for a Xavier's GPU and DLA.
+CONSTANTS = read_problem(SHIPPED_PROBLEMS["haxconn-googlenet-alexnet"]).pccs
 
 
 def solve_by_z3(problem: Problem, *, time_limit_s: float = 60.0) -> Answer | None:
@@ -67,8 +56,10 @@ def solve_by_z3(problem: Problem, *, time_limit_s: float = 60.0) -> Answer | Non
         for g in range(1, len(start[n])):
             on, before = on_gpu[n][g], on_gpu[n][g - 1]
             demand = groups.groups[g - 1].demand_byte_per_s
-            asked = [demand.get(data.names[a], 0.0) / 1e9 for a in order]
-            slow = (gpu_slowdown(asked[0]), dla_slowdown(asked[1]))
+            slow = [
+                own_demand_slowdown(CONSTANTS[kind], demand.get(data.names[a], 0.0))
+                for kind, a in zip(("gpu", "dla0"), order, strict=True)
+            ]
             (leave,) = _known(data.leave[n][g - 1], order[:1])
             change = z3.If(on != before, exact(leave), exact(0.0))
             slowed = choose(n, g, [t * s for t, s in zip(alone[n][g - 1], slow, strict=True)])

@@ -13,7 +13,6 @@ from mansard.core.errors import InputError, MansardError, ModelError, UsageError
 from mansard.device.identity import identify
 from mansard.sweeps.mappings import whole_mapping
 from reproductions.nn_profiler.__main__ import main
-from tests.api.test_nn_profiler import written
 from tests.inference.small_networks import perceptron
 from tests.inference.test_cutting import residual
 
@@ -63,7 +62,8 @@ def test_four_networks_are_accounted_for_and_kept(
     assert open_runs([request_of.runs]).multi == (row,)
     assert api.run_mappings(request_of, [mapping]).rows == result.rows  # it is not run again
     assert not list(request_of.runs.glob("**/*.onnx"))  # nor are its files kept
-    path = written(request_of.runs, tmp_path / "nn")
+    assert main(["write", str(request_of.runs), str(tmp_path / "nn")]) == 0
+    (path,) = (tmp_path / "nn/Multinet/Processed/Mode0").iterdir()
     content = msgspec.json.decode(path.read_bytes())
     assert list(content["stageSummary"]) == ["residual", "mlp", "residual#2", "mlp#2"]
     assert list(content["stageSummary"]["residual"]) == ["cpu:0", "cpu:0#2", "cpu"]

@@ -35,6 +35,7 @@ OF_THE_USER = {
     ("importing.py", "open_file"),  # likewise
     ("answer_pages.py", "write_page"),
     ("schedules.py", "make_folder"),  # --html FILE
+    ("haxconn_logs.py", "read_whole"),  # --from FOLDER
     ("problem_files.py", "write_atomic"),  # --save-problem FILE
     ("files.py", "read_whole"),  # samples, costs of modes
     ("files.py", "write_atomic"),  # a curve

@@ -74,7 +74,18 @@ REPLACED = sorted(
 # What is read, or a folder of runs, to which rows are added, or written otherwise: where it is
 # tested.
 OTHERS = {
-    *("board", "hosts_file", "images", "inputs", "data", "labels", "mapping", "logs", "places"),
+    *(
+        "board",
+        "sources",
+        "hosts_file",
+        "images",
+        "inputs",
+        "data",
+        "labels",
+        "mapping",
+        "logs",
+        "places",
+    ),
     *("workload", "first", "second", "samples", "judge", "costs", "config", "tables", "ncu"),
     *("exports", "wheels", "models", "measure runs", "multi runs", "contention runs"),
     *("recommend runs", "plan runs", "score runs", "import runs", "ncu run runs"),

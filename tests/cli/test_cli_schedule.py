@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.api.test_haxconn_files import ENGINES, LAYERS, MARKS, ROUNDS, written
 from tests.cli.cells import cells
 from tests.cli.decide_runs import answer, document
 
@@ -67,6 +68,47 @@ def test_tables_and_the_page(
     assert 'id="gantt-spec"' in text
     assert "<title>Schedule of a and b</title>" in text
     assert "The best baseline, naive" in text
+
+
+def test_files_of_haxconn_become_a_problem_that_can_be_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = written(
+        tmp_path / "net",
+        layer_results=LAYERS,
+        dla_compute_times=ENGINES,
+        transition_results=MARKS,
+        rounds=ROUNDS,
+    )
+    saved = tmp_path / "problem.toml"
+    code, out, _ = answer(capsys, "schedule", "--from", folder, "--save-problem", saved)
+    assert code == 0
+    assert "3 groups of net" in out
+    assert "Published by HaX-CoNN" in out
+    assert "4.86 %" in out
+    assert "optimal, proven" in out
+    one = document(capsys, "schedule", "--from", folder)
+    assert one["files"][0]["file"] == "layer_results.json"
+    assert one["published"][0]["time_s"]["Only GPU"] == pytest.approx(8.1e-3)
+    again = document(capsys, "schedule", saved)
+    assert again["best"]["value"] == one["best"]["value"]
+    assert again["files"] == []
+    code, _, err = answer(capsys, "schedule", "resnet18", "--from", folder)
+    assert code == 2
+    assert "name nothing else" in err
+
+
+def test_a_problem_that_ships_is_scheduled_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "haxconn-googlenet-alexnet"
+    overlap = document(capsys, "schedule", name)
+    assert overlap["best"]["is_optimal"]
+    assert overlap["problem"]["contention"] == "overlap"
+    always = document(capsys, "schedule", name, "--contention", "haxconn")
+    assert always["problem"]["contention"] == "haxconn"
+    assert always["best"]["value"] > overlap["best"]["value"]
+    code, _, err = answer(capsys, "schedule", name, "resnet18")
+    assert code == 2
+    assert f"name {name} only" in err
 
 
 def test_what_cannot_be_written_is_an_error_before_the_search(

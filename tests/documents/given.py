@@ -114,6 +114,12 @@ def _import(runs: Path, table: str, name: str) -> None:
     file.unlink()
 
 
+def _haxconn(path: Path) -> None:
+    from tests.api.test_haxconn_files import ENGINES, LAYERS, MARKS, written
+
+    written(path, layer_results=LAYERS, dla_compute_times=ENGINES, transition_results=MARKS)
+
+
 def _cores(path: Path) -> None:
     from tests.analytics.factory import write_two_modes
 
@@ -159,6 +165,7 @@ MAKERS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
         "resnet50.onnx": _resnet,
         **dict.fromkeys(("blobs.onnx", "blobs.npz"), _classifier),
         "models/": _networks,
+        **dict.fromkeys(("output/", "haxconn"), _haxconn),
         "frames.npz": _frames,
         "samples.npz": _samples,
         **dict.fromkeys(("run.log", "old.log", "run.log.gz", "a.log", "b.log"), _log),

@@ -11,31 +11,42 @@ import pytest
 from mansard.core.records import ModelScore
 from mansard.estimator import is_functional, totals, zoo
 from mansard.estimator.scoring import score as score_model
-
-# NN-Profiler counts the modules of a PyTorch network that hold no others, and one of its own that
-# flattens, before the last layer. By network, what its count has besides ours (below 0: lacks):
-EXPLAINED = {
-    # Dropouts do nothing in inference; the pool of 6 × 6 to 6 × 6 and the flattening move nothing.
-    "alexnet": {"Dropout": 2, "AdaptiveAvgPool": 1, "flatten": 1},
-    # Additions are no modules. Its flattening pools too, as GlobalAveragePool does here.
-    "mobilenet_v2": {"Dropout": 1, "Add": -10},
-    "mnasnet1_0": {"Dropout": 1, "Add": -10},
-    # 17 modules are called as 49 ReLUs: 32 more here.
-    "resnet50": {"flatten": 1, "Add": -16, "Relu": -32},
-}
+from reproductions.nn_profiler.modules import UNSEEN, functional_layers
 
 
 def score(name: str) -> ModelScore:
     return score_model(zoo.read(name), name=name, batch=1)
 
 
+@pytest.mark.parametrize(
+    ("name", "ours", "no_modules", "calls_again", "theirs"),
+    [
+        # 17 modules are called as 49 ReLUs: 32 more here; 16 additions; its flattening.
+        ("resnet50", 174, 16, 32, 127),
+        ("mnasnet1_0", 151, 10, 0, 142),  # one dropout
+        # Two dropouts; the pool of 6 × 6 to 6 × 6 and the flattening move nothing.
+        ("alexnet", 18, 0, 0, 22),
+        ("mobilenet_v2", 151, 10, 0, 142),
+    ],
+)
+def test_layers_by_nn_profilers_definition(
+    name: str, ours: int, no_modules: int, calls_again: int, theirs: int
+) -> None:
+    counts = functional_layers(name, score(name).layers)
+    assert (counts.ours, counts.no_modules, counts.calls_again) == (ours, no_modules, calls_again)
+    assert counts.theirs == theirs
+    assert counts.ours == totals(score(name)).n_functional_layers
+    assert functional_layers("another", score(name).layers).theirs is None
+
+
 @pytest.mark.shared_data
-@pytest.mark.parametrize("name", EXPLAINED)
-def test_the_difference_from_nn_profilers_count_is_explained(name: str, shared_data: Path) -> None:
+def test_its_published_counts_are_these(shared_data: Path) -> None:
     path = "networks/Varatheepan+NN-Profiler__README_multi_dnn_orin_nano_sample.json"
     sample = msgspec.json.decode((shared_data / path).read_bytes())
-    theirs = sample["ModelInfo"][name]["cuda"]["functionalLayerCount"]
-    assert totals(score(name)).n_functional_layers == theirs - sum(EXPLAINED[name].values())
+    published = {name: each["cuda"]["functionalLayerCount"]
+                 for name, each in sample["ModelInfo"].items()}  # fmt: skip
+    ours = {name: functional_layers(name, score(name).layers).theirs for name in UNSEEN}
+    assert published == ours
 
 
 @pytest.mark.shared_data
@@ -45,7 +56,7 @@ def test_its_numbers_of_layers_are_modules_one_level_down(shared_data: Path) -> 
     theirs = msgspec.json.decode((shared_data / path).read_bytes())
     # All modules of AlexNet lie one level down: 21, and 22 with the flattening of its own.
     n_ours = totals(score("alexnet")).n_functional_layers
-    assert theirs["alexnet"] + 1 - sum(EXPLAINED["alexnet"].values()) == n_ours
+    assert theirs["alexnet"] + 1 - sum(UNSEEN["alexnet"].values()) == n_ours
     # MobileNetV2's 21 are its 19 blocks, a dropout and a linear layer; its leaves are 141.
     assert theirs["mobilenet_v2"] == 19 + 1 + 1
 

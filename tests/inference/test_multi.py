@@ -344,6 +344,19 @@ def test_energy_is_that_of_the_window(tmp_path: Path, order: str) -> None:
     assert row.energy.repetitions == sum(each.n_runs for each in row.networks)
 
 
+def test_power_is_sampled_at_the_interval_that_was_asked_for(tmp_path: Path) -> None:
+    (one,) = gemms(tmp_path, "x", "y")
+    planned = plan(multi((one,), seconds_s=1.0, meter_period_s=0.05))
+    brief = msgspec.structs.replace(planned.protocol, idle_s=0.2, n_changed_min=5)
+    measurer = LocalMeasurer(meters=metered(SteadyMeter()), files=tmp_path)
+    planned = msgspec.structs.replace(planned, protocol=brief)
+    outcome = run_plan(planned, tmp_path / "runs", measurer=measurer)
+    (row,) = read_rows(outcome.folder / "multi.jsonl", MultiRun).rows
+    assert row.energy is not None
+    # 1 s / 50 ms, and a reading at either end; the meter's own interval gives a hundred.
+    assert 5 <= row.energy.rails[0].n_samples <= 23
+
+
 def test_a_crash_of_the_whole_process_is_a_row() -> None:
     spec = multi((trial("x.onnx", uniform("x", (1, 64))),))
     assert MULTI.crashed is not None

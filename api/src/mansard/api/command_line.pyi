@@ -1,5 +1,6 @@
 from mansard.api.deciding.hierarchical import parse_amount as parse_amount
 from mansard.api.deciding.hierarchical import parse_logistic as parse_logistic
+from mansard.api.deciding.problem_files import SHIPPED_PROBLEMS as SHIPPED_PROBLEMS
 from mansard.api.deciding.recommendations import AUTO_BATCHES as AUTO_BATCHES
 from mansard.api.images import list_libraries as list_libraries
 from mansard.api.outputs import output_types as output_types

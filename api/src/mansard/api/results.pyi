@@ -35,6 +35,8 @@ from mansard.api.data import Compared as Compared
 from mansard.api.data import ImportedTable as ImportedTable
 from mansard.api.deciding.executions import RanNetwork as RanNetwork
 from mansard.api.deciding.executions import RanSchedule as RanSchedule
+from mansard.api.deciding.haxconn_logs import PublishedRound as PublishedRound
+from mansard.api.deciding.haxconn_logs import SourceFile as SourceFile
 from mansard.api.deciding.plans import PlanAnswer as PlanAnswer
 from mansard.api.deciding.schedules import ScheduleAnswer as ScheduleAnswer
 from mansard.api.deciding.settling import SettledAnswer as SettledAnswer

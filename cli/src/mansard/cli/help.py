@@ -28,7 +28,8 @@ _VALUES = MappingProxyType(
         **dict.fromkeys(("dim", "trip"), "NAME=N"),
         **dict.fromkeys(("fixed", "value"), "NAME=VALUE"),
         **dict.fromkeys(("shape", "input"), "NAME=SHAPE"),
-        **dict.fromkeys(("interval", "duration", "for", "window", "meter-interval"), "TIME"),
+        **dict.fromkeys(("interval", "duration", "for", "window"), "TIME"),
+        **dict.fromkeys(("meter-interval", "power-interval"), "TIME"),
         **dict.fromkeys(("time-limit", "max-latency", "max-first-token"), "TIME"),
         **dict.fromkeys(("local-latency", "decision-latency", "offload-latency"), "TIME"),
         **dict.fromkeys(("max-energy", "local-energy", "decision-energy"), "ENERGY"),
@@ -51,6 +52,7 @@ _VALUES = MappingProxyType(
         "engine": "ENGINE",
         "exports": "FILE",
         "first": "FIRST",
+        "from": "PATH",
         "hardware": "BOARD",
         "host": "HOST",
         "image": "IMAGE",
@@ -134,7 +136,7 @@ EXAMPLES = MappingProxyType(
         ),
         "schedule": (
             "mansard schedule problem.toml --goal energy",
-            "mansard schedule resnet50 yolov8n --steady --html gantt.html",
+            "mansard schedule --from output --save-problem problem.toml",
         ),
         "watch": (
             "mansard watch",

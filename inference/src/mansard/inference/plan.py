@@ -299,6 +299,7 @@ class MultiTrial(PlannedTrial, frozen=True, kw_only=True):
     # In step: a round begins when all of the last has ended. Else a device begins its next round
     # at once.
     has_rounds: bool = True
+    meter_period_s: float = 0.0  # between two readings of the meters; 0: the meters' own
 
     @property
     def title(self) -> str:

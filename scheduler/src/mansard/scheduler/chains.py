@@ -12,8 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import InputError
-from mansard.core.records.schedule import MOST_TRANSITIONS, Goal, NetworkChain, Problem
-from mansard.scheduler.contention import contention_of, curve
+from mansard.core.records.schedule import (
+    MOST_TRANSITIONS,
+    Goal,
+    NetworkChain,
+    PccsFit,
+    Problem,
+)
+from mansard.scheduler.contention import contention_of, curve, own_demand_slowdown
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -38,8 +44,8 @@ class Instance(NamedTuple):
     """
 
     first: Ints  # [N + 1], the first group of each network
-    # [5, G, A] time, to enter, to leave; energy, 0 where neither the goal nor a limit needs it;
-    # demand, 0 where it is not known
+    # [5, G, A] time (with the rule "haxconn" as that stretches it), to enter, to leave; energy, 0
+    # where neither the goal nor a limit needs it; demand, 0 where it is not known
     alone: Floats
     # [2, G, A, K] demands of others, ascending, and the share of its speed that the group keeps
     # beside them; straight between
@@ -127,6 +133,8 @@ def build_arrays(
             f"the demand of {unknown} of {np.isfinite(time).sum()} times is not known: these groups"
             " neither slow others down nor are slowed down"
         )
+    if problem.contention == "haxconn" and not problem.pccs:
+        notes.append("no accelerator has PCCS parameters: the rule haxconn slows nothing down")
     given = max_transitions or [problem.max_transitions] * len(problem.networks)
     # A network has no more changes than places between its groups; tables have a column for each.
     places = [len(network.groups) - 1 for network in problem.networks]
@@ -136,7 +144,13 @@ def build_arrays(
         instance=Instance(
             first=np.cumsum([0, *(len(network.groups) for network in problem.networks)]),
             alone=np.array(
-                [time, table("enter_s", math.inf), table("leave_s", math.inf), energy, demand]
+                [
+                    _stretched(problem, time, demand),
+                    table("enter_s", math.inf),
+                    table("leave_s", math.inf),
+                    energy,
+                    demand,
+                ]
             ),
             curves=_contention(problem, demand),
             asked=np.array(
@@ -318,9 +332,29 @@ def _orders(problem: Problem) -> Ints:
     return np.array(list(itertools.permutations(range(n))))
 
 
+def _stretched(problem: Problem, time: Floats, demand: Floats) -> Floats:
+    """The times [G, A] of groups, longer where the rule "haxconn" slows them down always."""
+    if problem.contention != "haxconn":
+        return time
+    stretched = time.copy()
+    for a, accelerator in enumerate(problem.accelerators):
+        fit = contention_of(problem, accelerator.name)
+        if isinstance(fit, PccsFit):
+            stretched[:, a] *= [own_demand_slowdown(fit, own) for own in demand[:, a]]
+        elif fit is not None:
+            raise InputError(
+                "the rule haxconn has no answer for a surface",
+                where=f"contention of {accelerator.name}",
+                fix="give PCCS parameters, or schedule with the rule overlap",
+            )
+    return stretched
+
+
 def _contention(problem: Problem, demand: Floats) -> Floats:
     """Curves of speed against external demand, straight between their points: [2, G, A, K]."""
     models = [contention_of(problem, accelerator.name) for accelerator in problem.accelerators]
+    if problem.contention == "haxconn":
+        models = [None] * len(models)  # it is in the times
     points = [[curve(model, at) for model, at in zip(models, row, strict=True)] for row in demand]
     length = max(len(at) for row in points for at, _ in row)
     curves = np.empty((2, *demand.shape, length))

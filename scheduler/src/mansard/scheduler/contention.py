@@ -97,6 +97,29 @@ def speed(
     return float(np.interp(external_byte_per_s, *curve(contention, own_byte_per_s)))
 
 
+def own_demand_slowdown(fit: PccsFit, own_byte_per_s: float) -> float:
+    """By which factor the rule "haxconn" stretches a group, whatever runs beside it.
+
+    The solver of HaX-CoNN's artifact (Dagli, Belviranli, PPoPP 2024, repository
+    ismetdagli/HaX-CoNN, src/z3_solver_multi_dnn.py) has 100 / (100 − points). With the own demand
+    x in GB/s the points are
+
+        minor      x < normal:     minor_points · x / peak    PCCS has the external demand there
+        normal     between:        x                          PCCS has rate · (x + y − TBWDC)
+        intensive  x ≥ intensive:  rate · (x + CBP − TBWDC)   PCCS beside any y ≥ CBP
+
+    Points end at 99, as in ``curve``.
+    """
+    if own_byte_per_s < fit.normal_byte_per_s:
+        points = fit.minor_points * own_byte_per_s / fit.peak_byte_per_s
+    elif own_byte_per_s < fit.intensive_byte_per_s:
+        points = own_byte_per_s / 1e9
+    else:
+        beyond = own_byte_per_s + fit.contention_byte_per_s - fit.total_byte_per_s
+        points = fit.points_per_byte_per_s * beyond
+    return 100 / (100 - min(max(points, 0.0), 100 * (1 - LEAST_SPEED)))
+
+
 def losses(surface: ContentionSurface) -> tuple[Array, Array, Array]:
     """Own and external demands, and the loss in points for each pair of them.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mansard.core.records.schedule import Schedule, ScheduledGroup, ScheduledNetwork
-from mansard.scheduler.chains import BATCH, ENTER, GOALS, LEAVE, TIME, Floats, Ints, ProblemArrays
+from mansard.scheduler.chains import BATCH, ENTER, GOALS, LEAVE, Floats, Ints, ProblemArrays
 from mansard.scheduler.simulation import CLOSE, Score, is_less
 
 _COUNTABLE = 10**15
@@ -143,7 +143,7 @@ def _record(  # noqa: PLR0917 - what a simulation gives
 
 def _groups(arrays: ProblemArrays, on: Ints, times: Floats) -> tuple[ScheduledGroup, ...]:
     alone, first, groups = arrays.instance.alone, arrays.instance.first, []
-    for n in range(len(arrays.problem.networks)):
+    for n, network in enumerate(arrays.problem.networks):
         for g in range(first[n], first[n + 1]):
             is_entered = g > first[n] and on[g - 1] != on[g]
             is_left = g + 1 < first[n + 1] and on[g + 1] != on[g]
@@ -154,7 +154,7 @@ def _groups(arrays: ProblemArrays, on: Ints, times: Floats) -> tuple[ScheduledGr
                     accelerator=arrays.names[on[g]],
                     start_s=float(times[0, g]),
                     end_s=float(times[1, g]),
-                    alone_s=float(alone[TIME, g, on[g]]),
+                    alone_s=network.groups[g - first[n]].time_s[arrays.names[on[g]]],
                     enter_s=float(alone[ENTER, g, on[g]]) if is_entered else 0.0,
                     leave_s=float(alone[LEAVE, g, on[g]]) if is_left else 0.0,
                 )

@@ -61,6 +61,7 @@ class MultiSettings(msgspec.Struct, frozen=True, kw_only=True):
     way: Way = "threads"
     order: Order = "in turn"  # of a mapping without turns
     is_exclusive: bool = False  # a device runs one stage at a time
+    meter_period_s: float | None = None  # between two readings; None: the meters' own
 
 
 class MultiPreparation(Preparation):
@@ -183,6 +184,7 @@ class MultiPreparation(Preparation):
             is_exclusive=multi.is_exclusive,
             turns=mapping.turns,
             has_rounds=mapping.has_rounds,
+            meter_period_s=multi.meter_period_s or 0.0,
         )
 
 

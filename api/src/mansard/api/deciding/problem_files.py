@@ -31,7 +31,7 @@ from mansard.core.records import (
     Record,
     Source,
 )
-from mansard.core.records.schedule import MOST_TRANSITIONS, Goal
+from mansard.core.records.schedule import MOST_TRANSITIONS, ContentionRule, Goal
 from mansard.core.storage.documents import read_json, read_toml, readable_json
 from mansard.core.storage.files import write_atomic
 from mansard.core.units import QuantityKind, format_quantity, parse_quantity
@@ -40,6 +40,12 @@ _MOST_BYTES = 1 << 20
 _EXAMPLE = "docs/use/scheduling.md has every key, and an example"
 _LIMITS = ("max_makespan_s", "max_energy_j", "max_power_w")
 _UNSAID = "the file does not say it"
+
+
+# Problems that ship, by name: re-created from published numbers, which their notes cite.
+SHIPPED_PROBLEMS = {
+    path.stem: path for path in sorted((Path(__file__).parent / "problems").glob("*.toml"))
+}
 
 
 class _Amount(float):
@@ -205,6 +211,7 @@ class _File(
     networks: Annotated[tuple[_Network, ...], Meta(min_length=1, max_length=32)]
     pccs: dict[str, _Pccs] = {}
     surfaces: dict[str, _Surface] = {}
+    contention: ContentionRule = "overlap"
 
 
 _E = TypeVar("_E", bound=_Entry)

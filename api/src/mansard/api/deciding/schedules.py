@@ -20,12 +20,14 @@ from mansard.analytics.pages.words.schedules import schedule_sentence
 from mansard.api.counters import group_bytes_in
 from mansard.api.data import measured_contention
 from mansard.api.deciding.executions import RanSchedule, check_runnable, run_schedules
+from mansard.api.deciding.haxconn_files import HaxconnFiles, read_haxconn
+from mansard.api.deciding.haxconn_logs import PublishedRound, SourceFile
 from mansard.api.deciding.predictions import NetworkRequest, PredictionRequest, check, predict
-from mansard.api.deciding.problem_files import read_problem, write_problem
+from mansard.api.deciding.problem_files import SHIPPED_PROBLEMS, read_problem, write_problem
 from mansard.api.parallel.cluster import Cluster, connected
 from mansard.core.errors import UsageError
 from mansard.core.records import NetworkChain, Problem, Schedule
-from mansard.core.records.schedule import Goal
+from mansard.core.records.schedule import ContentionRule, Goal
 from mansard.core.storage.files import make_folder
 from mansard.scheduler import check as check_problem
 from mansard.scheduler import prepare, solve
@@ -47,7 +49,9 @@ class ScheduleRequest:
     """What is to be scheduled, and what is wanted. None: as the problem has it.
 
     ``problem``: a file, see ``problem_files``; networks of it without groups, and the networks
-    ``models`` in its place, take theirs from ``runs``, of ``mode``. ``is_modelled``: predicted
+    ``models`` in its place, take theirs from ``runs``, of ``mode``. ``models`` may also be the name
+    of one problem that ships. ``sources``: files of HaX-CoNN in its place, see ``haxconn_files``.
+    ``contention``: how it counts. ``is_modelled``: predicted
     times where networks were not measured. ``chart``: HTML file to write; ``save``: the problem as
     it was solved, TOML or JSON. ``front``: the network of which the front of time and energy is
     found. ``run``: execute the best schedule and the baselines so. ``on``: address of a scheduler
@@ -56,10 +60,12 @@ class ScheduleRequest:
 
     problem: Path | None = None
     models: tuple[str, ...] = ()
+    sources: tuple[Path, ...] = ()
     runs: tuple[str, ...] = ()
     mode: str | None = None
     is_modelled: bool = False
     goal: Goal | None = None
+    contention: ContentionRule | None = None
     is_steady: bool | None = None
     max_transitions: int | None = None
     max_latency_s: float | None = None
@@ -86,6 +92,8 @@ class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     sensitivity: Sensitivity | None
     front: tuple[FrontPoint, ...]  # of the network that was named, alone
     ran: tuple[RanSchedule, ...]  # the best and the baselines, where they were executed
+    files: tuple[SourceFile, ...]  # of HaX-CoNN that were read
+    published: tuple[PublishedRound, ...]  # what these print of pairs of networks
     notes: tuple[str, ...]
 
 
@@ -95,7 +103,10 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     Measures and runs nothing, unless it is to ``run``. Raises InputError for a problem that cannot
     be scheduled, UsageError for what cannot be asked for, and StorageError.
     """
-    problem = _wanted(_problem(request, reporter), request)
+    if request.sources and (request.problem or request.models):
+        raise UsageError("files of HaX-CoNN are a problem of their own", fix="name nothing else")
+    imported = read_haxconn(request.sources) if request.sources else None
+    problem = _wanted(_problem(request, imported, reporter), request)
     # What cannot be run or written is an error before the search.
     check_problem(problem)
     if request.run is not None:
@@ -128,6 +139,8 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
         sensitivity=_sensitivity(problem, best),
         front=points,
         ran=ran,
+        files=imported.files if imported else (),
+        published=imported.rounds if imported else (),
         notes=notes,
     )
 
@@ -217,10 +230,19 @@ def _workers(
         yield cluster
 
 
-def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
-    """That of the file, filled with what runs know of it."""
+def _problem(
+    request: ScheduleRequest, imported: HaxconnFiles | None, reporter: Reporter
+) -> Problem:
+    """That of the file, filled with what runs know of it; or a whole one."""
+    if imported is not None:
+        return imported.problem
     if request.problem is not None and request.models:
         raise UsageError("networks and a problem exclude each other", fix="name them in the file")
+    shipped = [SHIPPED_PROBLEMS[name] for name in request.models if name in SHIPPED_PROBLEMS]
+    if shipped and len(request.models) > 1:
+        raise UsageError("a problem that ships stands alone", fix=f"name {shipped[0].stem} only")
+    if shipped:
+        return read_problem(shipped[0])
     if request.problem is not None:
         problem = read_problem(request.problem)
     else:
@@ -280,6 +302,7 @@ def _wanted(problem: Problem, request: ScheduleRequest) -> Problem:
             raise UsageError(f"{option} bounds nothing", fix="write a quantity above 0")
     changes: dict[str, Any] = {
         "goal": request.goal,
+        "contention": request.contention,
         "is_steady": request.is_steady,
         "max_transitions": request.max_transitions,
         "max_makespan_s": request.max_latency_s,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,12 +11,12 @@ import typer
 from mansard import api
 from mansard.analytics import pages
 from mansard.analytics.data import quantities
-from mansard.api import results
+from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import ForceOption, JsonOption, OnOption, RunsOption, check_outputs
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.errors import UsageError
-from mansard.core.records.schedule import MOST_TRANSITIONS, Goal
+from mansard.core.records.schedule import MOST_TRANSITIONS, ContentionRule, Goal
 from mansard.core.table import Table
 from mansard.core.units import parse_optional
 
@@ -27,7 +27,12 @@ def schedule(
     problem: Annotated[
         list[str] | None,
         typer.Argument(help="TOML or JSON file of networks, their groups and accelerators; or "
-                       "networks whose groups were measured, all of --runs by default."),
+                       "networks whose groups were measured, all of --runs by default; or a "
+                       f"problem that ships: {', '.join(command_line.SHIPPED_PROBLEMS)}."),
+    ] = None,
+    sources: Annotated[
+        list[Path] | None,
+        typer.Option("--from", help="Folder or files of HaX-CoNN, a folder for each network."),
     ] = None,
     goal: Annotated[
         Goal | None, typer.Option(help="What is to be best; that of the file, else makespan.")
@@ -35,6 +40,11 @@ def schedule(
     steady: Annotated[
         bool | None,
         typer.Option("--steady/--once", help="Networks again and again, or each once."),
+    ] = None,
+    contention: Annotated[
+        ContentionRule | None,
+        typer.Option(help="What slows groups down. overlap: those that run beside them; haxconn: "
+                     "always, by their own demand. That of the file, else overlap."),
     ] = None,
     max_transitions: Annotated[
         int | None,
@@ -105,10 +115,12 @@ def schedule(
         api.ScheduleRequest(
             problem=files[0] if files else None,
             models=tuple(name for name in names if Path(name) not in files),
+            sources=tuple(sources or ()),
             runs=tuple(runs or (() if files else ("runs",))),
             mode=mode,
             is_modelled=modelled,
             goal=goal,
+            contention=contention,
             is_steady=steady,
             max_transitions=max_transitions,
             max_latency_s=parse_optional("--max-latency", max_latency, "time"),
@@ -134,7 +146,7 @@ def schedule(
 
 def print_answer(answer: results.ScheduleAnswer) -> None:
     """Print the methods, the best schedule and what was executed, and the answer in words."""
-    print_tables(_tables(answer))
+    print_tables((*_imported(answer), *_tables(answer)))
     print_lines((answer.sentence, *_lines(answer)))
 
 
@@ -157,6 +169,22 @@ def _lines(answer: results.ScheduleAnswer) -> Iterator[str]:
             unknown = f"{sure.n_unknown_times} times and {sure.n_unknown_costs} costs of changes"
             yield f"  sensitivity: {unknown} have no known error, and are in no draw"
     yield from (f"  note: {line}" for line in answer.notes)
+
+
+def _imported(answer: results.ScheduleAnswer) -> Iterator[Table]:
+    """What files of HaX-CoNN hold, and what they print of pairs of networks."""
+    if answer.files:
+        files = [(each.file, each.holds, each.use) for each in answer.files]
+        yield Table("Files of HaX-CoNN", ("file", "holds", "used for"), files)
+    if answer.published:
+        names = list(dict.fromkeys(name for pair in answer.published for name in pair.time_s))
+        columns = ("pair", *names, "gain, as printed")
+        yield Table("Published by HaX-CoNN", columns, [_pair(p, names) for p in answer.published])
+
+
+def _pair(pair: results.PublishedRound, names: Sequence[str]) -> tuple[str, ...]:
+    times = (quantities.seconds(pair.time_s[n]) if n in pair.time_s else "–" for n in names)
+    return (pair.pair, *times, "–" if pair.gain is None else f"{100 * pair.gain:.2f} %")
 
 
 def _tables(answer: results.ScheduleAnswer) -> Iterator[Table]:

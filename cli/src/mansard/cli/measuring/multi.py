@@ -41,6 +41,7 @@ from mansard.cli.options import (
     YesOption,
     parse_dimensions,
     parse_precisions,
+    quantity,
 )
 from mansard.cli.tables import print_tables, without_silent
 from mansard.cli.terminal import plain
@@ -149,6 +150,13 @@ def multi(
     exclusive: Annotated[
         bool, typer.Option("--exclusive", help="Let a device run one stage at a time.")
     ] = False,
+    power_interval: Annotated[
+        float | None,
+        typer.Option(
+            parser=quantity("--power-interval", "time", bare="ms", ends=("1ms", "10s")),
+            help="Time between samples of power, as 50ms; the meters' own.",
+        ),
+    ] = None,
     mode: ModeOption = None,
     pick: PickOption = None,
     profile: Annotated[
@@ -209,6 +217,7 @@ def multi(
             way="processes" if processes else "threads",
             order="pipelined" if pipelined else "in turn",
             is_exclusive=exclusive,
+            meter_period_s=power_interval,
         ),
         mode=mode,
         pick=pick,

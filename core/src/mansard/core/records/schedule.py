@@ -18,6 +18,9 @@ from mansard.core.records.base import Record, Schema, Source
 # deadline.
 MOST_TRANSITIONS = 1000  # that can be asked for
 Goal = Literal["makespan", "throughput", "min_rate", "weighted_latency", "energy", "misses"]
+# "overlap": a group is slowed down while others run beside it, by their demands. "haxconn": always,
+# by its own demand alone, as the solver of HaX-CoNN's artifact has it.
+ContentionRule = Literal["overlap", "haxconn"]
 
 
 class LayerGroup(Record, frozen=True, kw_only=True):
@@ -107,6 +110,7 @@ class Problem(Record, frozen=True, kw_only=True):
     # By the accelerator that is slowed down; one that is in neither is not slowed down.
     pccs: dict[str, PccsFit] = msgspec.field(default_factory=dict)
     surfaces: dict[str, ContentionSurface] = msgspec.field(default_factory=dict)
+    contention: ContentionRule = "overlap"  # how ``pccs`` and ``surfaces`` count
     idle_w: float | None = None  # constant power of the whole board
     max_makespan_s: float = 0.0
     max_energy_j: float = 0.0  # of a round

@@ -85,7 +85,7 @@ def run(
     shared = SharedState(ends, n_runs, context.Lock())
     gate = _gate(trial, shared.window, context)
     instruments.announce(f"loading {trial.title}", _LOADING_S)
-    peak, sampler = PeakMemory(), Sampler(instruments.meters)
+    peak, sampler = PeakMemory(), Sampler(instruments.meters, trial.meter_period_s or None)
     hands: list[ThreadHand | ProcessHand] = []
     with _limited(trial):
         try:
