@@ -17,6 +17,7 @@ from mansard.containers.images.building import ready_image
 from mansard.containers.images.fitting import choose_image, controller_image, ensure_image
 from mansard.containers.images.table import Image as Entry
 from mansard.containers.images.table import user_table
+from mansard.containers.launch import stop_containers
 from mansard.containers.measurer import (
     ContainerMeasurer,
     engine_probe_in_container,
@@ -101,6 +102,14 @@ class BenchTarget(Protocol):
         ...
 
 
+class StoppableTarget(BenchTarget, Protocol):
+    """A board elsewhere."""
+
+    def stop(self) -> None:
+        """End what runs on it and have it put back; for another thread than the one that waits."""
+        ...
+
+
 class LocalTarget:
     """This machine, or a simulated board beside it, measured in this process."""
 
@@ -147,8 +156,8 @@ class LocalTarget:
 class ContainerTarget:
     """A board whose kernels run in a container, and whose modes are the controller's.
 
-    ``files`` is filled with what a job names. ``address``: of the container engine. ``stop`` ends
-    the controller of a board elsewhere, from another thread: the board is put back.
+    ``files`` is filled with what a job names. ``end`` ends the controller of a board elsewhere,
+    from another thread: the board is put back.
     """
 
     def __init__(
@@ -160,17 +169,23 @@ class ContainerTarget:
         root: Path,
         files: FilesVolume,
         *,
-        stop: Callable[[], object] = lambda: None,
+        end: Callable[[], object] = lambda: None,
     ) -> None:
         self.controller = controller
         self.image = image
-        self.address = engine.address
-        self.stop = stop
+        self._end = end
         self._engine = engine
         self._machine = machine
         self._root = root
         self._files = files
         self._processor: Processor = "cpu"
+
+    def stop(self) -> None:
+        """Stop its measuring containers, then its controller."""
+        try:
+            stop_containers(self._engine.address)
+        finally:
+            self._end()
 
     def probe(self, processor: Processor) -> Probe:
         """What a container has; raises ContainerError, also where its GPU cannot be used."""
@@ -281,8 +296,8 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
         machine = controller.identify()
         image = _find_image(engine, machine, of_host, reporter)
         files = stack.enter_context(files_volume(engine))
-        root, stop = Path(host.root), controller.end
-        yield ContainerTarget(controller, engine, image, machine, root, files, stop=stop)
+        root, end = Path(host.root), controller.end
+        yield ContainerTarget(controller, engine, image, machine, root, files, end=end)
 
 
 @contextmanager

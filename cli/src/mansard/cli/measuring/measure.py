@@ -63,6 +63,8 @@ def measure_program(
         runs=modes.runs,
         board=machine.board,
         hosts=tuple(machine.host or ()),
+        hosts_file=machine.hosts_file,
+        remote_folder=identity.remote_folder,
         n_runs=identity.repeat,
         is_again=identity.again,
         stdout=2 if output.as_json else 1,

@@ -45,6 +45,8 @@ def measure_server(
         runs=modes.runs,
         board=machine.board,
         hosts=tuple(machine.host or ()),
+        hosts_file=machine.hosts_file,
+        remote_folder=identity.remote_folder,
     )
     measured = command_line.measure_server(request, TerminalReporter())
     print_generations(measured, all_rows=output.all_rows, as_json=output.as_json)
