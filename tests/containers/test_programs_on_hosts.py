@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mansard.core.records import GenerationRun, Manifest, ProgramRun
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 MEASURE = [sys.executable, "-m", "mansard.cli", "measure", "--profile", "brief"]
 BOARDS = {"near": "orin-nano-super", "far": "agx-orin", "old": "xavier-nx"}
 MODES = ("15W", "MAXN_SUPER")
-# Starts Python as a host's would, but waits where FOLDER/hold-WHAT is there.
+# Starts Python with nothing but msgspec; it waits where FOLDER/hold-WHAT is there.
 PYTHON = """#!/bin/sh
 case "$*" in
     *controller*) what=controller ;;
@@ -41,7 +42,7 @@ if [ -e {folder}/hold-$what ]; then
     echo >> {folder}/held-$what
     while [ -e {folder}/hold-$what ]; do sleep 0.02; done
 fi
-exec {python} "$@"
+exec {prefix} env PYTHONPATH={folder}/site {python} -S "$@"
 """
 # Leaves a child in a session of its own, and runs until FOLDER/go is there.
 PROGRAM = """#!/bin/sh
@@ -62,12 +63,14 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshBoard]:
 class Hosts:
     """Boards by their names in a hosts.toml, and commands that are given them."""
 
-    def __init__(self, folder: Path, sshd: SshBoard, *names: str) -> None:
+    def __init__(self, folder: Path, sshd: SshBoard, *names: str, prefix: str = "") -> None:
         self.folder, self.sshd, self.runs = folder, sshd, folder / "runs"
         self.roots = {name: create_board(BOARDS[name], folder / name) for name in names}
         python = folder / "python"
-        python.write_text(PYTHON.format(folder=folder, python=sys.executable))
+        python.write_text(PYTHON.format(folder=folder, python=sys.executable, prefix=prefix))
         python.chmod(0o755)
+        (folder / "site").mkdir()
+        (folder / "site/msgspec").symlink_to(Path(msgspec.__file__).parent)
         (folder / "hosts.toml").write_text(
             "".join(
                 f'[boards.{name}]\ndocker = "orin"\nroot = "{root}"\npython = "{python}"\n'

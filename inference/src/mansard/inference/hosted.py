@@ -72,9 +72,10 @@ Hosted: TypeAlias = HostedProgram | HostedServer
 
 
 class DescribedProgram(msgspec.Struct, frozen=True, tag="program"):
-    """What a program is on this host."""
+    """What a program is on this host; ``may_set``: whether this user may set the board's modes."""
 
     trial: ProgramTrial
+    may_set: bool
 
 
 class DescribedServer(msgspec.Struct, frozen=True, tag="server"):
@@ -82,6 +83,7 @@ class DescribedServer(msgspec.Struct, frozen=True, tag="server"):
 
     trials: tuple[GenerationTrial, ...]
     serving: Serving
+    may_set: bool
 
 
 Described: TypeAlias = DescribedProgram | DescribedServer | Aborted
@@ -114,7 +116,7 @@ def _answer(lines: LineReader, caller: _Caller, root: Path, *, is_description: b
         if isinstance(hosted, HostedServer) and hosted.key is not None:
             os.environ[KEY_VARIABLE] = hosted.key
         if is_description:
-            caller.send(_describe(hosted))
+            caller.send(_describe(hosted, root))
             return 0
         threading.Thread(target=caller.beat, daemon=True).start()
         output = _Output(caller.pass_on) if isinstance(hosted, HostedProgram) else None
@@ -162,13 +164,13 @@ def _enter(folder: str | None) -> None:
         os.chdir(path)
 
 
-def _describe(hosted: Hosted) -> Described:
+def _describe(hosted: Hosted, root: Path) -> Described:
+    may_set = os.geteuid() == 0 or (root != SYSTEM_ROOT and os.access(root, os.W_OK))
     if isinstance(hosted, HostedProgram):
-        return DescribedProgram(
-            make_program_trial(hosted.command, hosted.name, hosted.metric, hosted.variables)
-        )
+        trial = make_program_trial(hosted.command, hosted.name, hosted.metric, hosted.variables)
+        return DescribedProgram(trial, may_set)
     serving = msgspec.structs.replace(identified(hosted.serving), folder=str(Path.cwd()))
-    return DescribedServer(plan_trials(serving, hosted.lengths), serving)
+    return DescribedServer(plan_trials(serving, hosted.lengths), serving, may_set)
 
 
 class _Caller:

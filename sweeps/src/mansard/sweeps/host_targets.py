@@ -7,15 +7,16 @@ import os
 import select
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from mansard.containers.host_process import HostProcess, host_controller, host_process
-from mansard.containers.hosts import Host, on_board
-from mansard.core.errors import ContainerError, DeviceError, MansardError, UsageError
+from mansard.containers.hosts import Host
+from mansard.core.errors import ContainerError, DeviceError, UsageError
 from mansard.core.processes.line_channel import (
     DECODE_ERRORS,
     HEARTBEAT_S,
@@ -31,6 +32,7 @@ from mansard.inference.hosted import (
 )
 from mansard.measuring.events import Aborted, Done, Note, Printed, Stream, passed_decoder
 from mansard.measuring.kind import encode_job, find_kind
+from mansard.sweeps.targets import controller_in_container, remedies_of
 
 if TYPE_CHECKING:
     from mansard.core.records import Processor
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from mansard.measuring.kind import Job
     from mansard.microbench.plan import Probe
     from mansard.sweeps.reporter import Reporter
+    from mansard.sweeps.sweep import SweepRequest
 
 _MODULE = "mansard.inference.hosted"
 _HEARTBEAT = ("--heartbeat", str(6 * HEARTBEAT_S))
@@ -51,7 +54,6 @@ _MOST_EVENTS = 1000  # beside those of its trials
 _SHOWN_CHARACTERS = 200
 _LONGEST_LINE_BYTES = 1 << 16  # that is held back until it ends
 _RESUMES = "what was measured is kept: the same command resumes"
-AnyDescribed = TypeVar("AnyDescribed", DescribedProgram, DescribedServer)
 
 
 class HostOutput:
@@ -96,7 +98,7 @@ def _write_all(handle: int, data: bytes) -> None:
 class HostTarget:
     """A board over ssh that measures a program or a server which is there.
 
-    ``hosted``: as it is asked for; ``describe`` says what that is over there.
+    ``hosted``: as it is asked for; ``described``: what that is over there.
     """
 
     image = None
@@ -106,27 +108,16 @@ class HostTarget:
         host: Host,
         controller: RemoteController,
         hosted: Hosted,
+        described: DescribedProgram | DescribedServer,
         reporter: Reporter,
         output: HostOutput,
     ) -> None:
-        self.controller = controller
+        self.controller, self.described = controller, described
+        if isinstance(described, DescribedServer):
+            hosted = msgspec.structs.replace(hosted, serving=described.serving)
         self._host, self._hosted = host, hosted
         self._reporter, self._output = reporter, output
         self._running: HostProcess | None = None
-
-    def describe(self, wanted: type[AnyDescribed]) -> AnyDescribed:
-        """What the program or server is on the host; raises what keeps it from being measured."""
-        with self._process("--describe") as process:
-            process.send(encode_line(self._hosted))
-            line = self._receive(process, _DESCRIBE_S)
-        described = self._decode(msgspec.json.Decoder(Described), line)
-        if isinstance(described, Aborted):
-            raise from_wire(described.error)
-        if not isinstance(described, wanted):
-            raise self._strange(line, "another answer than was asked for")
-        if isinstance(described, DescribedServer):
-            self._hosted = msgspec.structs.replace(self._hosted, serving=described.serving)
-        return described
 
     def probe(self, processor: Processor) -> Probe:
         """Always raises: kernels are measured in a container."""
@@ -161,14 +152,14 @@ class HostTarget:
         kind = find_kind(job.plan.kind)
         decoder = passed_decoder(kind.row_type)
         n_left = _MOST_EVENTS + kind.most_events * len(job.plan.trials)
-        with self._process(*_HEARTBEAT) as process:
+        with self._process() as process:
             process.send(encode_line(self._hosted) + encode_job(job))
             over = threading.Event()
             threading.Thread(target=_beat, args=(process, over), daemon=True).start()
             try:
                 while n_left:
-                    line = self._receive(process, _SILENCE_S)
-                    event = self._decode(decoder, line)
+                    line = _receive(process, self._host, _SILENCE_S, self.controller.check)
+                    event = _decode(decoder, line, self._host)
                     if isinstance(event, Printed):
                         self._output.write(event.stream, event.data)
                         continue
@@ -196,47 +187,64 @@ class HostTarget:
         self.controller.end()
 
     @contextlib.contextmanager
-    def _process(self, *options: str) -> Iterator[HostProcess]:
-        board = () if not self._host.is_simulated else ("--board", str(self._host.root))
-        with host_process(self._host, _MODULE, *board, *options) as process:
+    def _process(self) -> Iterator[HostProcess]:
+        with _hosted_process(self._host, *_HEARTBEAT) as process:
             self._running = process
             try:
                 yield process
             finally:
                 self._running = None
 
-    def _receive(self, process: HostProcess, silence_s: float) -> bytes:
-        try:
-            line = process.receive(silence_s, self.controller.check)
-        except OSError as error:
-            why = str(error)
-        else:
-            if line:
-                return line
-            why = "it has ended"
-        said = process.close()
-        raise ContainerError(
-            f"the measuring process there is gone: {said or why}",
-            where=self._host.name,
-            fix=f"look at the board and the network to it; {_RESUMES}",
-        )
 
-    def _decode(self, decoder: msgspec.json.Decoder[AnyMessage], line: bytes) -> AnyMessage:
-        try:
-            return decoder.decode(line)
-        except DECODE_ERRORS as error:
-            raise self._strange(line, str(error)) from error
+def _hosted_process(host: Host, *options: str) -> AbstractContextManager[HostProcess]:
+    board = () if not host.is_simulated else ("--board", str(host.root))
+    return host_process(host, _MODULE, *board, *options)
 
-    def _strange(self, line: bytes, why: str) -> DeviceError:
-        shown = printable(line[:_SHOWN_CHARACTERS].decode("utf-8", "replace"))
-        return DeviceError(
-            f"the measuring process there wrote what is not an answer ({why}): {shown}",
-            where=self._host.name,
-            fix=f"report this; {_RESUMES}",
-        )
+
+def _receive(
+    process: HostProcess, host: Host, silence_s: float, check: Callable[[], object] = lambda: None
+) -> bytes:
+    """The next line; raises ContainerError where there is none."""
+    try:
+        line = process.receive(silence_s, check)
+    except OSError as error:
+        why = str(error)
+    else:
+        if line:
+            return line
+        why = "it has ended"
+    said = process.close()
+    raise ContainerError(
+        f"the measuring process there is gone: {said or why}",
+        where=host.name,
+        fix=f"look at the board and the network to it; {_RESUMES}",
+    )
 
 
 AnyMessage = TypeVar("AnyMessage")
+
+
+def _decode(decoder: msgspec.json.Decoder[AnyMessage], line: bytes, host: Host) -> AnyMessage:
+    try:
+        return decoder.decode(line)
+    except DECODE_ERRORS as error:
+        shown = printable(line[:_SHOWN_CHARACTERS].decode("utf-8", "replace"))
+        raise DeviceError(
+            f"the measuring process there wrote what is not an answer ({error}): {shown}",
+            where=host.name,
+            fix=f"report this; {_RESUMES}",
+        ) from error
+
+
+def _describe(host: Host, hosted: Hosted) -> DescribedProgram | DescribedServer:
+    """What it is on the host; raises what keeps it from being measured there."""
+    with _hosted_process(host, "--describe") as process:
+        process.send(encode_line(hosted))
+        line = _receive(process, host, _DESCRIBE_S)
+    described: Described = _decode(msgspec.json.Decoder(Described), line, host)
+    if isinstance(described, Aborted):
+        raise from_wire(described.error)
+    return described
 
 
 def _beat(process: HostProcess, over: threading.Event) -> None:
@@ -269,14 +277,22 @@ def refuse_folder(remote_folder: str | None) -> None:
 
 @contextlib.contextmanager
 def host_target(
-    host: Host, hosted: Hosted, reporter: Reporter, output: HostOutput
+    host: Host, hosted: Hosted, request: SweepRequest, reporter: Reporter, output: HostOutput
 ) -> Iterator[HostTarget]:
     """The board of ``host`` with what is to be measured on it; it is put back by its controller.
 
-    Raises UsageError, ContainerError, and what is wrong with the board.
+    Where modes are to be set, and the user who logs in may not, the controller runs in a container
+    there, as it does for kernels and networks. Raises UsageError, ContainerError, and what is wrong
+    with the board.
     """
-    try:
-        with host_controller(host) as controller:
-            yield HostTarget(host, controller, hosted, reporter, output)
-    except MansardError as error:
-        raise on_board(error, host) from error
+    with remedies_of(host):
+        described = _describe(host, hosted)
+        in_container = request.mode is not None and not described.may_set
+        if in_container:
+            reporter.note("this user may not set its modes: its controller runs in a container")
+        with (
+            controller_in_container(host, request.wanted_image, reporter)
+            if in_container
+            else host_controller(host)
+        ) as controller:
+            yield HostTarget(host, controller, hosted, described, reporter, output)

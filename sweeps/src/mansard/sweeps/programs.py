@@ -114,16 +114,16 @@ def _run_on_hosts(request: ProgramRequest, beside_output: _BesideOutput) -> Swep
 
     def open_host(host: Host, reporter: Reporter) -> AbstractContextManager[HostTarget]:
         output = HostOutput(f"{host.name}: " if has_several else "", request.stdout)
-        return host_target(host, hosted, reporter, output)
+        return host_target(host, hosted, request, reporter, output)
 
     planner = partial(_plan_modes, _trial_there, request, beside_output)
     return sweep(request, planner, beside_output, open_host=open_host)
 
 
 def _trial_there(target: BenchTarget) -> ProgramTrial:
-    if not isinstance(target, HostTarget):
-        raise TypeError("a program elsewhere is measured over ssh")
-    return target.describe(DescribedProgram).trial
+    assert isinstance(target, HostTarget)  # noqa: S101 - what ``open_host`` opens
+    assert isinstance(target.described, DescribedProgram)  # noqa: S101 - as was asked for
+    return target.described.trial
 
 
 def _plan_modes(

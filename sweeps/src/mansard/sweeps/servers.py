@@ -111,16 +111,16 @@ def _sweep_hosts(
     )
 
     def open_host(host: Host, reporter: Reporter) -> AbstractContextManager[HostTarget]:
-        return host_target(host, hosted, reporter, HostOutput())
+        return host_target(host, hosted, request, reporter, HostOutput())
 
     planner = partial(_plan_modes, _trials_there, request)
     return sweep(request, planner, reporter, open_host=open_host)
 
 
 def _trials_there(target: BenchTarget) -> tuple[GenerationTrial, ...]:
-    if not isinstance(target, HostTarget):
-        raise TypeError("a server elsewhere is measured over ssh")
-    return target.describe(DescribedServer).trials
+    assert isinstance(target, HostTarget)  # noqa: S101 - what ``open_host`` opens
+    assert isinstance(target.described, DescribedServer)  # noqa: S101 - as was asked for
+    return target.described.trials
 
 
 def _plan_modes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -41,6 +41,7 @@ from mansard.sweeps.reporter import ProgressDisplay, Reporter
 if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.controller import BoardController
+    from mansard.device.controller.remote import RemoteController
     from mansard.inference.engines.engine import EngineProbe
     from mansard.measuring.events import Event, Measurer
     from mansard.measuring.kind import Job
@@ -277,21 +278,9 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
     is there, or that most likely fits. Raises ContainerError, and what is wrong with the board.
     """
     with ExitStack() as stack:
-        stack.enter_context(_on_board_of(host))
-        address = f"unix://{host.socket}"
-        if host.ssh is not None:
-            address = stack.enter_context(open_tunnel(host)).address
-        engine = stack.enter_context(connect(address))
-        entry = controller_image(
-            engine.facts,
-            user_table(wanted.table),
-            host,
-            lambda entry: ready_image(engine, entry) is not None,
-            wanted.name,
-        )
-        first = _ensure(engine, entry, wanted, reporter)
-        launch = launch_for(engine, None, first.digest, board=Path("/"), processor="cpu")
-        controller = stack.enter_context(board_controller(engine, launch, host.root, host.name))
+        stack.enter_context(remedies_of(host))
+        engine = stack.enter_context(_remote_engine(host))
+        controller = stack.enter_context(_controller_on(engine, host, wanted, reporter))
         of_host = wanted if host.image is None else msgspec.structs.replace(wanted, name=host.image)
         machine = controller.identify()
         image = _find_image(engine, machine, of_host, reporter)
@@ -301,7 +290,48 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
 
 
 @contextmanager
-def _on_board_of(host: Host) -> Iterator[None]:
+def controller_in_container(
+    host: Host, wanted: WantedImage, reporter: Reporter
+) -> Iterator[RemoteController]:
+    """The controller of the board ``host`` in a container over there, as ``remote_target`` has it.
+
+    Raises ContainerError, and what is wrong with the board.
+    """
+    with (
+        _remote_engine(host) as engine,
+        _controller_on(engine, host, wanted, reporter) as controller,
+    ):
+        yield controller
+
+
+@contextmanager
+def _remote_engine(host: Host) -> Iterator[ContainerEngine]:
+    """The container engine of ``host``, through a tunnel where it is elsewhere."""
+    with ExitStack() as stack:
+        address = f"unix://{host.socket}"
+        if host.ssh is not None:
+            address = stack.enter_context(open_tunnel(host)).address
+        yield stack.enter_context(connect(address))
+
+
+def _controller_on(
+    engine: ContainerEngine, host: Host, wanted: WantedImage, reporter: Reporter
+) -> AbstractContextManager[RemoteController]:
+    """Which image fits is not known before the controller has looked: the likeliest runs it."""
+    entry = controller_image(
+        engine.facts,
+        user_table(wanted.table),
+        host,
+        lambda entry: ready_image(engine, entry) is not None,
+        wanted.name,
+    )
+    first = _ensure(engine, entry, wanted, reporter)
+    launch = launch_for(engine, None, first.digest, board=Path("/"), processor="cpu")
+    return board_controller(engine, launch, host.root, host.name)
+
+
+@contextmanager
+def remedies_of(host: Host) -> Iterator[None]:
     """Remedies of what is wrong with a board elsewhere name where they are to be run."""
     try:
         yield
