@@ -39,6 +39,9 @@ _SAID_BYTES = 4096
 _LOOK_S = 1.0
 _MOST_GREETINGS = 1000  # lines that a shell's own start may print
 _MARK = b"mansard: "
+_NAME_PYTHON = (
+    'name a Python 3.10 or newer that has msgspec in hosts.toml: python = "/path/to/python3"'
+)
 # What Python runs over there, by its arguments: the name and size of the rooms, a module, and its
 # arguments. Pythons that are too old can read it. It comes through standard input, and no byte more
 # than it is read: the words of ssh are one line for every shell.
@@ -235,7 +238,9 @@ def _start(process: HostProcess, host: Host, rooms: bytes) -> None:
         why = str(error)
     said = process.close() or why
     if "not found" in said or "No such file" in said:
-        raise ContainerError(f"{host.python} is not there ({said})", where=host.name, fix=_python())
+        raise ContainerError(
+            f"{host.python} is not there ({said})", where=host.name, fix=_NAME_PYTHON
+        )
     raise explain_ssh(said, host)
 
 
@@ -247,15 +252,12 @@ def _refused(words: str, host: Host) -> ContainerError:
             where=host.name,
             fix="free some space there, or set XDG_CACHE_HOME for the user",
         )
-    what = "is older than Python 3.10" if kind == "old" else "lacks msgspec"
-    return ContainerError(f"{rest} {what}", where=host.name, fix=_python(host))
-
-
-def _python(host: Host | None = None) -> str:
-    named = 'name a Python 3.10 or newer that has msgspec in hosts.toml: python = "/path/python3"'
-    if host is None:
-        return named
-    return f"'{host.login} {host.python} -m pip install msgspec', or {named}"
+    if kind == "old":
+        what = f"{rest} is older than Python 3.10"
+        return ContainerError(what, where=host.name, fix=_NAME_PYTHON)
+    install = f"'{host.login} {host.python} -m pip install msgspec'"
+    fix = f"{install}, or {_NAME_PYTHON}"
+    return ContainerError(f"{rest} lacks msgspec", where=host.name, fix=fix)
 
 
 @functools.cache
