@@ -27,7 +27,7 @@ from tests.inference.replayed_server import Replayed, replaying
 from tests.waiting import awaited
 
 REASON = why_no_sshd()
-pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
 MEASURE = [sys.executable, "-m", "mansard.cli", "measure", "--profile", "brief"]
 BOARDS = {"near": "orin-nano-super", "far": "agx-orin", "old": "xavier-nx"}
 MODES = ("15W", "MAXN_SUPER")

@@ -30,7 +30,7 @@ from mansard.inference.hosted import (
     DescribedServer,
     Hosted,
 )
-from mansard.measuring.events import Aborted, Done, Note, Printed, Stream, passed_decoder
+from mansard.measuring.events import Aborted, Done, Note, ProgramOutput, Stream, passed_decoder
 from mansard.measuring.kind import encode_job, find_kind
 from mansard.sweeps.targets import controller_in_container, remedies_of
 
@@ -53,6 +53,10 @@ _DESCRIBE_S = 900.0  # to hash a gigabyte from a slow card, or to hear from a se
 _MOST_EVENTS = 1000  # beside those of its trials
 _SHOWN_CHARACTERS = 200
 _LONGEST_LINE_BYTES = 1 << 16  # that is held back until it ends
+FILES_CHANGED = (
+    "a file among the arguments changed during the measurement: the next command will measure the "
+    "program anew; name files that it writes inside a script"
+)
 _RESUMES = "what was measured is kept: the same command resumes"
 
 
@@ -118,6 +122,7 @@ class HostTarget:
         self._host, self._hosted = host, hosted
         self._reporter, self._output = reporter, output
         self._running: HostProcess | None = None
+        self.has_measured = False
 
     def probe(self, processor: Processor) -> Probe:
         """Always raises: kernels are measured in a container."""
@@ -152,6 +157,7 @@ class HostTarget:
         kind = find_kind(job.plan.kind)
         decoder = passed_decoder(kind.row_type)
         n_left = _MOST_EVENTS + kind.most_events * len(job.plan.trials)
+        self.has_measured = True
         with self._process() as process:
             process.send(encode_line(self._hosted) + encode_job(job))
             over = threading.Event()
@@ -160,7 +166,7 @@ class HostTarget:
                 while n_left:
                     line = _receive(process, self._host, _SILENCE_S, self.controller.check)
                     event = _decode(decoder, line, self._host)
-                    if isinstance(event, Printed):
+                    if isinstance(event, ProgramOutput):
                         self._output.write(event.stream, event.data)
                         continue
                     n_left -= 1
@@ -275,6 +281,13 @@ def refuse_folder(remote_folder: str | None) -> None:
         raise UsageError("a folder on hosts is named, and no host", fix="add --host NAME")
 
 
+def _note_change(
+    before: DescribedProgram, now: DescribedProgram | DescribedServer, reporter: Reporter
+) -> None:
+    if isinstance(now, DescribedProgram) and now.trial.program_hash != before.trial.program_hash:
+        reporter.note(FILES_CHANGED)
+
+
 @contextlib.contextmanager
 def host_target(
     host: Host, hosted: Hosted, request: SweepRequest, reporter: Reporter, output: HostOutput
@@ -295,4 +308,7 @@ def host_target(
             if in_container
             else host_controller(host)
         ) as controller:
-            yield HostTarget(host, controller, hosted, described, reporter, output)
+            target = HostTarget(host, controller, hosted, described, reporter, output)
+            yield target
+        if target.has_measured and isinstance(described, DescribedProgram):
+            _note_change(described, _describe(host, hosted), reporter)

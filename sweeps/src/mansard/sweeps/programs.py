@@ -31,6 +31,7 @@ from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import find_protocol
 from mansard.measuring.runner import missing_trials
 from mansard.sweeps.host_targets import (
+    FILES_CHANGED,
     HostOutput,
     HostTarget,
     check_input,
@@ -93,10 +94,7 @@ def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:
         make_local=partial(_ProgramTarget, passing),
     )
     if hash_program(request.command, trial.environment) != trial.program_hash:
-        reporter.note(
-            "a file among the arguments changed during the measurement: the next command will "
-            "measure the program anew; name files that it writes inside a script"
-        )
+        reporter.note(FILES_CHANGED)
     return swept
 
 
