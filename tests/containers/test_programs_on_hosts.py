@@ -189,6 +189,34 @@ def test_a_program_that_fails_hands_its_exit_code_through(
     assert not hosts.left()
 
 
+def test_a_file_of_the_host_that_the_program_writes_is_noted(
+    tmp_path: Path, sshd: SshBoard
+) -> None:
+    hosts = Hosts(tmp_path, sshd, "near")
+    (tmp_path / "log").write_text("")
+    words = ("--host", "near", "--repeat", "1", "--remote-folder", str(tmp_path), "--")
+    code, _, said = hosts.run(*words, "sh", "-c", "echo more >> log")
+    assert code == 0, said
+    assert "near: a file among the arguments changed during the measurement: " in said
+    assert (tmp_path / "log").read_text() == "more\n"
+
+
+def test_an_interrupt_ends_the_programs_of_all_hosts(tmp_path: Path, sshd: SshBoard) -> None:
+    hosts = Hosts(tmp_path, sshd, "near", "far")
+    before = {name: snapshot(root) for name, root in hosts.roots.items()}
+    program = f"echo >> {tmp_path}/started-$PPID; while :; do sleep 0.02; done"
+    words = ("--host", "near,far", "--mode", "15W", "--", "sh", "-c", program)
+    with hosts.begin(*words) as process:
+        assert awaited(
+            lambda: len(list(tmp_path.glob("started-*"))) == 2 or process.poll() is not None
+        )
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=300)
+    assert process.returncode == 130, said
+    assert not hosts.left()
+    assert {name: snapshot(root) for name, root in hosts.roots.items()} == before
+
+
 STEPS = ("controller", "describing", "measuring", "running", "between", "written")
 
 

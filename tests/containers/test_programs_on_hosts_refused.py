@@ -112,6 +112,17 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path, sshd: SshBoard) 
     )
 
 
+def test_modes_are_picked_where_the_hosts_python_has_numpy(tmp_path: Path, sshd: SshBoard) -> None:
+    hosts = Hosts(tmp_path, sshd, "near")  # its Python has msgspec alone
+    code, _, said = hosts.run("--host", "near", "--mode", "all", "--pick", "2", "--", "true")
+    assert code == 1
+    assert said.splitlines() == [
+        "mansard: near: its Python lacks numpy, by which --pick spreads modes; "
+        "install numpy there, or name the modes"
+    ]
+    assert not hosts.left()
+
+
 @pytest.mark.docker
 def test_modes_that_the_user_may_not_set_are_set_from_a_container(
     tmp_path: Path, sshd: SshBoard, daemon: Daemon, built_image: Here
