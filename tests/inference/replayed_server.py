@@ -54,11 +54,7 @@ class Replayed:
 def replaying(replayed: Replayed) -> Iterator[str]:
     """The address of a server that answers so, until the end of the block."""
 
-    class Handler(_Handler):
-        server_of = replayed
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = _server(replayed, 0)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -67,6 +63,20 @@ def replaying(replayed: Replayed) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def serve(replayed: Replayed, port: int) -> None:
+    """Answer so on a port until the process is ended, as a server does that a command starts."""
+    _server(replayed, port).serve_forever()
+
+
+def _server(replayed: Replayed, port: int) -> ThreadingHTTPServer:
+    class Handler(_Handler):
+        server_of = replayed
+
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    server.daemon_threads = True
+    return server
 
 
 _ERROR = b'data: {"error": {"message": "CUDA error: out of memory"}}\n\n'

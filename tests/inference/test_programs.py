@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.errors import MeasurementError, UsageError
+from mansard.core.errors import MeasurementError, ProgramFailed, UsageError
 from mansard.core.records import PowerSample, ProgramRepetition, ProgramRun
 from mansard.device.conditions import find_sources
 from mansard.device.identity import identify
@@ -25,7 +25,7 @@ from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.totals import Total
 from mansard.inference.programs import supervisor
-from mansard.inference.programs.execution import Execution, ProgramFailed, execute
+from mansard.inference.programs.execution import Execution, execute
 from mansard.inference.programs.metric import MetricReader, compile_metric
 from mansard.inference.programs.plan import (
     ProgramPlan,

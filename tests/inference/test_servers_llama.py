@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.errors import MeasurementError
-from mansard.inference.programs.execution import ProgramFailed
+from mansard.core.errors import MeasurementError, ProgramFailed
 from mansard.inference.programs.supervisor import processes_below
 from mansard.inference.servers.connection import Connection
 from mansard.inference.servers.opening import OpenServer, open_server

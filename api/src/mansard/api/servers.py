@@ -76,7 +76,8 @@ def _scores(
 
 def _model_of(request: ServerRequest, workload: str) -> Path | str | None:
     """The file or name of the model; None where nothing tells."""
-    words = shlex.split(request.start) if request.start else []
+    # A file of a host is not here, even where one of that name is.
+    words = shlex.split(request.start) if request.start and not request.hosts else []
     files = [Path(word) for word in words if word.lower().endswith(".gguf")]
     if files and files[0].is_file():
         return files[0]

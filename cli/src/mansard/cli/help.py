@@ -84,7 +84,7 @@ EXAMPLES = MappingProxyType(
         "bench": ("mansard bench", "mansard bench resnet50 --mode 15W,MAXN --runs runs"),
         "measure": (
             "mansard measure resnet50 --batch 1,8 --mode 15W",
-            "mansard measure --name chat --repeat 10 -- python3 my_program.py",
+            "mansard measure --host orin-1,orin-2 --name chat -- python3 my_program.py",
         ),
         "contention": (
             "mansard contention --profile brief",

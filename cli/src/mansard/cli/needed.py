@@ -24,7 +24,12 @@ _LIMITS = ("max_latency", "max_power", "max_energy", "min_fps", "max_drop", "min
 _ONE_OUT = "leave one of them out"
 # Refused, not ignored: a person who gives an option relies on it.
 NEEDED = (
-    Needed(("hosts_file",), lambda given: given["host"], "without --host", "add --host NAME"),
+    Needed(
+        ("hosts_file", "remote_folder"),
+        lambda given: given["host"],
+        "without --host",
+        "add --host NAME",
+    ),
     Needed(
         ("image", "images", "container_engine"),
         lambda given: not given["local"],

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from mansard.containers.hosts import Host
-from mansard.core.errors import DeviceError, MansardError, UsageError
+from mansard.core.errors import DeviceError, MansardError, UsageError, moved
 from mansard.core.records import MachineIdentity
 
 
@@ -159,7 +159,7 @@ def _with_board_name(name: str, error: MansardError) -> MansardError:
     where = error.where or ""
     if where.startswith(name):
         return error
-    return type(error)(error.what, where=f"{name}: {where}" if where else name, fix=error.fix)
+    return moved(error, where=f"{name}: {where}" if where else name, fix=error.fix)
 
 
 def run_fleet(

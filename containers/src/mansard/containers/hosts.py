@@ -10,6 +10,7 @@ or names from a file::
     [boards.bench]
     docker = "unix:///run/docker.sock"
     root = "/srv/boards/agx-orin"     # a simulated board's folder over there
+    python = "/opt/venv/bin/python3"  # that measures programs, in place of python3
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from typing import TypeVar
 
 import msgspec
 
-from mansard.core.errors import InputError, MansardError, UsageError
+from mansard.core.errors import InputError, MansardError, UsageError, moved
 from mansard.core.hashing import content_hash
 from mansard.core.storage.documents import read_toml, settings_file
 from mansard.core.text import printable
 
 HOSTS_FILE = "hosts.toml"  # in the user's folder of settings
 DOCKER_SOCKET = "/var/run/docker.sock"
+PYTHON = "python3"  # as the PATH of the user who logs in has it
 _MOST_HOSTS = 256
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # No name begins with a dash, which ssh would take for an option, and none has characters that
@@ -52,6 +54,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     socket: str = DOCKER_SOCKET  # of the engine, on its own machine
     root: PurePosixPath = PurePosixPath("/")  # any other is a simulated board's
     image: str | None = None  # by its name, instead of the one that fits
+    python: str = PYTHON  # that measures programs and servers there
 
     @property
     def is_simulated(self) -> bool:
@@ -90,7 +93,7 @@ def on_board(error: _Told, host: Host) -> _Told:
     fix = _BOARD_COMMAND.sub(lambda command: f"'{_over_ssh(command[1], host)}'", fix)
     fix = fix.replace("'mansard restore'", f"'mansard restore --host {host.name}'")
     fix = fix.replace(_BUILD, "run the same command without OFFLINE=1: it builds the image there")
-    return type(error)(error.what, where=error.where, fix=fix)
+    return moved(error, where=error.where, fix=fix)
 
 
 def _over_ssh(command: str, host: Host) -> str:
@@ -107,6 +110,7 @@ class _HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     root: str = "/"
     socket: str | None = None
     image: str | None = None
+    python: str = PYTHON
 
 
 def read_hosts(texts: Sequence[str], file: Path | None = None) -> tuple[Host, ...]:
@@ -184,13 +188,21 @@ def _read_board(name: str, lines: object, path: Path) -> Host:
         host = _parse(name, given.docker)
     except msgspec.ValidationError as error:
         raise InputError(
-            str(error), where=where, fix="it has docker, and may have root, socket and image"
+            str(error),
+            where=where,
+            fix="it has docker, and may have root, socket, image and python",
         ) from error
     except UsageError as error:
         raise InputError(error.what, where=where, fix=error.fix) from error
     root = PurePosixPath(given.root)
     if not root.is_absolute() or ".." in root.parts or "\0" in given.root:
         raise InputError("root is no absolute path", where=where, fix='write root = "/srv/board"')
+    if not given.python.strip() or not given.python.isprintable():
+        raise InputError(
+            "python is not the name of a program",
+            where=where,
+            fix='write python = "/opt/venv/bin/python3"',
+        )
     if given.socket is not None and _SOCKET.fullmatch(f"unix://{given.socket}") is None:
         raise InputError(
             "socket is no absolute path of a socket",
@@ -198,5 +210,9 @@ def _read_board(name: str, lines: object, path: Path) -> Host:
             fix=f'write socket = "{DOCKER_SOCKET}"',
         )
     return msgspec.structs.replace(
-        host, socket=given.socket or host.socket, root=root, image=given.image
+        host,
+        socket=given.socket or host.socket,
+        root=root,
+        image=given.image,
+        python=given.python,
     )

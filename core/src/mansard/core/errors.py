@@ -14,7 +14,8 @@
      ├── ContainerError          the container engine, an image or a container fails us
      ├── ClusterError            a scheduler of Dask or its workers fail us
      └── MeasurementError        a measurement could not be made at all
-          └── TransientError     and may well succeed later
+          ├── TransientError     and may well succeed later
+          └── ProgramFailed      the program that was measured failed, with its own exit code
 
 Libraries raise these and never print or exit; only ``cli`` catches them.
 """
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import TypeVar
 
 from mansard.core.text import printable
 
@@ -45,6 +47,16 @@ class MansardError(Exception):
     def _line(self) -> str:
         head = f"{self.where}: {self.what}" if self.where else self.what
         return f"{head}; {self.fix}" if self.fix else head
+
+
+_Kind = TypeVar("_Kind", bound=MansardError)
+
+
+def moved(error: _Kind, *, where: str | None, fix: str | None) -> _Kind:
+    """The same error, exit code included, with another place and remedy."""
+    copy = type(error)(error.what, where=where, fix=fix)
+    copy.exit_code = error.exit_code
+    return copy
 
 
 class UsageError(MansardError):
@@ -103,6 +115,16 @@ class MeasurementError(MansardError):
 
 class TransientError(MeasurementError):
     """It could not be made now, as for lack of memory: later it may succeed."""
+
+
+class ProgramFailed(MeasurementError):  # noqa: N818 - it says what happened
+    """The program failed; its exit code becomes that of the command."""
+
+    def __init__(
+        self, what: str, exit_code: int = 1, *, where: str | None = None, fix: str | None = None
+    ) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.exit_code = exit_code
 
 
 @contextlib.contextmanager

@@ -11,29 +11,20 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-import threading
-import time
 from pathlib import Path
 
-from mansard.core.errors import MansardError, SchemaError
-from mansard.core.processes.line_channel import (
-    LineReader,
-    claim_stdout,
-    encode_line,
-    to_wire,
-)
+from mansard.core.processes.line_channel import LineReader, claim_stdout, encode_line
 from mansard.core.processes.programs import turn_signals_into_interrupts
 from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT
-from mansard.measuring.events import Aborted, Event, Measurer
+from mansard.measuring.answering import answer_job
+from mansard.measuring.events import Event, Measurer
 from mansard.measuring.guarded import GuardedMeasurer
-from mansard.measuring.kind import Job, decode_job
+from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
 
 _INPUT = 0
-_AGAIN_S = 5.0  # an interrupt that comes while a library compiles may be swallowed there
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -84,47 +75,13 @@ def measure_for_pipe(
         events.write(encode_line(event))
         events.flush()
 
-    try:
-        job = _read_job(lines)
-        # A shell starts what runs in its background with Ctrl-C ignored.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        threading.Thread(target=_interrupt_at_end, args=(lines,), daemon=True).start()
-        measurer: Measurer
+    def make(job: Job) -> Measurer:
         if is_guarded and files is not None:
-            measurer = GuardedMeasurer(root, files, outputs)
-        else:
-            meters = find_meters(root, job.plan.machine)
-            measurer = LocalMeasurer(
-                meters=meters, root=root, files=files, outputs=outputs, tell=send
-            )
-        for event in measurer(job):
-            send(event)
-    except MansardError as error:
-        send(Aborted(to_wire(error)))
-        return error.exit_code
-    except BrokenPipeError as error:  # no reader is left
-        raise KeyboardInterrupt from error
-    return 0
+            return GuardedMeasurer(root, files, outputs)
+        meters = find_meters(root, job.plan.machine)
+        return LocalMeasurer(meters=meters, root=root, files=files, outputs=outputs, tell=send)
 
-
-def _read_job(lines: LineReader) -> Job:
-    try:
-        return decode_job(lines.next() or b"")
-    except SchemaError as error:
-        raise SchemaError(
-            error.what,
-            where="standard input",
-            fix="use the same version of Mansard inside and outside: mansard image build",
-        ) from error
-
-
-def _interrupt_at_end(lines: LineReader) -> None:
-    """Interrupt the main thread when the input ends: the process that gave the job is gone."""
-    lines.wait_for_end()
-    main = threading.main_thread().ident
-    while main is not None:
-        signal.pthread_kill(main, signal.SIGINT)  # ends a wait of the main thread, too
-        time.sleep(_AGAIN_S)
+    return answer_job(lines, send, make)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ whose only way out is its standard output.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeAlias, Union
+from typing import Any, Generic, Literal, TypeAlias, Union
 
 import msgspec
 
@@ -70,6 +70,22 @@ class Idle(msgspec.Struct, frozen=True, tag=True):
     reason: str = ""
 
 
+Stream: TypeAlias = Literal["stdout", "stderr"]
+
+
+class ProgramOutput(msgspec.Struct, frozen=True, tag=True):
+    """What a measured program wrote, where its streams are not those of the caller."""
+
+    stream: Stream
+    data: bytes
+
+
+class Note(msgspec.Struct, frozen=True, tag=True):
+    """A remark for the person who waits."""
+
+    line: str
+
+
 class Aborted(msgspec.Struct, frozen=True, tag=True):
     """The last event of a measurement that could not go on."""
 
@@ -91,6 +107,16 @@ def event_decoder(row_type: Any) -> msgspec.json.Decoder[Event]:
     return msgspec.json.Decoder(
         Union[Started, Progress, Lengthy, row[row_type], Readings, Idle, Aborted, Done]  # noqa: UP007
     )
+
+
+Passed: TypeAlias = ProgramOutput | Note  # beside events, from a process that has no terminal
+
+
+def passed_decoder(row_type: Any) -> msgspec.json.Decoder[Event | Passed]:
+    """``event_decoder`` of a process that passes on what a program prints, and notes."""
+    row: Any = Row
+    events = Union[Started, Progress, Lengthy, row[row_type], Readings, Idle, Aborted, Done]  # noqa: UP007
+    return msgspec.json.Decoder(Union[events, ProgramOutput, Note])  # noqa: UP007
 
 
 def started(versions: dict[str, str], meters: Meters, gpu: Gpu | None, why_no_gpu: str) -> Started:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mansard.containers.hosts import Host
 from mansard.core.errors import UsageError
 from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
+from mansard.inference.hosted import DescribedProgram, HostedProgram
 from mansard.inference.programs.execution import find_input, is_read_once
 from mansard.inference.programs.metric import compile_metric
 from mansard.inference.programs.plan import (
@@ -27,9 +30,17 @@ from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import find_protocol
 from mansard.measuring.runner import missing_trials
+from mansard.sweeps.host_targets import (
+    FILES_CHANGED,
+    HostOutput,
+    HostTarget,
+    check_input,
+    host_target,
+    refuse_folder,
+)
 from mansard.sweeps.modes import ModePlan, newest_plan
 from mansard.sweeps.reporter import SILENT, ProgressDisplay, Reporter
-from mansard.sweeps.sweep import SweepRequest, Swept, sweep
+from mansard.sweeps.sweep import SweepRequest, Swept, chosen_hosts, sweep
 from mansard.sweeps.targets import BenchTarget, LocalTarget
 
 if TYPE_CHECKING:
@@ -51,6 +62,7 @@ class ProgramRequest(SweepRequest, frozen=True, kw_only=True):
     variables: tuple[str, ...] = ()  # of the environment: part of its identity beside known ones
     is_again: bool = False  # also where it was measured before
     stdout: int = 1  # descriptor that the program's standard output goes to
+    remote_folder: str | None = None  # on hosts: where it runs; None: the user's home there
 
 
 def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:
@@ -60,11 +72,6 @@ def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:
     the modes before are kept, and the board is put back; UsageError, and what keeps a board from
     being measured.
     """
-    if request.hosts:
-        raise UsageError(
-            "a program is measured on the machine that it runs on, not with --host",
-            fix="run 'mansard measure -- COMMAND' on the board",
-        )
     if VARIABLE in os.environ:
         raise UsageError(
             "this runs inside a program that is being measured",
@@ -74,25 +81,51 @@ def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:
         compile_metric(request.metric)
     if request.n_runs is not None and not 1 <= request.n_runs <= MOST_RUNS:
         raise UsageError(f"--repeat is from 1 to {MOST_RUNS}", fix="leave it out")
-    trial = make_program_trial(request.command, request.name, request.metric, request.variables)
     beside_output = _BesideOutput(reporter)
+    if request.hosts:
+        return _run_on_hosts(request, beside_output)
+    refuse_folder(request.remote_folder)
+    trial = make_program_trial(request.command, request.name, request.metric, request.variables)
     passing = Passing(reporter.note, request.stdout, request.command, find_input())
     swept = sweep(
         request,
-        partial(_plan_modes, trial, request, beside_output),
+        partial(_plan_modes, lambda _: trial, request, beside_output),
         beside_output,
         make_local=partial(_ProgramTarget, passing),
     )
     if hash_program(request.command, trial.environment) != trial.program_hash:
-        reporter.note(
-            "a file among the arguments changed during the measurement: the next command will "
-            "measure the program anew; name files that it writes inside a script"
-        )
+        reporter.note(FILES_CHANGED)
     return swept
 
 
+def _run_on_hosts(request: ProgramRequest, beside_output: _BesideOutput) -> Swept:
+    """The same on boards elsewhere: each has the program, and what its arguments name, as files."""
+    check_input(beside_output)
+    has_several = len(chosen_hosts(request)) > 1
+    hosted = HostedProgram(
+        command=request.command,
+        name=request.name,
+        metric=request.metric,
+        variables=request.variables,
+        folder=request.remote_folder,
+    )
+
+    def open_host(host: Host, reporter: Reporter) -> AbstractContextManager[HostTarget]:
+        output = HostOutput(f"{host.name}: " if has_several else "", request.stdout)
+        return host_target(host, hosted, request, reporter, output)
+
+    planner = partial(_plan_modes, _trial_there, request, beside_output)
+    return sweep(request, planner, beside_output, open_host=open_host)
+
+
+def _trial_there(target: BenchTarget) -> ProgramTrial:
+    assert isinstance(target, HostTarget)  # noqa: S101 - what ``open_host`` opens
+    assert isinstance(target.described, DescribedProgram)  # noqa: S101 - as was asked for
+    return target.described.trial
+
+
 def _plan_modes(
-    trial: ProgramTrial,
+    find_trial: Callable[[BenchTarget], ProgramTrial],
     request: ProgramRequest,
     beside_output: _BesideOutput,
     target: BenchTarget,
@@ -100,9 +133,13 @@ def _plan_modes(
     reporter: Reporter,
 ) -> list[ModePlan]:
     beside_output.has_several_modes = len(modes) > 1
-    machine = target.controller.identify()
+    machine, trial = target.controller.identify(), find_trial(target)
     plans = [_plan(trial, request, machine, mode) for mode in modes]
-    if is_read_once() and sum(plan.n_missing for plan in plans) * (request.n_runs or 2) > 1:
+    if (
+        not request.hosts
+        and is_read_once()
+        and sum(plan.n_missing for plan in plans) * (request.n_runs or 2) > 1
+    ):
         reporter.note(
             "standard input is a pipe: only the first run can read it; use a file (< FILE) or "
             "--repeat 1"

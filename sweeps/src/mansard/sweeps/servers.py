@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from mansard.containers.hosts import Host
 from mansard.core.errors import UsageError
 from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
+from mansard.inference.hosted import DescribedServer, HostedServer
 from mansard.inference.programs.plan import program_protocol
-from mansard.inference.servers.connection import parse_address
-from mansard.inference.servers.endpoints import find_endpoint
+from mansard.inference.servers.connection import KEY_VARIABLE, parse_address
+from mansard.inference.servers.opening import identified
 from mansard.inference.servers.plan import (
     GenerationPlan,
     GenerationTrial,
@@ -29,6 +31,7 @@ from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import find_protocol
 from mansard.measuring.runner import missing_trials
+from mansard.sweeps.host_targets import HostOutput, HostTarget, host_target, refuse_folder
 from mansard.sweeps.modes import ModePlan, newest_plan
 from mansard.sweeps.reporter import SILENT, Reporter
 from mansard.sweeps.sweep import SweepRequest, Swept, sweep
@@ -55,6 +58,7 @@ class ServerRequest(SweepRequest, frozen=True, kw_only=True):
     variables: tuple[str, ...] = ()  # of the environment: part of what ``start`` is
     n_rounds: int | None = None  # that count; None: until their times are known
     is_again: bool = False  # also what was measured before
+    remote_folder: str | None = None  # on hosts: where ``start`` runs; None: the user's home there
 
 
 def sweep_server(request: ServerRequest, reporter: Reporter = SILENT) -> Swept:
@@ -62,30 +66,29 @@ def sweep_server(request: ServerRequest, reporter: Reporter = SILENT) -> Swept:
 
     Where a request fails, what was measured before is kept, and the board is put back.
     """
-    if request.hosts:
-        raise UsageError(
-            "a server is measured on the machine that it runs on, not with --host",
-            fix="run 'mansard measure --server URL' on the board",
-        )
     find_protocol(request.profile)  # an unknown one is an error
     lengths = Lengths(request.prompts, request.generates, request.concurrencies)
     check_lengths(lengths)
     serving = _serving(request, lengths)
+    if request.hosts:
+        return _sweep_hosts(serving, lengths, request, reporter)
+    refuse_folder(request.remote_folder)
+    serving = identified(serving)
     trials = plan_trials(serving, lengths)
     return sweep(
         request,
-        partial(_plan_modes, trials, request),
+        partial(_plan_modes, lambda _: trials, request),
         reporter,
         make_local=partial(_ServerTarget, serving, reporter),
     )
 
 
 def _serving(request: ServerRequest, lengths: Lengths) -> Serving:
-    """The server that the request names; one that runs is asked what it is."""
+    """The server that the request names."""
     if request.server is None and request.start is None:
         raise UsageError("no server is named", fix="--server http://localhost:8000")
     address = None if request.server is None else parse_address(request.server)
-    serving = Serving(
+    return Serving(
         command=() if request.start is None else parse_start(request.start, address),
         folder=str(Path.cwd()),
         address=address,
@@ -94,26 +97,41 @@ def _serving(request: ServerRequest, lengths: Lengths) -> Serving:
         context_tokens=lengths.context_tokens,
         variables=request.variables,
     )
-    if serving.command or address is None:
-        return serving
-    endpoint = find_endpoint(address, request.model)
-    return msgspec.structs.replace(
-        serving,
-        model=endpoint.model,
-        server=endpoint.server,
-        server_version=endpoint.version,
+
+
+def _sweep_hosts(
+    serving: Serving, lengths: Lengths, request: ServerRequest, reporter: Reporter
+) -> Swept:
+    """The same on boards elsewhere: each starts the server, or reaches it by its address."""
+    hosted = HostedServer(
+        serving=serving,
+        lengths=lengths,
+        folder=request.remote_folder,
+        key=os.environ.get(KEY_VARIABLE),
     )
+
+    def open_host(host: Host, reporter: Reporter) -> AbstractContextManager[HostTarget]:
+        return host_target(host, hosted, request, reporter, HostOutput())
+
+    planner = partial(_plan_modes, _trials_there, request)
+    return sweep(request, planner, reporter, open_host=open_host)
+
+
+def _trials_there(target: BenchTarget) -> tuple[GenerationTrial, ...]:
+    assert isinstance(target, HostTarget)  # noqa: S101 - what ``open_host`` opens
+    assert isinstance(target.described, DescribedServer)  # noqa: S101 - as was asked for
+    return target.described.trials
 
 
 def _plan_modes(
-    trials: tuple[GenerationTrial, ...],
+    find_trials: Callable[[BenchTarget], tuple[GenerationTrial, ...]],
     request: ServerRequest,
     target: BenchTarget,
     modes: Sequence[PowerMode],
     reporter: Reporter,
 ) -> list[ModePlan]:
     del reporter
-    machine = target.controller.identify()
+    machine, trials = target.controller.identify(), find_trials(target)
     return [_plan(trials, request, machine, mode) for mode in modes]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -13,7 +13,6 @@ import msgspec
 from mansard.containers.engine import connect
 from mansard.containers.fleet import BoardWorker, run_fleet
 from mansard.containers.hosts import Host, read_hosts
-from mansard.containers.launch import stop_containers
 from mansard.core.errors import ContainerError, DeviceError, MansardError, UsageError
 from mansard.core.records import MachineIdentity, PowerMode, Processor
 from mansard.device.controller import BoardController, LocalController
@@ -29,7 +28,9 @@ from mansard.sweeps.modes import (
 from mansard.sweeps.reporter import SILENT, LineProgress, ProgressDisplay, Reporter
 from mansard.sweeps.targets import (
     BenchTarget,
+    ContainerTarget,
     LocalTarget,
+    StoppableTarget,
     WantedImage,
     container_target,
     remote_target,
@@ -82,6 +83,9 @@ class Swept(msgspec.Struct, frozen=True):
 # Returns the plans for a board in the given modes, in the order of the modes.
 Planner: TypeAlias = Callable[[BenchTarget, Sequence[PowerMode], Reporter], list[ModePlan]]
 
+# Opens a board elsewhere; the notes of its measurement go to the reporter.
+OpenHost: TypeAlias = Callable[[Host, Reporter], AbstractContextManager[StoppableTarget]]
+
 # Makes a target that measures in this process, from the board's root folder and controller.
 MakeLocal: TypeAlias = Callable[[Path, BoardController], LocalTarget]
 
@@ -92,16 +96,19 @@ def sweep(
     reporter: Reporter = SILENT,
     *,
     make_local: MakeLocal | None = None,
+    open_host: OpenHost | None = None,
 ) -> Swept:
     """Measure what ``planner`` plans and ``request.runs`` does not hold yet.
 
     Modes are set and locked, and the board is put back as it was. A mode that cannot be set is left
     out with a note, and of several boards one that fails does not stop the others: ``failure``
-    names them. ``make_local``: makes the target of runs that only this process can measure. Raises
-    the MansardError that prevented every measurement.
+    names them. ``make_local``: makes the target of runs that only this process can measure;
+    ``open_host``: opens a board elsewhere, by default one that measures in containers. Raises the
+    MansardError that prevented every measurement.
     """
     if request.hosts:
-        return _sweep_hosts(request, chosen_hosts(request), planner, reporter)
+        opening = open_host or partial(_open_remote, request)
+        return _sweep_hosts(request, chosen_hosts(request), planner, opening, reporter)
     with _opened(request, reporter, make_local) as (target, modes):
         return _sweep_board(target, modes, request, planner, reporter)
 
@@ -255,13 +262,23 @@ def chosen_hosts(request: SweepRequest) -> tuple[Host, ...]:
     return read_hosts(request.hosts, request.hosts_file)
 
 
+def _open_remote(
+    request: SweepRequest, host: Host, reporter: Reporter
+) -> AbstractContextManager[ContainerTarget]:
+    return remote_target(host, request.wanted_image, reporter)
+
+
 def _sweep_hosts(
-    request: SweepRequest, hosts: Sequence[Host], planner: Planner, reporter: Reporter
+    request: SweepRequest,
+    hosts: Sequence[Host],
+    planner: Planner,
+    open_host: OpenHost,
+    reporter: Reporter,
 ) -> Swept:
     """The same sweep on boards elsewhere, all at once, into one folder of runs."""
     fleet = run_fleet(
         hosts,
-        partial(_sweep_host, request, planner, reporter),
+        partial(_sweep_host, request, planner, open_host, reporter),
         lambda message: message.payload(),
     )
     run_ids = tuple(
@@ -275,14 +292,17 @@ def _sweep_hosts(
 
 
 def _sweep_host(
-    request: SweepRequest, planner: Planner, reporter: Reporter, worker: BoardWorker
+    request: SweepRequest,
+    planner: Planner,
+    open_host: OpenHost,
+    reporter: Reporter,
+    worker: BoardWorker,
 ) -> Swept:
     """One board, in its worker's thread; raises DeviceError if one of its modes failed."""
     reporter = _WorkerReporter(worker, reporter)
-    with remote_target(worker.host, request.wanted_image, reporter) as target:
+    with open_host(worker.host, reporter) as target:
         worker.on_stop(target.stop)
         worker.claim(target.controller.identify())
-        worker.on_stop(partial(stop_containers, target.address))
         modes = _choose_modes(target.controller, request, reporter)
         swept = _sweep_board(target, modes, request, planner, reporter)
     if swept.failure is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,6 +17,7 @@ from mansard.containers.images.building import ready_image
 from mansard.containers.images.fitting import choose_image, controller_image, ensure_image
 from mansard.containers.images.table import Image as Entry
 from mansard.containers.images.table import user_table
+from mansard.containers.launch import stop_containers
 from mansard.containers.measurer import (
     ContainerMeasurer,
     engine_probe_in_container,
@@ -40,6 +41,7 @@ from mansard.sweeps.reporter import ProgressDisplay, Reporter
 if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.controller import BoardController
+    from mansard.device.controller.remote import RemoteController
     from mansard.inference.engines.engine import EngineProbe
     from mansard.measuring.events import Event, Measurer
     from mansard.measuring.kind import Job
@@ -101,6 +103,14 @@ class BenchTarget(Protocol):
         ...
 
 
+class StoppableTarget(BenchTarget, Protocol):
+    """A board elsewhere."""
+
+    def stop(self) -> None:
+        """End what runs on it and have it put back; for another thread than the one that waits."""
+        ...
+
+
 class LocalTarget:
     """This machine, or a simulated board beside it, measured in this process."""
 
@@ -147,8 +157,8 @@ class LocalTarget:
 class ContainerTarget:
     """A board whose kernels run in a container, and whose modes are the controller's.
 
-    ``files`` is filled with what a job names. ``address``: of the container engine. ``stop`` ends
-    the controller of a board elsewhere, from another thread: the board is put back.
+    ``files`` is filled with what a job names. ``end`` ends the controller of a board elsewhere,
+    from another thread: the board is put back.
     """
 
     def __init__(
@@ -160,17 +170,23 @@ class ContainerTarget:
         root: Path,
         files: FilesVolume,
         *,
-        stop: Callable[[], object] = lambda: None,
+        end: Callable[[], object] = lambda: None,
     ) -> None:
         self.controller = controller
         self.image = image
-        self.address = engine.address
-        self.stop = stop
+        self._end = end
         self._engine = engine
         self._machine = machine
         self._root = root
         self._files = files
         self._processor: Processor = "cpu"
+
+    def stop(self) -> None:
+        """Stop its measuring containers, then its controller."""
+        try:
+            stop_containers(self._engine.address)
+        finally:
+            self._end()
 
     def probe(self, processor: Processor) -> Probe:
         """What a container has; raises ContainerError, also where its GPU cannot be used."""
@@ -262,31 +278,60 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
     is there, or that most likely fits. Raises ContainerError, and what is wrong with the board.
     """
     with ExitStack() as stack:
-        stack.enter_context(_on_board_of(host))
-        address = f"unix://{host.socket}"
-        if host.ssh is not None:
-            address = stack.enter_context(open_tunnel(host)).address
-        engine = stack.enter_context(connect(address))
-        entry = controller_image(
-            engine.facts,
-            user_table(wanted.table),
-            host,
-            lambda entry: ready_image(engine, entry) is not None,
-            wanted.name,
-        )
-        first = _ensure(engine, entry, wanted, reporter)
-        launch = launch_for(engine, None, first.digest, board=Path("/"), processor="cpu")
-        controller = stack.enter_context(board_controller(engine, launch, host.root, host.name))
+        stack.enter_context(remedies_of(host))
+        engine = stack.enter_context(_remote_engine(host))
+        controller = stack.enter_context(_controller_on(engine, host, wanted, reporter))
         of_host = wanted if host.image is None else msgspec.structs.replace(wanted, name=host.image)
         machine = controller.identify()
         image = _find_image(engine, machine, of_host, reporter)
         files = stack.enter_context(files_volume(engine))
-        root, stop = Path(host.root), controller.end
-        yield ContainerTarget(controller, engine, image, machine, root, files, stop=stop)
+        root, end = Path(host.root), controller.end
+        yield ContainerTarget(controller, engine, image, machine, root, files, end=end)
 
 
 @contextmanager
-def _on_board_of(host: Host) -> Iterator[None]:
+def controller_in_container(
+    host: Host, wanted: WantedImage, reporter: Reporter
+) -> Iterator[RemoteController]:
+    """The controller of the board ``host`` in a container over there, as ``remote_target`` has it.
+
+    Raises ContainerError, and what is wrong with the board.
+    """
+    with (
+        _remote_engine(host) as engine,
+        _controller_on(engine, host, wanted, reporter) as controller,
+    ):
+        yield controller
+
+
+@contextmanager
+def _remote_engine(host: Host) -> Iterator[ContainerEngine]:
+    """The container engine of ``host``, through a tunnel where it is elsewhere."""
+    with ExitStack() as stack:
+        address = f"unix://{host.socket}"
+        if host.ssh is not None:
+            address = stack.enter_context(open_tunnel(host)).address
+        yield stack.enter_context(connect(address))
+
+
+def _controller_on(
+    engine: ContainerEngine, host: Host, wanted: WantedImage, reporter: Reporter
+) -> AbstractContextManager[RemoteController]:
+    """Which image fits is not known before the controller has looked: the likeliest runs it."""
+    entry = controller_image(
+        engine.facts,
+        user_table(wanted.table),
+        host,
+        lambda entry: ready_image(engine, entry) is not None,
+        wanted.name,
+    )
+    first = _ensure(engine, entry, wanted, reporter)
+    launch = launch_for(engine, None, first.digest, board=Path("/"), processor="cpu")
+    return board_controller(engine, launch, host.root, host.name)
+
+
+@contextmanager
+def remedies_of(host: Host) -> Iterator[None]:
     """Remedies of what is wrong with a board elsewhere name where they are to be run."""
     try:
         yield

@@ -38,6 +38,8 @@ _Cells = dict[str, str]  # the text of each mode
 
 _Row = TypeVar("_Row")
 _Key = TypeVar("_Key", bound=Hashable)
+# By name: bench needs neither of them.
+_OfDevice = TypeVar("_OfDevice", "results.ProgramTimes", "results.GenerationTimes")
 
 
 def overview_tables(summary: results.Summary, run_ids: Collection[str] | None) -> list[Table]:
@@ -99,7 +101,16 @@ def measured_table(times: Sequence[results.NetworkTimes], most: int = _MOST_MEAS
     return without_silent(Table(title, (*heads, "remark"), rows), {"energy", "predicted", "error"})
 
 
-def programs_table(programs: Sequence[results.ProgramTimes]) -> Table:
+def by_device(
+    rows: Sequence[_OfDevice], table: Callable[[Sequence[_OfDevice], str | None], Table]
+) -> list[Table]:
+    """A table of the rows, or where they are of several devices one for each, with its name."""
+    devices = _grouped(rows, lambda row: row.device)
+    several = len(devices) > 1
+    return [table(group, device if several else None) for device, group in devices.items()]
+
+
+def programs_table(programs: Sequence[results.ProgramTimes], device: str | None = None) -> Table:
     """Programs that were run and their windows: time, energy, power and their metric."""
     rows = [
         (
@@ -116,11 +127,12 @@ def programs_table(programs: Sequence[results.ProgramTimes]) -> Table:
         for row in programs[:_MOST_MEASURED]
     ]
     heads = ("program", "mode", "time", "energy", "power", "metric", "runs", "source", "remark")
-    title = _title_with_rest("Programs that were run", _share(len(rows), len(programs), "rows"))
+    what = "Programs that were run" if device is None else f"Programs that were run on {device}"
+    title = _title_with_rest(what, _share(len(rows), len(programs), "rows"))
     return without_silent(Table(title, heads, rows), {"energy", "power", "metric"})
 
 
-def generations_table(times: Sequence[results.GenerationTimes]) -> Table:
+def generations_table(times: Sequence[results.GenerationTimes], device: str | None = None) -> Table:
     """Servers of language models: first token, tokens and the energies of both phases."""
     rows = [
         (
@@ -156,7 +168,8 @@ def generations_table(times: Sequence[results.GenerationTimes]) -> Table:
         ),
     )
     what = _share(len(rows), len(times), "rows")
-    title = _title_with_rest("Servers of language models that were measured", what)
+    of = "Servers of language models that were measured"
+    title = _title_with_rest(of if device is None else f"{of} on {device}", what)
     silent = {"prefill J/token", "decode J/token", "power"}
     return without_silent(Table(title, heads, rows), silent)
 

@@ -20,7 +20,7 @@ from mansard import api
 from mansard.analytics.data.quantities import relative
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json
-from mansard.cli.data.overview import programs_table
+from mansard.cli.data.overview import by_device, programs_table
 from mansard.cli.data.summary import print_shortened, program_tables
 from mansard.cli.help import HelpfulCommand
 from mansard.cli.measuring.networks import measure_layers, measure_networks
@@ -63,6 +63,8 @@ def measure_program(
         runs=modes.runs,
         board=machine.board,
         hosts=tuple(machine.host or ()),
+        hosts_file=machine.hosts_file,
+        remote_folder=identity.remote_folder,
         n_runs=identity.repeat,
         is_again=identity.again,
         stdout=2 if output.as_json else 1,
@@ -86,16 +88,17 @@ def print_programs(result: results.ProgramResult, *, all_rows: bool, as_json: bo
         print_json("measure-program", {"programs": programs})
     else:
         rows = [row for one in result.measured for row in one.times]
-        short = [programs_table(rows)] if rows else []
+        short = by_device(rows, programs_table)
         with contextlib.redirect_stdout(sys.stderr):
             print_shortened(program_tables(rows) if all_rows else short)
+        several = len({row.device for row in rows}) > 1
         for one in result.measured:
-            _note_doubts(one)
+            _note_doubts(one, f"{one.manifest.machine.name}, " if several else "")
     result.check()
 
 
-def _note_doubts(one: results.MeasuredProgram) -> None:
-    mode, whole = one.manifest.mode_read_back.name, one.times[0]
+def _note_doubts(one: results.MeasuredProgram, where: str) -> None:
+    mode, whole = f"{where}{one.manifest.mode_read_back.name}", one.times[0]
     for why in one.run.disturbances:
         note(f"{mode}: disturbed: {why}")
     n_throttled = one.run.conditions.n_throttle_events

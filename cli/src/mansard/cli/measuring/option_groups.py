@@ -37,8 +37,8 @@ from mansard.core.records import Copies, Waiting
 _HostOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="Board to measure on: user@board, or a name in hosts.toml. Not for a program or a "
-        "server."
+        help="Board to measure on: user@board, or a name in hosts.toml. Repeatable, or several "
+        "separated by commas."
     ),
 ]
 
@@ -223,10 +223,11 @@ class PlaceGroup:
 
 @dataclass(frozen=True)
 class MachineGroup:
-    """Of ``PlaceGroup`` those that a program takes: it runs on the machine itself."""
+    """Of ``PlaceGroup`` those that a program or a server takes: it needs no container."""
 
     board: BoardOption = None
     host: _HostOption = None
+    hosts_file: HostsFileOption = None
 
 
 @dataclass(frozen=True)
@@ -271,6 +272,14 @@ class IdentityGroup:
     again: Annotated[
         bool, typer.Option("--again", help="Measure it also where it was measured before.")
     ] = False
+    remote_folder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="With --host: where the program runs there, or the server of --start; by default "
+            "the home of the user who logs in.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_json
-from mansard.cli.data.overview import generations_table
+from mansard.cli.data.overview import by_device, generations_table
 from mansard.cli.data.summary import generation_tables, print_shortened
 from mansard.cli.measuring.option_groups import (
     IdentityGroup,
@@ -45,6 +45,8 @@ def measure_server(
         runs=modes.runs,
         board=machine.board,
         hosts=tuple(machine.host or ()),
+        hosts_file=machine.hosts_file,
+        remote_folder=identity.remote_folder,
     )
     measured = command_line.measure_server(request, TerminalReporter())
     print_generations(measured, all_rows=output.all_rows, as_json=output.as_json)
@@ -60,16 +62,17 @@ def print_generations(result: results.ServerResult, *, all_rows: bool, as_json: 
         print_json("measure-server", {"generations": rows})
     else:
         times = [one.times for one in result.measured]
-        short = [generations_table(times)] if times else []
+        short = by_device(times, generations_table)
         print_shortened(generation_tables(times) if all_rows else short)
+        several = len({row.device for row in times}) > 1
         for one in result.measured:
-            _note_doubts(one)
+            _note_doubts(one, f"{one.manifest.machine.name}, " if several else "")
         _note_energies(one.times for one in result.measured)
     result.check()
 
 
-def _note_doubts(one: results.MeasuredGeneration) -> None:
-    where = f"{one.times.mode}, {one.run.prompt_tokens} + {one.run.generate_tokens} tokens"
+def _note_doubts(one: results.MeasuredGeneration, machine: str) -> None:
+    where = f"{machine}{one.times.mode}, {one.run.prompt_tokens} + {one.run.generate_tokens} tokens"
     where += f", {one.run.concurrency} at once" if one.run.concurrency > 1 else ""
     for why in one.run.disturbances:
         note(f"{where}: disturbed: {why}")

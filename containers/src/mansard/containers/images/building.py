@@ -83,7 +83,7 @@ def rooms_step(image: Image, libraries: BuildStep, revision: str) -> BuildStep:
     ``revision`` is the commit, or a word for why there is none; it is a label alone, and
     the same rooms of another commit are the same image.
     """
-    files = {"Dockerfile": _recipe("rooms", "Dockerfile"), **dict(_rooms())}
+    files = {"Dockerfile": _recipe("rooms", "Dockerfile"), **dict(room_files())}
     hashes = {path: file_hash(data) for path, data in files.items()}
     content = content_hash((hashes, libraries.content, VERSION))
     arguments = {
@@ -129,7 +129,7 @@ def _recipe(*parts: str) -> bytes:
     return read_whole(RECIPES.joinpath(*parts))
 
 
-def _rooms() -> Iterator[tuple[str, bytes]]:
+def room_files() -> Iterator[tuple[str, bytes]]:
     """The on-device rooms as they are installed here, by their paths in the image."""
     for room in ON_DEVICE_ROOMS:
         folder = _room_folder(room)

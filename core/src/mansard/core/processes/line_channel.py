@@ -49,18 +49,23 @@ class WireError(msgspec.Struct, frozen=True):
     what: str
     where: str | None
     fix: str | None
+    exit_code: int = 1
 
 
 def to_wire(error: MansardError) -> WireError:
     """``error`` as data."""
-    return WireError(type(error).__name__, error.what, error.where, error.fix)
+    name = type(error).__name__
+    return WireError(name, error.what, error.where, error.fix, error.exit_code)
 
 
 def from_wire(error: WireError, source: str | None = None) -> MansardError:
     """The error of ``error``'s own class, with ``source`` before its place."""
     kind = _ERROR_KINDS.get(error.kind, MansardError)
     where = ": ".join(part for part in (source, error.where) if part)
-    return kind(error.what, where=where or None, fix=error.fix)
+    raised = kind(error.what, where=where or None, fix=error.fix)
+    if isinstance(raised, errors.ProgramFailed) and 0 < error.exit_code < 256:
+        raised.exit_code = error.exit_code
+    return raised
 
 
 def encode_line(message: object) -> bytes:

@@ -166,6 +166,12 @@ class _ControllerServer:
             reply = answer()
         except MansardError as error:
             reply = ErrorAnswer(to_wire(error))
+        except ModuleNotFoundError as error:  # on a host without an image
+            lacking = DeviceError(
+                f"its Python lacks {error.name}, by which --pick spreads modes",
+                fix=f"install {error.name} there, or name the modes",
+            )
+            reply = ErrorAnswer(to_wire(lacking))
         self._send(number, reply)
 
     def _read(self) -> Iterator[NumberedAsk]:

@@ -24,7 +24,7 @@ from typing import IO, TypeAlias
 
 import msgspec
 
-from mansard.core.errors import MeasurementError
+from mansard.core.errors import MeasurementError, ProgramFailed
 from mansard.core.formats.llama_bench import prints_bench_json
 from mansard.core.processes.programs import is_readable_within
 from mansard.inference.programs.figures import FiguresReader
@@ -54,14 +54,6 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     figures: dict[str, float]  # that llama-bench printed, by test; empty of other programs
     n_ended: int  # processes that it left behind, and that had to be ended
     ended: str  # names of some of them
-
-
-class ProgramFailed(MeasurementError):  # noqa: N818 - it says what happened
-    """The program failed; its exit code becomes that of the command."""
-
-    def __init__(self, what: str, exit_code: int, *, where: str, fix: str) -> None:
-        super().__init__(what, where=where, fix=fix)
-        self.exit_code = exit_code
 
 
 def cannot_run(name: str, number: int) -> ProgramFailed:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from mansard.core.errors import StorageError
+from mansard.core.errors import ProgramFailed, StorageError
 from mansard.core.records import (
     EnergyWindow,
     NamedWindow,
@@ -22,7 +22,7 @@ from mansard.core.storage.leftovers import temporary_folder
 from mansard.device.conditions import of_others
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.sampler import Sampler
-from mansard.inference.programs.execution import Execution, ProgramFailed, execute
+from mansard.inference.programs.execution import Execution, execute
 from mansard.inference.programs.metric import compile_metric
 from mansard.inference.programs.plan import ProgramPlan, ProgramTrial
 from mansard.inference.programs.windows import WindowLine, read_windows

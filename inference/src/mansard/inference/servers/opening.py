@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from mansard.core.errors import UsageError
 from mansard.inference.servers.connection import Address, is_listening
 from mansard.inference.servers.endpoints import Endpoint, find_endpoint
@@ -27,6 +29,19 @@ class OpenServer:
         """Raises MeasurementError where the server has ended."""
         if self.process is not None:
             self.process.check()
+
+
+def identified(serving: Serving) -> Serving:
+    """``serving`` as the server that runs says it is; one that is to be started is not known yet.
+
+    Raises MeasurementError where it does not answer.
+    """
+    if serving.command or serving.address is None:
+        return serving
+    endpoint = find_endpoint(serving.address, serving.model)
+    return msgspec.structs.replace(
+        serving, model=endpoint.model, server=endpoint.server, server_version=endpoint.version
+    )
 
 
 @contextmanager

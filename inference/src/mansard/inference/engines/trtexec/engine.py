@@ -33,8 +33,8 @@ from mansard.inference.engines.tensorrt.layers import layer_times
 from mansard.inference.engines.tensorrt.messages import Messages, remarks
 from mansard.inference.engines.tensorrt.precision import Typing, check_precision, find_typing
 from mansard.inference.engines.trtexec.program import (
-    Printed,
     Program,
+    ProgramOutput,
     find_program,
     quoted,
     shape_option,
@@ -108,7 +108,7 @@ class TrtexecNetwork:
         """Remove the files of its inputs and exports."""
         self._held.close()
 
-    def _run(self, arguments: list[str], n_calls: int) -> Printed:
+    def _run(self, arguments: list[str], n_calls: int) -> ProgramOutput:
         timeout_s = _START_S + 2 * n_calls * (self._call_s or _LONGEST_CALL_S)
         return self._program.run([*self._arguments, *arguments], timeout_s, self._path.name)
 
@@ -138,7 +138,7 @@ class TrtexecNetwork:
             flags += self._program.optional(CUDA_GRAPH.flag)
         return flags
 
-    def _take_options(self, printed: Printed) -> None:
+    def _take_options(self, printed: ProgramOutput) -> None:
         """What was really done, as the program prints it: from 11 on other things are usual.
 
         Raises MeasurementError where calls did not copy or wait as they were to.

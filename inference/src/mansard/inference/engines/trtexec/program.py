@@ -42,7 +42,7 @@ class Program:
         """``--flag=value``, where trtexec has the option."""
         return [argument] if self.has(argument.removeprefix("--").partition("=")[0]) else []
 
-    def run(self, arguments: Sequence[str], timeout_s: float, where: str) -> Printed:
+    def run(self, arguments: Sequence[str], timeout_s: float, where: str) -> ProgramOutput:
         """Run trtexec on ``where``; returns its output, raises MeasurementError in one line."""
         done = run_program(
             [self.path, *arguments],
@@ -66,7 +66,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Printed:
+class ProgramOutput:
     """The output of one run: errors, warnings, and options by trtexec's names."""
 
     messages: Messages
@@ -92,7 +92,7 @@ def find_program() -> Program:
     return Program(path, parse_version(version), frozenset(_SIMPLE.findall(text)))
 
 
-def read_printed(output: str) -> Printed:
+def read_printed(output: str) -> ProgramOutput:
     """The messages and options among the lines that trtexec printed."""
     messages, options = Messages(), dict[str, str]()
     for raw in output.splitlines():
@@ -104,7 +104,7 @@ def read_printed(output: str) -> Printed:
             messages.keep(2, said)
         elif level in {"I", "V"} and (option := printed_option(said)) is not None:
             options.setdefault(*option)
-    return Printed(messages, options)
+    return ProgramOutput(messages, options)
 
 
 def quoted(name: str) -> str:
