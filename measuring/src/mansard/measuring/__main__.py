@@ -27,6 +27,7 @@ from mansard.core.processes.line_channel import (
 from mansard.core.processes.programs import turn_signals_into_interrupts
 from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT
+from mansard.measuring.environment import set_environment
 from mansard.measuring.events import Aborted, Event, Measurer
 from mansard.measuring.guarded import GuardedMeasurer
 from mansard.measuring.kind import Job, decode_job
@@ -86,6 +87,7 @@ def measure_for_pipe(
 
     try:
         job = _read_job(lines)
+        set_environment(job.plan.environment)
         # A shell starts what runs in its background with Ctrl-C ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Thread(target=_interrupt_at_end, args=(lines,), daemon=True).start()

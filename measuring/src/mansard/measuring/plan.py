@@ -58,6 +58,10 @@ class RunPlan(Record, frozen=True, kw_only=True):
     protocol: Protocol
     seed: int
     versions: dict[str, str]
+    label: str = ""  # of a build or commit
+    repeat: int = 0  # which run of the same plan it is, beside the first
+    # Variables by ``--env`` that are no field of the trials; secrets are hashed.
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,8 +78,13 @@ class RunPlan(Record, frozen=True, kw_only=True):
 
     @property
     def plan_hash(self) -> str:
-        """Hash of what is measured and how, without the machine and the mode."""
-        return content_hash([self.trials, self.protocol, self.seed])
+        """Hash of what is measured and how, without the machine and the mode.
+
+        A field that is empty is not in it, so that runs of before it was added keep their ids.
+        """
+        names = ("label", "repeat", "environment")
+        named = {name: value for name in names if (value := getattr(self, name))}
+        return content_hash([self.trials, self.protocol, self.seed, *([named] if named else [])])
 
     @property
     def run_id(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -23,10 +23,10 @@ from mansard.core.errors import (
 from mansard.core.records import Manifest, PowerMode, Record
 from mansard.core.storage.documents import read_document
 from mansard.core.storage.jsonl import read_rows
-from mansard.core.text import listed, printable
-from mansard.measuring.plan import RunPlan
+from mansard.core.text import first_of, listed, printable
+from mansard.measuring.plan import PlannedTrial, RunPlan
 from mansard.measuring.protocol import sweep_time
-from mansard.measuring.runner import RunOutcome, missing_trials, run_plan
+from mansard.measuring.runner import RunOutcome, missing_trials, run_plan, trials_in_doubt
 from mansard.sweeps.reporter import (
     ProgressDisplay,
     ProgressStage,
@@ -53,9 +53,17 @@ _SILENT_S = 3.0  # of waiting, after which a caller without a reporter is warned
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
 
-class ModePlan(msgspec.Struct, frozen=True):
-    """What is to be measured in one mode, and how many of its trials are missing.
+class Identity(msgspec.Struct, frozen=True):
+    """What tells runs of one plan apart. ``is_again``: measure one more run beside the others."""
 
+    label: str = ""  # of a build or commit
+    is_again: bool = False
+
+
+class ModePlan(msgspec.Struct, frozen=True):
+    """What is to be measured in one mode, and which of its trials are missing.
+
+    ``doubts``: of the missing trials those that have a row, and why they are measured again.
     ``files``: folder of the files that the plan names; ``write_files`` writes those of the missing
     trials into it. ``subject``: what is measured, for progress; empty for kernels. ``is_bounded``:
     whether the protocol bounds the duration of a trial; if not, ``least_s`` is its minimum.
@@ -64,15 +72,21 @@ class ModePlan(msgspec.Struct, frozen=True):
     """
 
     plan: RunPlan
-    n_missing: int
+    missing: tuple[PlannedTrial, ...]  # in the order of the plan
     files: Path | None = None
     write_files: Callable[[], object] | None = None
     subject: str = ""
     is_bounded: bool = True
     least_s: float = 0.0
     n_after: int = 0
-    how_to_repeat: str = ""  # empty: move its folder away
+    how_to_repeat: str = "add --again"  # empty: move its folder away
+    doubts: Mapping[str, str] = {}
     engine_files: EngineFiles | None = None  # of a run of builds: where its files are kept
+
+    @property
+    def n_missing(self) -> int:
+        """How many trials are to be measured."""
+        return len(self.missing)
 
     @property
     def title(self) -> str:
@@ -92,22 +106,30 @@ def plan_modes(
     make: Callable[[PowerMode], RunPlan],
     modes: Sequence[PowerMode],
     runs: Path,
+    identity: Identity,
 ) -> list[ModePlan]:
     """What ``make`` plans for each mode, in their order; raises what it raises."""
-    plans = [make(mode) for mode in modes]
-    return [ModePlan(plan, len(missing_trials(plan, runs))) for plan in plans]
+    return [plan_run(make(mode), runs, identity) for mode in modes]
 
 
-def newest_plan(plan: PlanT, runs: Path, *, is_again: bool) -> PlanT:
-    """The newest run of a plan; the next one where it is to be measured again.
+def plan_run(plan: RunPlan, runs: Path, identity: Identity, **fields: Any) -> ModePlan:
+    """What ``runs`` lacks of a plan, or does not know well; ``fields``: of ``ModePlan``.
 
-    Runs of the same plan differ in its seed alone.
+    It is the newest run of the plan, or the next one where it is to be measured again.
     """
+    plan = _newest_plan(msgspec.structs.replace(plan, label=identity.label), runs, identity)
+    doubts = trials_in_doubt(plan, runs)
+    ids = {trial.trial_id for trial in missing_trials(plan, runs)} | doubts.keys()
+    missing = tuple(trial for trial in plan.trials if trial.trial_id in ids)
+    return ModePlan(plan, missing, doubts=doubts, **fields)
+
+
+def _newest_plan(plan: RunPlan, runs: Path, identity: Identity) -> RunPlan:
     is_there = not missing_trials(plan, runs)
     while is_there:
-        later = msgspec.structs.replace(plan, seed=plan.seed + 1)
+        later = msgspec.structs.replace(plan, repeat=plan.repeat + 1)
         is_there = not missing_trials(later, runs)
-        if is_there or is_again:
+        if is_there or identity.is_again:
             plan = later
     return plan
 
@@ -183,6 +205,7 @@ def measure_modes(
             _wait_for_turn(stack, target, reporter)
         if any(planned.n_missing for planned in plans):
             reporter.note(describe_time(plans))
+        _note_doubts(plans, reporter)
         setter, left = _Setter(holding), TimeLeft([_stage(planned) for planned in plans])
         for number, planned in enumerate(plans):
             if planned.plan.mode.name in failed:
@@ -290,12 +313,13 @@ def _measure_mode(
             read_back=read_back,
             changes=changes,
             image=target.image,
+            again=planned.doubts.keys(),
             is_there=lambda row: (
                 engine_files is None or engine_files.find(row.engine_file) is not None
             ),
             on_progress=partial(_show, progress, left),
         )
-    _note_outcome(planned, outcome, reporter)
+    _note_outcome(planned, outcome, runs, reporter)
     return outcome.run_id
 
 
@@ -306,10 +330,9 @@ def _measurer(planned: ModePlan, target: BenchTarget) -> Measurer:
 
 
 def _stage(planned: ModePlan) -> ProgressStage:
-    """The missing trials of one mode, which follow the measured ones in its plan."""
+    """The missing trials of one mode."""
     known = planned.least_s or (prior_s(planned.plan.protocol) if planned.is_bounded else 0)
-    trials = planned.plan.trials
-    titles = [trial.title for trial in trials[len(trials) - planned.n_missing :]]
+    titles = [trial.title for trial in planned.missing]
     return ProgressStage(planned.subject, titles, known, n_after=planned.n_after)
 
 
@@ -319,14 +342,37 @@ def _show(progress: ProgressDisplay, left: TimeLeft, state: SweepState) -> None:
     progress.update(state.n_done, state.n_total, left.remaining_s(n_left), state.now)
 
 
-def _note_outcome(planned: ModePlan, outcome: RunOutcome, reporter: Reporter) -> None:
+def _note_doubts(plans: Sequence[ModePlan], reporter: Reporter) -> None:
+    """Say which rows are measured again without being asked for, and why."""
+    for planned in plans:
+        lines = [
+            f"{printable(trial.title)} ({printable(planned.doubts[trial.trial_id])})"
+            for trial in planned.missing
+            if trial.trial_id in planned.doubts
+        ]
+        if lines:
+            n_all = len(planned.plan.trials)
+            many = "" if n_all == 1 else f"{len(lines)} of {n_all} trials are "
+            named = first_of(lines, _MOST_NAMED)
+            reporter.note(f"{planned.title}: {many}measured again, not known well: {named}")
+
+
+def _note_outcome(planned: ModePlan, outcome: RunOutcome, runs: Path, reporter: Reporter) -> None:
     if outcome.torn_path is not None:
         reporter.note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
     if outcome.n_measured == 0:
+        manifest = read_document(outcome.folder / "manifest.json", Manifest, runs)
+        at = printable(manifest.started_utc[:16].replace("T", " "))
         how_to_repeat = planned.how_to_repeat or f"move {outcome.folder} away"
         line = f"already measured, nothing to do; to measure it again, {how_to_repeat}"
-        reporter.note(f"{planned.title}: {line}")
-    elif outcome.n_resumed:
+        reporter.note(f"{planned.title}: {line} (it was measured {at} UTC)")
+        return
+    if planned.doubts:
+        n_left = len(planned.doubts) - outcome.n_improved
+        left = f"; of {n_left} the earlier row is the better one" if n_left else ""
+        rows = "1 row is" if outcome.n_improved == 1 else f"{outcome.n_improved} rows are"
+        reporter.note(f"{planned.title}: {rows} better than before{left}")
+    if outcome.n_resumed and outcome.n_measured > len(planned.doubts):
         there = "1 trial was" if outcome.n_resumed == 1 else f"{outcome.n_resumed} trials were"
         reporter.note(f"{planned.title}: resumed, {there} already there")
 

@@ -9,9 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mansard.core.errors import UsageError
+from mansard.core.text import first_of
 from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
+from mansard.inference.programs.dependencies import check_dependencies, shown_path
 from mansard.inference.programs.execution import find_input, is_read_once
 from mansard.inference.programs.metric import compile_metric
 from mansard.inference.programs.plan import (
@@ -21,13 +25,13 @@ from mansard.inference.programs.plan import (
     make_program_trial,
     program_protocol,
 )
-from mansard.inference.programs.trial import Passing, program_kind
+from mansard.inference.programs.trial import PROGRAMS, Passing, program_kind
 from mansard.inference.programs.windows import VARIABLE
+from mansard.measuring.environment import changed_variables
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import find_protocol
-from mansard.measuring.runner import missing_trials
-from mansard.sweeps.modes import ModePlan, newest_plan
+from mansard.sweeps.modes import ModePlan, plan_run, rows_of
 from mansard.sweeps.reporter import SILENT, ProgressDisplay, Reporter
 from mansard.sweeps.sweep import SweepRequest, Swept, sweep
 from mansard.sweeps.targets import BenchTarget, LocalTarget
@@ -38,7 +42,8 @@ if TYPE_CHECKING:
     from mansard.measuring.events import Measurer
 
 MOST_RUNS = 100_000
-_HOW_TO_REPEAT = "add --again; a variable that changes it becomes part of it by --env NAME"
+_MOST_NAMED = 4  # variables
+_HOW_TO_TELL_APART = "; a variable or file that changes it becomes part of it by --env or --depends"
 
 
 class ProgramRequest(SweepRequest, frozen=True, kw_only=True):
@@ -48,8 +53,7 @@ class ProgramRequest(SweepRequest, frozen=True, kw_only=True):
     name: str | None = None  # what it is called; None: its command
     metric: str | None = None  # regular expression with one group: a number that it prints
     n_runs: int | None = None  # in each mode; None: until its time is known
-    variables: tuple[str, ...] = ()  # of the environment: part of its identity beside known ones
-    is_again: bool = False  # also where it was measured before
+    depends: tuple[Path, ...] = ()  # files and folders whose content is part of its identity
     stdout: int = 1  # descriptor that the program's standard output goes to
 
 
@@ -74,7 +78,10 @@ def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:
         compile_metric(request.metric)
     if request.n_runs is not None and not 1 <= request.n_runs <= MOST_RUNS:
         raise UsageError(f"--repeat is from 1 to {MOST_RUNS}", fix="leave it out")
-    trial = make_program_trial(request.command, request.name, request.metric, request.variables)
+    check_dependencies(request.depends, request.runs)
+    trial = make_program_trial(
+        request.command, request.name, request.metric, request.variables, request.depends
+    )
     beside_output = _BesideOutput(reporter)
     passing = Passing(reporter.note, request.stdout, request.command, find_input())
     swept = sweep(
@@ -83,10 +90,10 @@ def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:
         beside_output,
         make_local=partial(_ProgramTarget, passing),
     )
-    if hash_program(request.command, trial.environment) != trial.program_hash:
+    if hash_program(request.command, trial.environment, request.depends) != trial.program_hash:
         reporter.note(
-            "a file among the arguments changed during the measurement: the next command will "
-            "measure the program anew; name files that it writes inside a script"
+            "a file among the arguments or --depends changed during the measurement: the next "
+            "command will measure the program anew; name files that it writes inside a script"
         )
     return swept
 
@@ -125,13 +132,29 @@ def _plan(
         protocol=program_protocol(request.profile, request.n_runs),  # type: ignore[arg-type]
         seed=0,
         versions={"mansard": VERSION},
+        depends=tuple(shown_path(path) for path in request.depends),
         unknown={"gpu": "not asked: what opens a GPU keeps it awake while a program is metered"},
     )
-    plan = newest_plan(plan, request.runs, is_again=request.is_again)
-    n_missing = len(missing_trials(plan, request.runs))
-    return ModePlan(
-        plan, n_missing, subject=trial.workload, is_bounded=False, how_to_repeat=_HOW_TO_REPEAT
+    planned = plan_run(
+        plan, request.runs, request.identity, subject=trial.workload, is_bounded=False
     )
+    how_to_repeat = planned.how_to_repeat + _differences(planned, trial, request.runs)
+    return msgspec.structs.replace(planned, how_to_repeat=how_to_repeat)
+
+
+def _differences(planned: ModePlan, trial: ProgramTrial, runs: Path) -> str:
+    """What is not part of the program's identity, and differs from when it was measured."""
+    if planned.missing:
+        return ""
+    for _, row in rows_of(runs, [planned.plan.run_id], PROGRAMS):
+        names = changed_variables(row.surroundings, trial.environment)
+        if names:
+            verb, becomes = ("has", "is") if len(names) == 1 else ("have", "are")
+            return (
+                f"; {first_of(names, _MOST_NAMED)} {verb} changed since, and {becomes} part of it "
+                "with --env NAME"
+            )
+    return _HOW_TO_TELL_APART
 
 
 class _ProgramTarget(LocalTarget):

@@ -12,6 +12,7 @@ import msgspec
 from mansard.core.errors import UsageError
 from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
+from mansard.inference.programs.dependencies import check_dependencies, shown_path
 from mansard.inference.programs.plan import program_protocol
 from mansard.inference.servers.connection import parse_address
 from mansard.inference.servers.endpoints import find_endpoint
@@ -28,8 +29,7 @@ from mansard.inference.servers.trial import generation_kind
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import find_protocol
-from mansard.measuring.runner import missing_trials
-from mansard.sweeps.modes import ModePlan, newest_plan
+from mansard.sweeps.modes import ModePlan, plan_run
 from mansard.sweeps.reporter import SILENT, Reporter
 from mansard.sweeps.sweep import SweepRequest, Swept, sweep
 from mansard.sweeps.targets import BenchTarget, LocalTarget
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity, PowerMode
     from mansard.device.controller import BoardController
     from mansard.measuring.events import Measurer
-
-_HOW_TO_REPEAT = "add --again"
 
 
 class ServerRequest(SweepRequest, frozen=True, kw_only=True):
@@ -52,9 +50,8 @@ class ServerRequest(SweepRequest, frozen=True, kw_only=True):
     generates: tuple[int, ...] = (128,)
     concurrencies: tuple[int, ...] = (1,)
     name: str | None = None  # what the model is called in tables; None: by the model
-    variables: tuple[str, ...] = ()  # of the environment: part of what ``start`` is
+    depends: tuple[Path, ...] = ()  # files and folders that are part of what ``start`` is
     n_rounds: int | None = None  # that count; None: until their times are known
-    is_again: bool = False  # also what was measured before
 
 
 def sweep_server(request: ServerRequest, reporter: Reporter = SILENT) -> Swept:
@@ -68,6 +65,12 @@ def sweep_server(request: ServerRequest, reporter: Reporter = SILENT) -> Swept:
             fix="run 'mansard measure --server URL' on the board",
         )
     find_protocol(request.profile)  # an unknown one is an error
+    if request.depends and request.start is None:
+        raise UsageError(
+            "--depends is about the command of --start, and this server runs already",
+            fix="tell its builds apart by --label",
+        )
+    check_dependencies(request.depends, request.runs)
     lengths = Lengths(request.prompts, request.generates, request.concurrencies)
     check_lengths(lengths)
     serving = _serving(request, lengths)
@@ -93,6 +96,7 @@ def _serving(request: ServerRequest, lengths: Lengths) -> Serving:
         name=request.name,
         context_tokens=lengths.context_tokens,
         variables=request.variables,
+        depends=request.depends,
     )
     if serving.command or address is None:
         return serving
@@ -134,16 +138,11 @@ def _plan(
         protocol=program_protocol(request.profile, request.n_rounds),  # type: ignore[arg-type]
         seed=0,
         versions={"mansard": VERSION},
+        depends=tuple(shown_path(path) for path in request.depends),
         unknown={"gpu": "not asked: the server uses it, not Mansard"},
     )
-    plan = newest_plan(plan, request.runs, is_again=request.is_again)
-    n_missing = len(missing_trials(plan, request.runs))
-    return ModePlan(
-        plan,
-        n_missing,
-        subject=trials[0].workload,
-        is_bounded=False,
-        how_to_repeat=_HOW_TO_REPEAT,
+    return plan_run(
+        plan, request.runs, request.identity, subject=trials[0].workload, is_bounded=False
     )
 
 

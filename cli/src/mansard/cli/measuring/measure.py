@@ -56,7 +56,9 @@ def measure_program(
         command=tuple(command),
         name=identity.name,
         metric=program.metric,
-        variables=tuple(identity.env or ()),
+        label=modes.label,
+        variables=tuple(modes.env or ()),
+        depends=tuple(identity.depends or ()),
         mode=modes.mode,
         pick=modes.pick,
         profile=modes.profile,
@@ -64,7 +66,7 @@ def measure_program(
         board=machine.board,
         hosts=tuple(machine.host or ()),
         n_runs=identity.repeat,
-        is_again=identity.again,
+        is_again=modes.again,
         stdout=2 if output.as_json else 1,
     )
     if program.metric is not None and os.isatty(request.stdout):

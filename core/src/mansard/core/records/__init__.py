@@ -46,6 +46,7 @@ from mansard.core.records.published import (
     RateQuantity,
     RateWorkUnit,
 )
+from mansard.core.records.quality import doubts, quality
 from mansard.core.records.run import Manifest
 from mansard.core.records.schedule import (
     Accelerator,
@@ -199,6 +200,8 @@ __all__ = [
     "ZoneNow",
     "chain_length",
     "chain_name",
+    "doubts",
     "named_notes",
+    "quality",
     "with_known",
 ]

@@ -19,7 +19,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import Dataset, device_id, processor_of
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
-from mansard.analytics.data.names import display_name, engine_name
+from mansard.analytics.data.names import display_name, engine_name, first_names, label_words
 from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.models.roofs.ceilings import Ceiling
 from mansard.analytics.models.roofs.gpu_kernels import ONE_BY_ONE, KernelLaunch
@@ -135,10 +135,19 @@ _TENSOR_ENDING = " tensor"  # of an energy fit's names
 
 
 def newest_runs(manifests: Sequence[Manifest]) -> tuple[Manifest, ...]:
-    """One run for each mode of each device, in the order of their first."""
+    """One run for each mode of each device, in the order of their first.
+
+    Of several labels of a device the newest counts, in all modes.
+    """
+    last: dict[str, Manifest] = {}
+    for manifest in sorted(manifests, key=lambda one: (one.started_utc, one.run_id)):
+        last[device_id(manifest)] = manifest
     best: dict[tuple[str, str], Manifest] = {}
     for manifest in manifests:
-        mode = (device_id(manifest), manifest.mode_read_back.name)
+        device = device_id(manifest)
+        mode = (device, manifest.mode_read_back.name)
+        if manifest.label != last[device].label:
+            continue
         if mode not in best or _rank(manifest) > _rank(best[mode]):
             best[mode] = manifest
     return tuple(best.values())
@@ -147,17 +156,30 @@ def newest_runs(manifests: Sequence[Manifest]) -> tuple[Manifest, ...]:
 def run_notes(manifests: Sequence[Manifest], labels: Mapping[str, str]) -> tuple[str, ...]:
     """One line for each mode of a device that several runs measured: which of them counts.
 
+    And one for each device whose runs have several labels.
     ``labels``: the name of the device of each run, by run id.
     """
     counted = newest_runs(manifests)
     n_runs = Counter((device_id(m), m.mode_read_back.name) for m in manifests)
-    return tuple(
+    of_modes = (
         f"{labels[run.run_id]}: {n_runs[mode]} runs in mode {display_name(mode[1])}; what is "
         f"modelled rests on that of {run.started_utc[:16].replace('T', ' ')}"
         for run in counted
         for mode in ((device_id(run), run.mode_read_back.name),)
         if n_runs[mode] > 1
     )
+    builds = {device_id(run): run for run in counted}
+    others: dict[str, set[str]] = {}
+    for manifest in manifests:
+        if manifest.label != builds[device_id(manifest)].label:
+            others.setdefault(device_id(manifest), set()).add(manifest.label)
+    of_labels = (
+        f"{labels[run.run_id]}: what is modelled rests on {label_words(run.label)}, the newest; "
+        f"{first_names(sorted(map(label_words, others[device])))}: in no model"
+        for device, run in builds.items()
+        if device in others
+    )
+    return (*of_modes, *of_labels)
 
 
 def _rank(manifest: Manifest) -> tuple[bool, int, str, str]:
