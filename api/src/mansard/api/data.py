@@ -162,7 +162,12 @@ def times_of_programs(
 ) -> list[tuple[ProgramTimes, ...]]:
     """The times of each program as a whole, and of each of its windows by name."""
     devices = device_labels([manifest for manifest, _ in rows])
-    return [program_times(row, devices[manifest.run_id], manifest) for manifest, row in rows]
+    return [
+        program_times(
+            row, devices[manifest.run_id], manifest.mode_read_back.name, label=manifest.label
+        )
+        for manifest, row in rows
+    ]
 
 
 def times_of_generations(
@@ -170,7 +175,12 @@ def times_of_generations(
 ) -> list[GenerationTimes]:
     """The times of each row of a server."""
     devices = device_labels([manifest for manifest, _ in rows])
-    return [generation_times(row, devices[manifest.run_id], manifest) for manifest, row in rows]
+    return [
+        generation_times(
+            row, devices[manifest.run_id], manifest.mode_read_back.name, label=manifest.label
+        )
+        for manifest, row in rows
+    ]
 
 
 class TableOrigin(msgspec.Struct, frozen=True, kw_only=True):

@@ -118,10 +118,11 @@ def plan_run(plan: RunPlan, runs: Path, identity: Identity, **fields: Any) -> Mo
     It is the newest run of the plan, or the next one where it is to be measured again.
     """
     plan = _newest_plan(msgspec.structs.replace(plan, label=identity.label), runs, identity)
-    doubts = trials_in_doubt(plan, runs)
-    ids = {trial.trial_id for trial in missing_trials(plan, runs)} | doubts.keys()
-    missing = tuple(trial for trial in plan.trials if trial.trial_id in ids)
-    return ModePlan(plan, missing, doubts=doubts, **fields)
+    missing = missing_trials(plan, runs)
+    # An interrupted run is finished first; the next command looks at what is not known well.
+    doubts = {} if missing else trials_in_doubt(plan, runs)
+    again = tuple(trial for trial in plan.trials if trial.trial_id in doubts)
+    return ModePlan(plan, missing or again, doubts=doubts, **fields)
 
 
 def _newest_plan(plan: RunPlan, runs: Path, identity: Identity) -> RunPlan:
@@ -372,7 +373,7 @@ def _note_outcome(planned: ModePlan, outcome: RunOutcome, runs: Path, reporter: 
         left = f"; of {n_left} the earlier row is the better one" if n_left else ""
         rows = "1 row is" if outcome.n_improved == 1 else f"{outcome.n_improved} rows are"
         reporter.note(f"{planned.title}: {rows} better than before{left}")
-    if outcome.n_resumed and outcome.n_measured > len(planned.doubts):
+    elif outcome.n_resumed:
         there = "1 trial was" if outcome.n_resumed == 1 else f"{outcome.n_resumed} trials were"
         reporter.note(f"{planned.title}: resumed, {there} already there")
 

@@ -92,7 +92,7 @@ def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:
     )
     if hash_program(request.command, trial.environment, request.depends) != trial.program_hash:
         reporter.note(
-            "a file among the arguments or --depends changed during the measurement: the next "
+            "a file among the arguments or of --depends changed during the measurement: the next "
             "command will measure the program anew; name files that it writes inside a script"
         )
     return swept

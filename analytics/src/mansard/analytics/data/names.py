@@ -191,6 +191,11 @@ def processor_name(manifest: Manifest) -> str:
     return f"{machine.name} (CPU)" if machine.kind == "gpu" else machine.name
 
 
+def label_text(label: str) -> str:
+    """A label as tables show it; empty where there is none."""
+    return display_name(label) if label else ""
+
+
 def label_words(label: str) -> str:
     """A label, or that there is none, in words."""
     return f"label {display_name(label)}" if label else "runs without a label"

@@ -23,7 +23,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import Dataset, device_id
 from mansard.analytics.data.frames import FrameSchema
-from mansard.analytics.data.names import device_labels, display_name, display_text
+from mansard.analytics.data.names import device_labels, display_name, display_text, label_text
 from mansard.analytics.models.scaling.call_energy import CallEnergy, call_energy, timed
 from mansard.analytics.models.scaling.observations import counted_generations, shown_generations
 from mansard.core.records import (
@@ -32,11 +32,11 @@ from mansard.core.records import (
     GenerationRequest,
     GenerationRound,
     GenerationRun,
-    Manifest,
     Record,
     Source,
 )
 
+_OF_A_LABEL = "another label is newer, and counts"
 _P99_NEEDS = 100  # values, for a 99th percentile
 
 
@@ -108,19 +108,20 @@ def measured_generations(dataset: Dataset) -> tuple[GenerationTimes, ...]:
         generation_times(
             row,
             devices[row.run_id],
-            runs[row.run_id],
-            "" if (row.run_id, row.trial_id) in counted else "another label is newer, and counts",
+            runs[row.run_id].mode_read_back.name,
+            label=runs[row.run_id].label,
+            remark="" if (row.run_id, row.trial_id) in counted else _OF_A_LABEL,
         )
         for row in sorted(shown_generations(dataset), key=place)
     )
 
 
 def generation_times(
-    row: GenerationRun, device: str, run: Manifest, remark: str = ""
+    row: GenerationRun, device: str, mode: str, *, label: str = "", remark: str = ""
 ) -> GenerationTimes:
     """What one row says; unknown is None with a reason.
 
-    ``remark``: why it is in no model, where nothing in ``row`` says so.
+    ``label``: of its run. ``remark``: why it is in no model, where nothing in ``row`` says so.
     """
     rounds = row.counted
     requests = [request for one in rounds for request in one.requests]
@@ -142,8 +143,8 @@ def generation_times(
         run_id=row.run_id,
         trial_id=row.trial_id,
         device=device,
-        mode=run.mode_read_back.name,
-        label=display_name(run.label),
+        mode=mode,
+        label=label_text(label),
         model=display_name(row.workload),
         server=display_name(row.server + version),
         prompt_tokens=row.prompt_tokens,

@@ -23,6 +23,7 @@ from mansard.analytics.data.names import (
     display_name,
     display_text,
     engine_name,
+    label_text,
     network_key,
     network_names,
     window_name,
@@ -41,7 +42,6 @@ from mansard.analytics.models.scaling.observations import (
     windows_by_name,
 )
 from mansard.core.records import (
-    Manifest,
     Measurement,
     NamedWindow,
     Phase,
@@ -184,7 +184,7 @@ def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[Netw
         at, label = where(row), runs[row.run_id].label
         setting: dict[str, Any] = dict(zip(fields, at, strict=True))
         key = (label, engine_name(row), *at)
-        setting |= {"run_ids": tuple(dict.fromkeys(same[key])), "label": display_name(label)}
+        setting |= {"run_ids": tuple(dict.fromkeys(same[key])), "label": label_text(label)}
         times = _network(row, setting, idle_power_w(runs[row.run_id]), known.get(at, {}))
         if not times.remark and (row.run_id, row.trial_id) not in counted and row.seconds_s:
             times = replaced(times, remark=_OF_A_LABEL)
@@ -309,24 +309,25 @@ def measured_programs(dataset: Dataset) -> tuple[ProgramTimes, ...]:
         if program.run_id not in counted:
             is_other = labels.get(program.workload, run.label) != run.label
             remark = _OF_A_LABEL if is_other else _EARLIER
-        programs.append(program_times(program, devices[program.run_id], run, remark))
+        where = (devices[program.run_id], run.mode_read_back.name)
+        programs.append(program_times(program, *where, label=run.label, remark=remark))
     programs.sort(key=lambda rows: (rows[0].device, rows[0].workload, rows[0].mode))
     return tuple(row for rows in programs for row in rows)
 
 
 def program_times(
-    program: ProgramRun, device: str, run: Manifest, remark: str = ""
+    program: ProgramRun, device: str, mode: str, *, label: str = "", remark: str = ""
 ) -> tuple[ProgramTimes, ...]:
     """A program as a whole, then its windows by name, in the order they first appear.
 
-    ``remark``: why it is in no model, where nothing in ``program`` says so.
+    ``label``: of its run. ``remark``: why it is in no model, where nothing in ``program`` says so.
     """
     runs = program.repetitions
     where = {
         "run_id": program.run_id,
         "device": device,
-        "mode": run.mode_read_back.name,
-        "label": display_name(run.label),
+        "mode": mode,
+        "label": label_text(label),
         "source": program.source,
         "n_runs": len(runs),
         "remark": remark_on(program) or remark,
