@@ -107,7 +107,7 @@ MOST_SEED = 2**63 - 1  # of what NumPy's and Python's generators take alike
 LabelOption = Annotated[
     str,
     typer.Option(
-        metavar="TEXT",
+        metavar="LABEL",
         help="The build or the commit that is measured: part of what the run is, so that another "
         "label is measured anew.",
     ),

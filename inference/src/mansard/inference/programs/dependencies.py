@@ -12,6 +12,7 @@ from mansard.core.hashing import stream_hash
 from mansard.core.text import is_utf8, masked, printable
 
 _MOST_FILES = 100_000  # of all folders of one ``--depends``
+_LONGEST_SHOWN = 200  # characters of a path in an error
 _CACHES = frozenset({"__pycache__"})  # that running a program writes
 
 
@@ -78,4 +79,4 @@ def _raise(error: OSError) -> None:
 
 
 def _refusal(path: Path, what: str, fix: str) -> UsageError:
-    return UsageError(f"--depends {printable(str(path))}: {what}", fix=fix)
+    return UsageError(f"--depends {printable(str(path), _LONGEST_SHOWN)}: {what}", fix=fix)
