@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _DIGEST = re.compile(r"[0-9]+ characters, [0-9a-f]{16}")  # instead of a long value
 # Variables that change from shell to shell, and from call to call, without changing a program.
 _VOLATILE = re.compile(
-    r"_|PWD|OLDPWD|SHLVL|COLUMNS|LINES|TERM\w*|COLORTERM|WINDOWID|PS[1-4]|PROMPT\w*|LS_COLORS"
+    r"_\w*|PWD|OLDPWD|SHLVL|COLUMNS|LINES|TERM\w*|COLORTERM|WINDOWID|PS[1-4]|PROMPT\w*|LS_COLORS"
     r"|SSH_\w+|XDG_\w+|DBUS_\w+|DISPLAY|TMUX\w*|STY|INVOCATION_ID|JOURNAL_STREAM|HIST\w+"
     r"|MANSARD_\w+|PYTEST_\w+|GITHUB_\w+|RUNNER_\w+|CI_\w+"
 )

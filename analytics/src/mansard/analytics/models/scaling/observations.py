@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,6 +114,12 @@ def measured_observations(dataset: Dataset) -> Observations:
         for line in transient_notes(row)
     ]
     return Observations(frame, (*_joined(unused), *changed, *repeated, *others, *set_aside))
+
+
+def notes_on_repeats(dataset: Dataset, asked: Collection[str | None]) -> tuple[str, ...]:
+    """Which rows of ``asked`` count, where these were measured more than once; None: of all."""
+    networks, programs = counted_measurements(dataset), counted_programs(dataset)
+    return repeat_notes(dataset, (*networks, *programs, *counted_generations(dataset)), asked)
 
 
 def counted_generations(dataset: Dataset) -> tuple[GenerationRun, ...]:

@@ -8,7 +8,7 @@ modelled from a mixture of builds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from mansard.analytics.data.dataset import Dataset, device_id
@@ -113,8 +113,13 @@ def _greatest(
     return tuple(chosen.values())
 
 
-def repeat_notes(dataset: Dataset, counted: Sequence[AnyRow]) -> tuple[str, ...]:
-    """What was measured more than once, or with several labels, and which rows count."""
+def repeat_notes(
+    dataset: Dataset, counted: Sequence[AnyRow], asked: Collection[str | None] = (None,)
+) -> tuple[str, ...]:
+    """What was measured more than once, or with several labels, and which rows count.
+
+    ``asked``: of the networks, programs and servers that are called so alone; None: of all.
+    """
     modes, labels = modes_of(dataset), labels_of(dataset)
     networks = [row for row in dataset.measurements if chain_length(row.model) is None]
     wholes = [row for row in networks if not row.is_part]
@@ -125,6 +130,8 @@ def repeat_notes(dataset: Dataset, counted: Sequence[AnyRow]) -> tuple[str, ...]
         is_network = isinstance(row, Measurement)
         return names[key_of(row)] if is_network else display_name(row.workload)
 
+    if None not in asked:
+        counted = [row for row in counted if name(row) in asked]
     n_alike = Counter((identity_of(row, modes), labels[row.run_id]) for row in rows)
     repeated = [
         f"{name(row)} in {display_name(modes[row.run_id][1])} ({n} times, that of "
