@@ -34,8 +34,8 @@ from mansard.core.text import is_utf8, listed
 from mansard.estimator import score, zoo
 from mansard.inference.counters.trial import COUNTERS
 from mansard.sweeps.counters import CountRequest, sweep_counters
-from mansard.sweeps.modes import rows_of
 from mansard.sweeps.reporter import SILENT, Reporter
+from mansard.sweeps.rows import rows_of
 
 if TYPE_CHECKING:
     from mansard.analytics.models.predict.group_times import CountedBytes

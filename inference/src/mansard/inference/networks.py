@@ -37,7 +37,7 @@ from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory, limited_to_available
 from mansard.inference.plan import NetworkPlan, NetworkTrial
 from mansard.inference.rows import head, is_for_now, why_no_batch
-from mansard.measuring.environment import as_options
+from mansard.measuring.identity import as_options
 from mansard.measuring.instruments import Instruments, Observation, Unseen
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import UNMETERED, Metered

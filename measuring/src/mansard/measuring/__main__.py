@@ -27,9 +27,9 @@ from mansard.core.processes.line_channel import (
 from mansard.core.processes.programs import turn_signals_into_interrupts
 from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT
-from mansard.measuring.environment import set_environment
 from mansard.measuring.events import Aborted, Event, Measurer
 from mansard.measuring.guarded import GuardedMeasurer
+from mansard.measuring.identity import set_environment
 from mansard.measuring.kind import Job, decode_job
 from mansard.measuring.measurer import LocalMeasurer
 

@@ -9,14 +9,15 @@ the order in which they were measured.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from mansard.core.records import doubts, quality
 from mansard.core.storage.files import find_status
 from mansard.core.storage.jsonl import RowWriter, read_rows, write_rows
-from mansard.measuring.kind import MeasurementKind
+from mansard.measuring.kind import MeasurementKind, find_kind
 from mansard.measuring.plan import RunPlan
 
 FILE = "attempts.jsonl"
@@ -25,15 +26,14 @@ FILE = "attempts.jsonl"
 MOST_ATTEMPTS = 3
 
 
-def doubtful_trials(
-    plan: RunPlan, kind: MeasurementKind[Any, Any], runs: Path, run_id: str
-) -> dict[str, str]:
+def doubtful_trials(plan: RunPlan, runs: Path) -> dict[str, str]:
     """Why trials that ``runs`` has rows of are worth measuring again, by their ids.
 
     Those that were measured ``MOST_ATTEMPTS`` times are not. Where the protocol fixes the number of
     repetitions, which has no cap of time, it was asked for, and more of them are not an
     improvement: only disturbances count. Raises SchemaError and StorageError.
     """
+    kind, run_id = find_kind(plan.kind), plan.run_id
     path = runs / run_id / kind.rows_name
     if find_status(path, runs) is None:
         return {}
@@ -47,25 +47,37 @@ def doubtful_trials(
     return {trial_id: "; ".join(why) for trial_id, why in reasons.items() if why}
 
 
+class AttemptWriter:
+    """Appends rows: of trials that are measured again to their own file, of others to ``rows``."""
+
+    def __init__(self, again: RowWriter[Any], trial_ids: Collection[str], rows: RowWriter[Any]):
+        self._again, self._trial_ids, self._rows = again, trial_ids, rows
+
+    def append(self, row: Any) -> None:
+        """Write one row; when this returns, it survives a kill and a power cut."""
+        (self._again if row.trial_id in self._trial_ids else self._rows).append(row)
+
+
+@contextmanager
 def open_attempts(
-    folder: Path, kind: MeasurementKind[Any, Any], again: Collection[str], runs: Path
-) -> RowWriter[Any]:
+    folder: Path,
+    kind: MeasurementKind[Any, Any],
+    again: Collection[str],
+    rows: RowWriter[Any],
+    runs: Path,
+) -> Iterator[AttemptWriter]:
     """A writer of further rows of the trials ``again``; their first rows are in its file by then.
 
     Raises SchemaError and StorageError.
     """
-    writer = RowWriter(folder / FILE, kind.row_type, runs, is_private=kind.is_private)
-    try:
+    with RowWriter(folder / FILE, kind.row_type, runs, is_private=kind.is_private) as writer:
         known = {row.trial_id for row in _rows(folder / FILE, kind, runs)}
         writer.extend(
             row
-            for row in _rows(folder / kind.rows_name, kind, runs)
+            for row in _rows(rows.path, kind, runs)
             if row.trial_id in again and row.trial_id not in known
         )
-    except BaseException:
-        writer.close()
-        raise
-    return writer
+        yield AttemptWriter(writer, again, rows)
 
 
 def keep_best(folder: Path, kind: MeasurementKind[Any, Any], runs: Path) -> frozenset[str]:

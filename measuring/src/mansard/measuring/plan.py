@@ -60,8 +60,7 @@ class RunPlan(Record, frozen=True, kw_only=True):
     versions: dict[str, str]
     label: str = ""  # of a build or commit
     repeat: int = 0  # which run of the same plan it is, beside the first
-    # Variables by ``--env`` that are no field of the trials; secrets are hashed.
-    environment: dict[str, str] = msgspec.field(default_factory=dict)
+    environment: dict[str, str] = msgspec.field(default_factory=dict)  # by --env, secrets hashed
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,8 +81,8 @@ class RunPlan(Record, frozen=True, kw_only=True):
 
         A field that is empty is not in it, so that runs of before it was added keep their ids.
         """
-        names = ("label", "repeat", "environment")
-        named = {name: value for name in names if (value := getattr(self, name))}
+        beside = {"label": self.label, "repeat": self.repeat, "environment": self.environment}
+        named = {name: value for name, value in beside.items() if value}
         return content_hash([self.trials, self.protocol, self.seed, *([named] if named else [])])
 
     @property

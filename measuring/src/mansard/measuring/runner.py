@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from mansard.core.errors import SchemaError, StorageError
 from mansard.core.records import PowerMode
 from mansard.core.storage.files import find_status, make_folder, remove
 from mansard.core.storage.jsonl import RowWriter, read_rows, write_rows
-from mansard.measuring.attempts import doubtful_trials, keep_best, open_attempts
+from mansard.measuring.attempts import FILE, keep_best, open_attempts
 from mansard.measuring.events import Measurer
 from mansard.measuring.kind import Job, MeasurementKind, find_kind
 from mansard.measuring.manifest import ContainerImage
@@ -65,7 +64,8 @@ def run_plan(  # noqa: PLR0913 - what a sweep knows of the mode and the rows
     torn_path = _drop_no_results(
         folder / kind.rows_name, kind, runs, lambda row: kind.is_result(row) and is_there(row)
     )
-    keep_best(folder, kind, runs)  # a process that was killed may not have
+    if find_status(folder / FILE, runs) is not None:
+        keep_best(folder, kind, runs)  # a process that was killed may not have
     path = folder / kind.rows_name
     with RowWriter(path, kind.row_type, runs, is_private=kind.is_private) as rows:
         finished = _finished_trials(folder, kind, plan, run_id)
@@ -76,8 +76,8 @@ def run_plan(  # noqa: PLR0913 - what a sweep knows of the mode and the rows
         with ExitStack() as stack:
             keep = rows.append
             if doubtful:
-                attempts = stack.enter_context(open_attempts(folder, kind, doubtful, runs))
-                keep = partial(_keep, rows, attempts, doubtful)
+                attempts = open_attempts(folder, kind, doubtful, rows, runs)
+                keep = stack.enter_context(attempts).append
             writer = RunWriter(
                 folder, job, image, keep, stack, changes=changes, on_progress=on_progress
             )
@@ -100,15 +100,6 @@ def run_plan(  # noqa: PLR0913 - what a sweep knows of the mode and the rows
         n_improved=len(improved),
         torn_path=torn_path or rows.torn_path,
     )
-
-
-def _keep(rows: RowWriter[Any], attempts: RowWriter[Any], again: Collection[str], row: Any) -> None:
-    (attempts if row.trial_id in again else rows).append(row)
-
-
-def trials_in_doubt(plan: RunPlan, runs: Path) -> dict[str, str]:
-    """Why trials whose rows are in ``runs`` are worth measuring again, by their ids."""
-    return doubtful_trials(plan, find_kind(plan.kind), runs, plan.run_id)
 
 
 def missing_trials(plan: RunPlan, runs: Path) -> tuple[PlannedTrial, ...]:

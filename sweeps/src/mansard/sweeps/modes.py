@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,13 +20,13 @@ from mansard.core.errors import (
     DeviceError,
     UsageError,
 )
-from mansard.core.records import Manifest, PowerMode, Record
-from mansard.core.storage.documents import read_document
-from mansard.core.storage.jsonl import read_rows
-from mansard.core.text import first_of, listed, printable
+from mansard.core.records import PowerMode
+from mansard.core.text import listed, printable
+from mansard.measuring.attempts import doubtful_trials
 from mansard.measuring.plan import PlannedTrial, RunPlan
 from mansard.measuring.protocol import sweep_time
-from mansard.measuring.runner import RunOutcome, missing_trials, run_plan, trials_in_doubt
+from mansard.measuring.runner import missing_trials, run_plan
+from mansard.sweeps.outcomes import modes_needing_reboot, note_denied, note_doubts, note_outcome
 from mansard.sweeps.reporter import (
     ProgressDisplay,
     ProgressStage,
@@ -42,11 +42,8 @@ if TYPE_CHECKING:
     from mansard.device.controller import Holding
     from mansard.inference.engine_files import EngineFiles
     from mansard.measuring.events import Measurer
-    from mansard.measuring.kind import MeasurementKind
     from mansard.measuring.run_writer import SweepState
 
-RowT = TypeVar("RowT", bound=Record)
-PlanT = TypeVar("PlanT", bound=RunPlan)
 _MOST_NAMED = 3  # measurements without a bound on their time that are listed by name
 _TURN_S = 0.5  # between checks whether another sweep has ended
 _SILENT_S = 3.0  # of waiting, after which a caller without a reporter is warned
@@ -54,10 +51,10 @@ _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no s
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What tells runs of one plan apart. ``is_again``: measure one more run beside the others."""
+    """What tells runs of one plan apart."""
 
     label: str = ""  # of a build or commit
-    is_again: bool = False
+    is_again: bool = False  # measure one more run beside the others
 
 
 class ModePlan(msgspec.Struct, frozen=True):
@@ -120,7 +117,7 @@ def plan_run(plan: RunPlan, runs: Path, identity: Identity, **fields: Any) -> Mo
     plan = _newest_plan(msgspec.structs.replace(plan, label=identity.label), runs, identity)
     missing = missing_trials(plan, runs)
     # An interrupted run is finished first; the next command looks at what is not known well.
-    doubts = {} if missing else trials_in_doubt(plan, runs)
+    doubts = {} if missing else doubtful_trials(plan, runs)
     again = tuple(trial for trial in plan.trials if trial.trial_id in doubts)
     return ModePlan(plan, missing or again, doubts=doubts, **fields)
 
@@ -133,27 +130,6 @@ def _newest_plan(plan: RunPlan, runs: Path, identity: Identity) -> RunPlan:
         if is_there or identity.is_again:
             plan = later
     return plan
-
-
-def rows_of(
-    runs: Path, run_ids: Iterable[str], kind: MeasurementKind[PlanT, RowT]
-) -> list[tuple[Manifest, RowT]]:
-    """The rows of runs of ``kind`` with their manifests, in the order of ``run_ids``."""
-    manifests = [
-        read_document(runs / run_id / "manifest.json", Manifest, runs) for run_id in run_ids
-    ]
-    return [
-        (manifest, row)
-        for manifest in manifests
-        if manifest.kind == kind.name
-        for row in read_rows(runs / manifest.run_id / kind.rows_name, kind.row_type, runs).rows
-    ]
-
-
-def start_key(row_of_run: tuple[Manifest, Record]) -> tuple[str, str]:
-    """The start of a row's run, and its id: a key to sort rows by."""
-    manifest, _ = row_of_run
-    return manifest.started_utc, manifest.run_id
 
 
 def time_cap_s(plans: Sequence[ModePlan]) -> float:
@@ -206,7 +182,6 @@ def measure_modes(
             _wait_for_turn(stack, target, reporter)
         if any(planned.n_missing for planned in plans):
             reporter.note(describe_time(plans))
-        _note_doubts(plans, reporter)
         setter, left = _Setter(holding), TimeLeft([_stage(planned) for planned in plans])
         for number, planned in enumerate(plans):
             if planned.plan.mode.name in failed:
@@ -222,7 +197,7 @@ def measure_modes(
                     denied[planned.plan.mode.name] = error
                 else:
                     reporter.note(f"{planned.plan.mode.name}: left out: {error}")
-    _note_denied(denied, n_plans=n_modes, reporter=reporter)
+    note_denied(denied, n_plans=n_modes, reporter=reporter)
     return Measured(tuple(run_ids), tuple(failed))
 
 
@@ -280,17 +255,6 @@ def _wait_for_turn(stack: ExitStack, target: BenchTarget, reporter: Reporter) ->
             return
 
 
-def _note_denied(denied: Mapping[str, DeniedError], *, n_plans: int, reporter: Reporter) -> None:
-    """Note in one line the modes that this user may not set; raises if those are all modes."""
-    if not denied:
-        return
-    name, error = next(iter(denied.items()))
-    if len(denied) == n_plans:
-        raise error
-    more = f" and {len(denied) - 1} more" if len(denied) > 1 else ""
-    reporter.note(f"{name}{more}: left out: {error}")
-
-
 def needs_setting(mode: PowerMode) -> bool:
     """Whether measuring in ``mode`` changes a setting of the machine."""
     return mode.kind not in _LEFT_ALONE or mode.cpu_hz is not None
@@ -305,6 +269,8 @@ def _measure_mode(
     left: TimeLeft,
 ) -> str:
     engine_files = planned.engine_files
+    if planned.doubts:
+        note_doubts(planned.title, planned.plan, planned.doubts, reporter)
     read_back, changes = setter.set(planned.plan.mode) if planned.n_missing else (None, None)
     with reporter.progress(f"Measuring {planned.title}") as progress:
         outcome = run_plan(
@@ -320,7 +286,8 @@ def _measure_mode(
             ),
             on_progress=partial(_show, progress, left),
         )
-    _note_outcome(planned, outcome, runs, reporter)
+    words = (planned.title, planned.how_to_repeat)
+    note_outcome(words, len(planned.doubts), outcome, runs, reporter)
     return outcome.run_id
 
 
@@ -343,62 +310,12 @@ def _show(progress: ProgressDisplay, left: TimeLeft, state: SweepState) -> None:
     progress.update(state.n_done, state.n_total, left.remaining_s(n_left), state.now)
 
 
-def _note_doubts(plans: Sequence[ModePlan], reporter: Reporter) -> None:
-    """Say which rows are measured again without being asked for, and why."""
-    for planned in plans:
-        lines = [
-            f"{printable(trial.title)} ({printable(planned.doubts[trial.trial_id])})"
-            for trial in planned.missing
-            if trial.trial_id in planned.doubts
-        ]
-        if lines:
-            n_all = len(planned.plan.trials)
-            many = "" if n_all == 1 else f"{len(lines)} of {n_all} trials are "
-            named = first_of(lines, _MOST_NAMED)
-            reporter.note(f"{planned.title}: {many}measured again, not known well: {named}")
-
-
-def _note_outcome(planned: ModePlan, outcome: RunOutcome, runs: Path, reporter: Reporter) -> None:
-    if outcome.torn_path is not None:
-        reporter.note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
-    if outcome.n_measured == 0:
-        manifest = read_document(outcome.folder / "manifest.json", Manifest, runs)
-        at = printable(manifest.started_utc[:16].replace("T", " "))
-        how_to_repeat = planned.how_to_repeat or f"move {outcome.folder} away"
-        line = f"already measured, nothing to do; to measure it again, {how_to_repeat}"
-        reporter.note(f"{planned.title}: {line} (it was measured {at} UTC)")
-        return
-    if planned.doubts:
-        n_left = len(planned.doubts) - outcome.n_improved
-        left = f"; of {n_left} the earlier row is the better one" if n_left else ""
-        rows = "1 row is" if outcome.n_improved == 1 else f"{outcome.n_improved} rows are"
-        reporter.note(f"{planned.title}: {rows} better than before{left}")
-    elif outcome.n_resumed:
-        there = "1 trial was" if outcome.n_resumed == 1 else f"{outcome.n_resumed} trials were"
-        reporter.note(f"{planned.title}: resumed, {there} already there")
-
-
 def _without_reboots(
     plans: Sequence[ModePlan], holding: Holding, reporter: Reporter
 ) -> list[ModePlan]:
-    """The plans whose modes can be set and undone without a reboot; raises DeviceError if none can.
-
-    A mode that switches SMs on or off can be set only before CUDA has run, and once CUDA has run
-    in it only a reboot undoes it, so on a GPU such a mode is not tried. On a simulated board CUDA
-    never runs.
-    """
-    left_out = dict(
-        holding.needing_reboot([planned.plan.mode for planned in plans if planned.n_missing])
-    )
-    for planned in plans:
-        gpu, n_sms = planned.plan.gpu, planned.plan.mode.n_sms
-        if gpu is None or n_sms is None or planned.plan.machine.is_simulated:
-            continue
-        if n_sms != gpu.n_sms and planned.n_missing:
-            words = f"it has {n_sms} SMs on, now there are {gpu.n_sms}"
-            left_out.setdefault(planned.plan.mode.name, words)
-    for name, words in left_out.items():
-        reporter.note(f"{name}: left out, it needs a reboot: {words}")
+    """The plans whose modes can be set and undone without a reboot; raises DeviceError if none."""
+    missing = [planned.plan for planned in plans if planned.n_missing]
+    left_out = modes_needing_reboot(missing, holding, reporter)
     settable = [
         planned
         for planned in plans

@@ -36,12 +36,13 @@ from mansard.inference.plan import (
     make_plan,
     with_cpus,
 )
-from mansard.measuring.environment import read_environment
+from mansard.measuring.identity import read_environment, unset_notes
 from mansard.sweeps.accuracies import int8_form
 from mansard.sweeps.engine_builds import builds_files, choose_engine, is_stand_in
-from mansard.sweeps.modes import ModePlan, plan_run, rows_of, start_key
+from mansard.sweeps.modes import ModePlan, plan_run
 from mansard.sweeps.preparation import NetworkSettings, Preparation, keeping_scores
 from mansard.sweeps.reporter import Reporter
+from mansard.sweeps.rows import rows_of, start_key
 from mansard.sweeps.sweep import SweepRequest, Swept, chosen_hosts, sweep
 from mansard.sweeps.targets import BenchTarget, find_processor
 
@@ -236,7 +237,10 @@ class LoadedFiles:
 
     def __init__(self, preparation: Preparation, request: SweepRequest, reporter: Reporter) -> None:
         self._preparation, self._runs, self._reporter = preparation, request.runs, reporter
-        self._identity, self._environment = request.identity, read_environment(request.variables)
+        self._identity, names = request.identity, request.variables
+        self._environment = read_environment(names) if names else {}
+        for line in unset_notes(names) if names else ():
+            reporter.note(line)
         self._folder = preparation.new_folder()
         self._engine_files: set[str] = set()  # that missing trials load
 

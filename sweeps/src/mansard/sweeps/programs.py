@@ -27,12 +27,13 @@ from mansard.inference.programs.plan import (
 )
 from mansard.inference.programs.trial import PROGRAMS, Passing, program_kind
 from mansard.inference.programs.windows import VARIABLE
-from mansard.measuring.environment import changed_variables
+from mansard.measuring.identity import changed_variables, unset_notes
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import find_protocol
-from mansard.sweeps.modes import ModePlan, plan_run, rows_of
+from mansard.sweeps.modes import ModePlan, plan_run
 from mansard.sweeps.reporter import SILENT, ProgressDisplay, Reporter
+from mansard.sweeps.rows import rows_of
 from mansard.sweeps.sweep import SweepRequest, Swept, sweep
 from mansard.sweeps.targets import BenchTarget, LocalTarget
 
@@ -79,6 +80,8 @@ def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:
     if request.n_runs is not None and not 1 <= request.n_runs <= MOST_RUNS:
         raise UsageError(f"--repeat is from 1 to {MOST_RUNS}", fix="leave it out")
     check_dependencies(request.depends, request.runs)
+    for line in unset_notes(request.variables):
+        reporter.note(line)
     trial = make_program_trial(
         request.command, request.name, request.metric, request.variables, request.depends
     )

@@ -26,6 +26,7 @@ from mansard.inference.servers.plan import (
     plan_trials,
 )
 from mansard.inference.servers.trial import generation_kind
+from mansard.measuring.identity import unset_notes
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import find_protocol
@@ -71,6 +72,8 @@ def sweep_server(request: ServerRequest, reporter: Reporter = SILENT) -> Swept:
             fix="tell its builds apart by --label",
         )
     check_dependencies(request.depends, request.runs)
+    for line in unset_notes(request.variables):
+        reporter.note(line)
     lengths = Lengths(request.prompts, request.generates, request.concurrencies)
     check_lengths(lengths)
     serving = _serving(request, lengths)

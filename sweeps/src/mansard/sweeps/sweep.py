@@ -16,10 +16,9 @@ from mansard.containers.hosts import Host, read_hosts
 from mansard.containers.launch import stop_containers
 from mansard.core.errors import ContainerError, DeviceError, MansardError, UsageError
 from mansard.core.records import MachineIdentity, PowerMode, Processor
-from mansard.core.text import is_utf8, listed, printable
 from mansard.device.controller import BoardController, LocalController
 from mansard.device.system import SYSTEM_ROOT, board_root
-from mansard.measuring.environment import read_environment
+from mansard.measuring.identity import check_label
 from mansard.sweeps.modes import (
     Identity,
     Measured,
@@ -38,8 +37,6 @@ from mansard.sweeps.targets import (
     remote_target,
 )
 
-_LONGEST_LABEL = 80  # characters
-
 
 class SweepRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Where to measure, and in which modes; the defaults are those of the commands."""
@@ -56,23 +53,16 @@ class SweepRequest(msgspec.Struct, frozen=True, kw_only=True):
     hosts_file: Path | None = None  # TOML file that names boards
     label: str = ""  # of a build or commit, part of the run's identity
     is_again: bool = False  # also what was measured before: one more run beside the others
-    # Of the environment: part of the identity of networks, programs, and servers that are started.
-    variables: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()  # of the environment: part of the identity but of kernels
+
+    def __post_init__(self) -> None:
+        if self.label:
+            check_label(self.label)
 
     @property
     def identity(self) -> Identity:
-        """What tells runs of one plan apart; raises UsageError for what is not a label."""
-        label = self.label
-        is_line = (
-            is_utf8(label) and label == label.strip() and printable(label, len(label)) == label
-        )
-        if not is_line or len(label) > _LONGEST_LABEL:
-            raise UsageError(
-                f"--label {printable(repr(label))} is not a line of 1 to {_LONGEST_LABEL} "
-                "characters",
-                fix="name the build or the commit: --label v2.1",
-            )
-        return Identity(label, self.is_again)
+        """What tells runs of one plan apart."""
+        return Identity(self.label, self.is_again)
 
 
 class PlannedMode(msgspec.Struct, frozen=True):
@@ -124,21 +114,10 @@ def sweep(
     names them. ``make_local``: makes the target of runs that only this process can measure. Raises
     the MansardError that prevented every measurement.
     """
-    _check_identity(request, reporter)
     if request.hosts:
         return _sweep_hosts(request, chosen_hosts(request), planner, reporter)
     with _opened(request, reporter, make_local) as (target, modes):
         return _sweep_board(target, modes, request, planner, reporter)
-
-
-def _check_identity(request: SweepRequest, reporter: Reporter) -> None:
-    """Raises UsageError before anything is opened; notes variables that are not set."""
-    _ = request.identity
-    known = read_environment(request.variables)
-    unset = [name for name in dict.fromkeys(request.variables) if name not in known]
-    if unset:
-        verb = "is" if len(unset) == 1 else "are"
-        reporter.note(f"--env: {listed(unset)} {verb} not set")
 
 
 def _sweep_board(
@@ -160,7 +139,6 @@ def dry_run(
 
     Raises as ``sweep`` does.
     """
-    _check_identity(request, reporter)
     if not request.hosts:
         with _opened(request, reporter, is_dry_run=True) as (target, modes):
             yield _describe(None, planner(target, modes, reporter), target)

@@ -6,7 +6,7 @@ like a zero and never goes without an explanation.
 """
 
 from mansard.core.records.accuracy import Accuracy
-from mansard.core.records.base import Record, Schema, Source, with_known
+from mansard.core.records.base import Record, Schema, Source, doubts, quality, with_known
 from mansard.core.records.build import ENGINES_FOLDER, EngineBuild
 from mansard.core.records.concurrent import (
     ContentionPoint,
@@ -46,7 +46,6 @@ from mansard.core.records.published import (
     RateQuantity,
     RateWorkUnit,
 )
-from mansard.core.records.quality import doubts, quality
 from mansard.core.records.run import Manifest
 from mansard.core.records.schedule import (
     Accelerator,

@@ -37,7 +37,7 @@ from mansard.inference.multi.mappings import device_cpus, is_cpu, is_dla
 from mansard.inference.multi.workers import Outcome, ProcessHand, SharedState, ThreadHand, Worker
 from mansard.inference.plan import MultiPlan, MultiTrial
 from mansard.inference.rows import is_for_now, why_no_batch
-from mansard.measuring.environment import as_options
+from mansard.measuring.identity import as_options
 from mansard.measuring.instruments import Instruments, Observation, Unseen
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import NO_METER, Metered

@@ -28,7 +28,7 @@ from mansard.core.records import Schema
 from mansard.core.text import is_utf8, masked_words, printable
 from mansard.inference.programs.dependencies import update_by_content
 from mansard.inference.programs.execution import cannot_run
-from mansard.measuring.environment import read_environment, secret_hash
+from mansard.measuring.identity import read_environment, secret_hash
 from mansard.measuring.plan import PlannedTrial, RunPlan
 from mansard.measuring.protocol import PROTOCOLS, Profile, Protocol
 

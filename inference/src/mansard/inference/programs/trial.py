@@ -26,7 +26,7 @@ from mansard.inference.programs.execution import Execution, ProgramFailed, execu
 from mansard.inference.programs.metric import compile_metric
 from mansard.inference.programs.plan import ProgramPlan, ProgramTrial
 from mansard.inference.programs.windows import WindowLine, read_windows
-from mansard.measuring.environment import variable_marks
+from mansard.measuring.identity import variable_marks
 from mansard.measuring.instruments import Instruments, Observation
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import energy_between

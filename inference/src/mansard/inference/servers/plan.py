@@ -16,7 +16,7 @@ from mansard.core.text import is_utf8, masked_words, printable
 from mansard.inference.programs.plan import hash_program, is_known
 from mansard.inference.servers.connection import Address
 from mansard.inference.servers.process import PORT
-from mansard.measuring.environment import read_environment
+from mansard.measuring.identity import read_environment
 from mansard.measuring.plan import PlannedTrial, RunPlan
 
 MOST_TOKENS = 10_000_000  # of a prompt, or of an answer

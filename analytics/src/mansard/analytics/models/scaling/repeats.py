@@ -127,8 +127,9 @@ def repeat_notes(
     names = network_names(dataset)
 
     def name(row: AnyRow) -> str:
-        is_network = isinstance(row, Measurement)
-        return names[key_of(row)] if is_network else display_name(row.workload)
+        if isinstance(row, Measurement):
+            return names[key_of(row)]
+        return display_name(row.workload)
 
     if None not in asked:
         counted = [row for row in counted if name(row) in asked]

@@ -216,13 +216,17 @@ def _remarks(dataset: Dataset) -> dict[str, str]:
         if run.run_id not in of_kernels
     }
     counted = {
-        row.run_id
-        for rows in (counted_measurements, counted_programs, counted_generations)
-        for row in rows(dataset)
+        *(row.run_id for row in counted_measurements(dataset)),
+        *(row.run_id for row in counted_programs(dataset)),
+        *(row.run_id for row in counted_generations(dataset)),
     }
-    for row in (*network_measurements(dataset), *dataset.programs, *dataset.generations):
-        if row.run_id not in counted:
-            remarks[row.run_id] = "no row counts: failed, disturbed, or measured again since"
+    recorded = {
+        *(row.run_id for row in network_measurements(dataset)),
+        *(row.run_id for row in dataset.programs),
+        *(row.run_id for row in dataset.generations),
+    }
+    why = "no row counts: failed, disturbed, or measured again since"
+    remarks |= dict.fromkeys(recorded - counted, why)
     for run in dataset.all_manifests:
         if run.finished_utc is None:
             rest = f"; {remarks[run.run_id]}" if run.run_id in remarks else ""

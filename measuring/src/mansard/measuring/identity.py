@@ -1,15 +1,16 @@
-"""Variables of the environment as part of what is measured; secrets among them are hashed."""
+"""What tells runs of one plan apart: labels, and variables of the environment."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from mansard.core.errors import MeasurementError, UsageError
-from mansard.core.text import MASK, is_secret_name, masked
+from mansard.core.text import MASK, is_secret_name, is_utf8, listed, masked, printable
 
+_LONGEST_LABEL = 80  # characters
 MOST_VALUE_BYTES = 4096  # a longer value is hashed
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _DIGEST = re.compile(r"[0-9]+ characters, [0-9a-f]{16}")  # instead of a long value
@@ -20,6 +21,17 @@ _VOLATILE = re.compile(
     r"|MANSARD_\w+|PYTEST_\w+|GITHUB_\w+|RUNNER_\w+|CI_\w+"
 )
 _ROUNDS = 100_000  # of PBKDF2: to guess a short password from its hash takes long
+
+
+def check_label(label: str) -> str:
+    """``label``; raises UsageError for what is not a short line of text."""
+    is_line = label == label.strip() and printable(label, len(label)) == label
+    if not is_line or not is_utf8(label) or len(label) > _LONGEST_LABEL:
+        raise UsageError(
+            f"--label {printable(repr(label))} is not a line of 1 to {_LONGEST_LABEL} characters",
+            fix="name the build or the commit: --label v2.1",
+        )
+    return label
 
 
 def read_environment(
@@ -37,6 +49,13 @@ def read_environment(
             raise UsageError(f"--env {name!r} is not the name of a variable", fix="--env NAME")
     wanted = sorted(name for name in environment if is_known(name) or name in names)
     return {name: shown_value(name, environment[name]) for name in wanted}
+
+
+def unset_notes(names: Sequence[str]) -> Iterator[str]:
+    """A line about those of ``names`` that are not set; raises as ``read_environment``."""
+    known = read_environment(names)
+    if unset := [name for name in dict.fromkeys(names) if name not in known]:
+        yield f"--env: {listed(unset)} {'is' if len(unset) == 1 else 'are'} not set"
 
 
 def shown_value(name: str, value: str) -> str:

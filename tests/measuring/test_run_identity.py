@@ -7,7 +7,7 @@ import os
 import pytest
 
 from mansard.core.errors import MeasurementError, UsageError
-from mansard.measuring.environment import (
+from mansard.measuring.identity import (
     changed_variables,
     read_environment,
     set_environment,
