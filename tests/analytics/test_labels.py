@@ -13,7 +13,12 @@ from mansard.analytics.data.names import run_labels
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.models.predict.generation_times import measured_generations
 from mansard.analytics.models.predict.measured import measured_networks, measured_programs
-from mansard.analytics.models.scaling.coefficients import newest_runs, run_notes
+from mansard.analytics.models.scaling.coefficients import (
+    counted_runs,
+    good_trials,
+    newest_runs,
+    run_notes,
+)
 from mansard.analytics.models.scaling.observations import (
     counted_measurements,
     counted_programs,
@@ -134,6 +139,20 @@ def test_kernels_of_two_labels(tmp_path: Path) -> None:
     assert run_labels(manifests) == {"a": "2c, label v1", "b": "2c, label v2"}
     notes = run_notes(manifests, {"a": "CPU", "b": "CPU"})
     assert notes[-1] == "CPU: what is modelled rests on label v2, the newest; label v1: in no model"
+
+
+def test_a_disturbed_newer_run_of_kernels_displaces_no_good_one(tmp_path: Path) -> None:
+    for run_id, day, disturbances in (("a", 1, ()), ("b", 2, DISTURBED), ("c", 3, ())):
+        rows = [replace(row, disturbances=disturbances) for row in fma_trials(run_id)]
+        if run_id == "c":  # an eighth of them: fewer than half
+            rows[1:] = [replace(row, disturbances=DISTURBED) for row in rows[1:]]
+        run = manifest(run_id, n_trials=len(rows), started_utc=at(day))
+        write_run(tmp_path / run_id, run, rows)
+    dataset = ingest(tmp_path)
+    assert [run.run_id for run in counted_runs(dataset)] == ["a"]
+    assert [run.run_id for run in newest_runs(dataset.manifests)] == ["c"]
+    (note,) = run_notes(dataset.manifests, dict.fromkeys("abc", "CPU"), good_trials(dataset))
+    assert note == "CPU: 3 runs in mode 2c; what is modelled rests on that of 2026-01-01 00:00"
 
 
 def test_every_run_is_in_the_provenance_with_why_it_does_not_count(tmp_path: Path) -> None:

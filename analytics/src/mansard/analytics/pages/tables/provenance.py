@@ -18,7 +18,7 @@ from mansard.analytics.data.published.doubts import hardware_limit, module_calle
 from mansard.analytics.data.published.store import Published, device_names
 from mansard.analytics.data.quantities import UNKNOWN, counted, quantity, seconds
 from mansard.analytics.models.roofs.published_rooflines import MOST_ROOFS
-from mansard.analytics.models.scaling.coefficients import newest_runs
+from mansard.analytics.models.scaling.coefficients import counted_runs
 from mansard.analytics.models.scaling.observations import (
     PROGRAM,
     counted_generations,
@@ -209,7 +209,7 @@ def _runs(results: Results) -> Iterator[tuple[str, Manifest]]:
 
 def _remarks(dataset: Dataset) -> dict[str, str]:
     """Why runs are in no model, by run id; nothing of a run that counts."""
-    of_kernels = {run.run_id for run in newest_runs(dataset.manifests)}
+    of_kernels = {run.run_id for run in counted_runs(dataset)}
     remarks = {
         run.run_id: "another run of the mode counts"
         for run in dataset.manifests
