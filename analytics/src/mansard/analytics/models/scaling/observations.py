@@ -77,6 +77,8 @@ def measured_observations(dataset: Dataset) -> Observations:
     The latency of a program is the wall time of one run of it, that of a window its length.
     """
     runs = {run.run_id: run for run in dataset.workload_manifests}
+    if not runs:
+        return Observations(pl.DataFrame(schema=OBSERVATION_SCHEMA), ())
     devices, names = _devices(dataset), network_names(dataset)
     modes = modes_of(dataset)
     networks, programs = counted_measurements(dataset), counted_programs(dataset)
@@ -118,6 +120,8 @@ def measured_observations(dataset: Dataset) -> Observations:
 
 def notes_on_repeats(dataset: Dataset, asked: Collection[str | None]) -> tuple[str, ...]:
     """Which rows of ``asked`` count, where these were measured more than once; None: of all."""
+    if not dataset.workload_manifests:
+        return ()
     networks, programs = counted_measurements(dataset), counted_programs(dataset)
     return repeat_notes(dataset, (*networks, *programs, *counted_generations(dataset)), asked)
 
