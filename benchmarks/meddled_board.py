@@ -50,6 +50,7 @@ from mansard.simulator import create_board, running
 from mansard.sweeps.kernels import plan_kernels
 from mansard.sweeps.modes import measure_modes
 from mansard.sweeps.reporter import SILENT, Reporter
+from mansard.sweeps.sweep import SweepRequest
 
 BOARDS = ("agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor")
 NEAR_S = 0.1
@@ -120,7 +121,8 @@ def bench(
     with running(root), BoardLog(root, folder / "board.log") as log:
         mode = next(one.mode for one in read_modes(root).modes if one.mode.name == mode_name)
         for _ in range(options.attempts):
-            plans = plan_kernels(controller.identify(), (mode,), "brief", folder, probe("cpu"))
+            request = SweepRequest(profile="brief", runs=folder)
+            plans = plan_kernels(controller.identify(), (mode,), request, probe("cpu"))
             each = plans[0]
             plan = msgspec.structs.replace(each.plan, trials=each.plan.trials[: options.trials])
             try:

@@ -99,6 +99,7 @@ def manifest(
     total: tuple[str, ...] | None = None,
     kind: str = "kernels",
     started_utc: str = "2026-01-02T03:04:05Z",
+    label: str = "",
 ) -> Manifest:
     """A run of one mode; ``total`` are the rails of its total, where it has a meter."""
     missing = {"rapl": "/sys/class/powercap/intel-rapl:0/energy_uj is missing: no meter here"}
@@ -128,6 +129,7 @@ def manifest(
         finished_utc="2026-01-02T03:06:05Z",
         started_monotonic_s=100.0,
         finished_monotonic_s=220.0,
+        label=label,
         unknown={
             "commit": "not installed from a clone",
             **dict.fromkeys(("image", "image_digest"), "not run in a container"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -85,7 +86,9 @@ def test_the_same_run_in_two_folders_is_one_and_the_fuller_counts(tmp_path: Path
     for places in ((part, whole, copy), (whole, part), (copy, whole)):
         found = open_runs(places)
         assert (len(found.runs), len(found.trials)) == (1, len(rows))
-        assert found.notes == ()
+        # Every folder but that of the copy that counts has a note.
+        assert len(found.notes) == len(places) - 1
+        assert all("in another folder too, and counted once: r" in note for note in found.notes)
     into = str(tmp_path / "fleet")
     assert merge([part], into) == Merged(into, n_new=1, n_grown=0, n_same=0)
     assert merge([whole], into) == Merged(into, n_new=0, n_grown=1, n_same=0)
@@ -158,7 +161,12 @@ def test_merged_into_an_object_store_it_is_the_same(two: tuple[Path, Path], buck
         assert merge([runs], into) == Merged(into, n_new=1, n_grown=0, n_same=0)
     assert merge(two, into) == Merged(into, n_new=0, n_grown=0, n_same=2)
     assert_same(open_runs([into]), open_runs(two))
-    assert_same(open_runs([into, *two]), open_runs(two))
+    both = open_runs([into, *two])
+    # Each of ``two`` is said to be in the dataset too.
+    copies = [note for note in both.notes if "in another folder too, and counted once" in note]
+    assert len(copies) == 2
+    others = tuple(note for note in both.notes if note not in copies)
+    assert_same(replace(both, notes=others), open_runs(two))
     for path in [path for path in bucket.objects if "/trials/" in path]:
         del bucket.objects[path]
     with pytest.raises(StorageError, match=r"s3://bucket/boards.*cannot be read"):

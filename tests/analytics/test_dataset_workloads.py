@@ -19,7 +19,6 @@ from mansard.core.records import LayerTime, Measurement, NamedWindow, ProgramRun
 from tests.analytics.board_runs import MODES, power_mode, write_board
 from tests.analytics.dataset_checks import assert_same
 from tests.analytics.factory import (
-    manifest,
     measurement,
     program,
     window,
@@ -166,13 +165,16 @@ def test_rows_of_another_kind_in_a_run_are_refused(tmp_path: Path) -> None:
         ingest(tmp_path)
 
 
-def test_a_kind_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    run = manifest("run-1c")
-    write_run(tmp_path / "run-1c", run, [])
+def test_a_kind_of_a_newer_version_is_left_out_with_a_note(tmp_path: Path) -> None:
+    write_two_modes(tmp_path)
     path = tmp_path / "run-1c/manifest.json"
     path.write_text(path.read_text().replace('"kernels"', '"stages"'))
-    with pytest.raises(InputError, match="a run of the kind 'stages'; known are kernels, networks"):
-        ingest(tmp_path)
+    dataset = ingest(tmp_path)
+    assert "run-1c" not in {run.run_id for run in dataset.all_manifests}
+    (note,) = [line for line in dataset.notes if "stages" in line]
+    assert note.startswith(
+        "run-1c: left out: a run of the kind 'stages'; known are kernels, networks"
+    )
 
 
 def models_of(runs: Path) -> Models:

@@ -162,7 +162,7 @@ def test_the_tables_have_both(results: Results) -> None:
     single = dict(zip(calls.columns, calls.rows[0], strict=True))
     assert (single["Energy"], single["Above idle"]) == ("150\u00a0mJ", "87.5\u00a0mJ")
     programs = program_table(results)
-    at_left = {"Program", "Mode", "Remark", "Source"}
+    at_left = {"Program", "Mode", "Label", "Remark", "Source"}
     assert {programs.columns[at] for at in programs.numeric} == {*programs.columns} - at_left
     assert [row[0] for row in programs.rows] == ["llm", "llm [prompt]"]
     whole = dict(zip(programs.columns, programs.rows[0], strict=True))

@@ -29,6 +29,7 @@ from mansard.simulator import snapshot
 from mansard.sweeps.kernels import plan_kernels
 from mansard.sweeps.modes import Measured, measure_modes
 from mansard.sweeps.reporter import SILENT, Reporter
+from mansard.sweeps.sweep import SweepRequest
 from tests.device.controller_process import ProcessChannel, controller_process
 from tests.measuring.test_runner import stub_sampling
 from tests.simulator.simulator_bench import CPU, run, small_board
@@ -80,7 +81,8 @@ def sweep(
     controller: BoardController, root: Path, runs: Path, before: BeforeTrial, mode: str = "15W"
 ) -> Measured:
     modes = controller.choose_modes(mode)
-    plans = plan_kernels(controller.identify(), modes, "brief", runs, probe("cpu"))
+    request = SweepRequest(profile="brief", runs=runs)
+    plans = plan_kernels(controller.identify(), modes, request, probe("cpu"))
     return measure_modes(plans, Target(controller, root, before), runs, SILENT)
 
 

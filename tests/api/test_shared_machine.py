@@ -26,6 +26,7 @@ from mansard.simulator import create_board, running, snapshot
 from mansard.sweeps.kernels import plan_kernels
 from mansard.sweeps.modes import measure_modes
 from mansard.sweeps.reporter import SILENT, ProgressDisplay, Reporter
+from mansard.sweeps.sweep import SweepRequest
 from tests.api.test_controller_lost import Target, kept
 from tests.device.clock_trees import make_laptop
 from tests.device.controller_process import controller_process
@@ -52,7 +53,8 @@ class Notes:
 def measure(root: Path, runs: Path, notes: Reporter, mode: str | None = None) -> list[Trial]:
     controller = LocalController(root)
     modes = controller.choose_modes(mode)
-    plans = plan_kernels(controller.identify(), modes, "brief", runs, probe("cpu"))
+    request = SweepRequest(profile="brief", runs=runs)
+    plans = plan_kernels(controller.identify(), modes, request, probe("cpu"))
     measure_modes(plans, Target(controller, root, lambda _: None), runs, notes)
     return kept(runs)
 

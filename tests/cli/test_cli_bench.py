@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from mansard.measuring.attempts import MOST_ATTEMPTS
 from tests.cli.bench_process import Start, finished_trials, wait_for_trials
 
 COMMAND = [sys.executable, "-m", "mansard.cli", "bench", "--mode", "1c", "--profile", "brief"]
@@ -82,14 +83,18 @@ def test_interrupted_resumed_finished_and_repeated(
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
 
     (rows_file,) = runs.glob("*/trials.jsonl")
-    before = rows_file.read_bytes()
-    again = subprocess.run(
-        [*COMMAND, "--runs", str(runs), *map(str, models), "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert again.returncode == 0, again.stderr
+    # A busy machine leaves rows that are not known well: they are measured again, at most twice.
+    for _ in range(MOST_ATTEMPTS):
+        before = rows_file.read_bytes()
+        again = subprocess.run(
+            [*COMMAND, "--runs", str(runs), *map(str, models), "--json"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert again.returncode == 0, again.stderr
+        if "measured again, not known well" not in again.stderr:
+            break
     assert "already measured" in again.stderr
     assert rows_file.read_bytes() == before
     assert json.loads(again.stdout)["report"] == str(report)

@@ -201,3 +201,12 @@ def test_a_run_that_went_on_in_another_image_says_so(tmp_path: Path) -> None:
 def test_a_start_survives_the_pipe() -> None:
     said = started({"mansard": "1"}, NO_METERS, None, "none is here")
     assert event_decoder(Trial).decode(msgspec.json.encode(said)) == said
+
+
+def test_variables_of_the_plan_are_set_in_the_process_and_secrets_refused(tmp_path: Path) -> None:
+    plain = msgspec.structs.replace(short_plan(1), environment={"MANSARD_TRY": "1"})
+    assert run_plan(plain, tmp_path, measurer=through_a_pipe).n_measured == 1
+    secret = msgspec.structs.replace(plain, environment={"HF_TOKEN": "*** 0123456789abcdef"})
+    with pytest.raises(MeasurementError, match="the value of HF_TOKEN is a secret, or long"):
+        run_plan(secret, tmp_path, measurer=through_a_pipe)
+    assert not (tmp_path / secret.run_id).exists()

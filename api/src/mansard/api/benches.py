@@ -165,7 +165,7 @@ def _plan(
     """
     machine = target.controller.identify()
     probe = find_probe(request, target, modes, reporter)
-    kernels = plan_kernels(machine, modes, request.profile, request.runs, probe)
+    kernels = plan_kernels(machine, modes, request, probe)
     if is_scored:
         _score(request, reporter, on_cpu=probe.gpu is None)
     plans = [kernels]

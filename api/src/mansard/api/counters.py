@@ -44,8 +44,8 @@ from mansard.estimator import score, zoo
 from mansard.inference.counters.ncu import find_ncu, raw_page
 from mansard.inference.counters.trial import COUNTERS
 from mansard.sweeps.counters import CountRequest, sweep_counters
-from mansard.sweeps.modes import rows_of
 from mansard.sweeps.reporter import SILENT, Reporter
+from mansard.sweeps.rows import rows_of
 
 if TYPE_CHECKING:
     from mansard.analytics.models.predict.group_times import CountedBytes

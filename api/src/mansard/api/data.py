@@ -163,7 +163,9 @@ def times_of_programs(
     """The times of each program as a whole, and of each of its windows by name."""
     devices = device_labels([manifest for manifest, _ in rows])
     return [
-        program_times(row, devices[manifest.run_id], manifest.mode_read_back.name)
+        program_times(
+            row, devices[manifest.run_id], manifest.mode_read_back.name, label=manifest.label
+        )
         for manifest, row in rows
     ]
 
@@ -174,7 +176,9 @@ def times_of_generations(
     """The times of each row of a server."""
     devices = device_labels([manifest for manifest, _ in rows])
     return [
-        generation_times(row, devices[manifest.run_id], manifest.mode_read_back.name)
+        generation_times(
+            row, devices[manifest.run_id], manifest.mode_read_back.name, label=manifest.label
+        )
         for manifest, row in rows
     ]
 

@@ -83,7 +83,7 @@ def _sweep_simulated(
     def plan(target: BenchTarget, modes: Sequence[PowerMode], reporter: Reporter) -> list[ModePlan]:
         machine = target.controller.identify()
         probe = find_processor(target, machine, request.processor, reporter)
-        return plan_kernels(machine, modes, request.profile, runs, probe)
+        return plan_kernels(machine, modes, request, probe)
 
     with running(root):
         return sweep(request, plan, reporter)

@@ -22,11 +22,11 @@ from mansard.inference.rows import NOT_BUILT, is_for_now
 from mansard.sweeps.kernels import plan_contention
 from mansard.sweeps.layers import LayerSettings, PartPreparation
 from mansard.sweeps.mappings import MultiRequest, sweep_mappings
-from mansard.sweeps.modes import rows_of, start_key
 from mansard.sweeps.networks import MeasureRequest, measured_rows, sweep_networks, with_image
 from mansard.sweeps.preparation import Preparation
 from mansard.sweeps.programs import ProgramRequest, run_program
 from mansard.sweeps.reporter import SILENT, Reporter
+from mansard.sweeps.rows import rows_of, start_key
 from mansard.sweeps.sweep import DryRun, SweepRequest, dry_run, sweep
 
 if TYPE_CHECKING:

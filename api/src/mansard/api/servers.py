@@ -21,8 +21,8 @@ from mansard.estimator import Settings
 from mansard.estimator.decoding import Stage, stage_name
 from mansard.estimator.scoring import is_language_model
 from mansard.inference.servers.trial import GENERATIONS
-from mansard.sweeps.modes import rows_of
 from mansard.sweeps.reporter import SILENT, Reporter
+from mansard.sweeps.rows import rows_of
 from mansard.sweeps.servers import ServerRequest, sweep_server
 
 

@@ -104,6 +104,20 @@ HostOption = Annotated[
     ),
 ]
 MOST_SEED = 2**63 - 1  # of what NumPy's and Python's generators take alike
+LabelOption = Annotated[
+    str,
+    typer.Option(
+        metavar="LABEL",
+        help="The build or the commit that is measured: part of what the run is, so that another "
+        "label is measured anew.",
+    ),
+]
+AgainOption = Annotated[
+    bool,
+    typer.Option(
+        "--again", help="Measure once more what was measured before; earlier runs are kept."
+    ),
+]
 PickOption = Annotated[
     int | None,
     typer.Option(min=1, max=100_000, help="Measure only so many modes, spread over all."),

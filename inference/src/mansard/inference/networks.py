@@ -37,6 +37,7 @@ from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory, limited_to_available
 from mansard.inference.plan import NetworkPlan, NetworkTrial
 from mansard.inference.rows import head, is_for_now, why_no_batch
+from mansard.measuring.identity import as_options
 from mansard.measuring.instruments import Instruments, Observation, Unseen
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import UNMETERED, Metered
@@ -261,7 +262,7 @@ def _row(
         phase=spec.phase,
         processor=plan.processor,
         provider=spec.provider,
-        options=timed.options if timed else {},
+        options={**(timed.options if timed else {}), **as_options(plan.environment)},
         threads=spec.n_threads or len(plan.cpus),
         cpus=plan.cpus,
         inputs=spec.inputs,

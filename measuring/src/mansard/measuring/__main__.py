@@ -21,6 +21,7 @@ from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.answering import answer_job
 from mansard.measuring.events import Event, Measurer
 from mansard.measuring.guarded import GuardedMeasurer
+from mansard.measuring.identity import set_environment
 from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
 
@@ -76,6 +77,7 @@ def measure_for_pipe(
         events.flush()
 
     def make(job: Job) -> Measurer:
+        set_environment(job.plan.environment)
         if is_guarded and files is not None:
             return GuardedMeasurer(root, files, outputs)
         meters = find_meters(root, job.plan.machine)

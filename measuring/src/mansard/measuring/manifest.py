@@ -62,6 +62,7 @@ def new_manifest(job: Job, started: Started, image: ContainerImage | None) -> Ma
         finished_utc=None,
         started_monotonic_s=time.monotonic(),
         finished_monotonic_s=None,
+        label=plan.label,
         unknown=unknown,
     )
 

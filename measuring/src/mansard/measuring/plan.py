@@ -58,6 +58,9 @@ class RunPlan(Record, frozen=True, kw_only=True):
     protocol: Protocol
     seed: int
     versions: dict[str, str]
+    label: str = ""  # of a build or commit
+    repeat: int = 0  # which run of the same plan it is, beside the first
+    environment: dict[str, str] = msgspec.field(default_factory=dict)  # by --env, secrets hashed
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,8 +77,13 @@ class RunPlan(Record, frozen=True, kw_only=True):
 
     @property
     def plan_hash(self) -> str:
-        """Hash of what is measured and how, without the machine and the mode."""
-        return content_hash([self.trials, self.protocol, self.seed])
+        """Hash of what is measured and how, without the machine and the mode.
+
+        A field that is empty is not in it, so that runs of before it was added keep their ids.
+        """
+        beside = {"label": self.label, "repeat": self.repeat, "environment": self.environment}
+        named = {name: value for name, value in beside.items() if value}
+        return content_hash([self.trials, self.protocol, self.seed, *([named] if named else [])])
 
     @property
     def run_id(self) -> str:

@@ -56,7 +56,7 @@ class RunWriter:
         folder: Path,
         job: Job,
         image: ContainerImage | None,
-        rows: RowWriter[Any],
+        keep: Callable[[Any], None],
         stack: ExitStack,
         *,
         changes: Callable[[], tuple[str, ...]] | None,
@@ -64,7 +64,7 @@ class RunWriter:
     ) -> None:
         self._path, self._runs = folder / "manifest.json", folder.parent
         self._samples_path = folder / "samples.jsonl"
-        self._job, self._image, self._rows, self._stack = job, image, rows, stack
+        self._job, self._image, self._keep, self._stack = job, image, keep, stack
         self._changes, self._on_progress = changes, on_progress
         self._samples: RowWriter[PowerSample] | None = None
         missing = set(job.missing)
@@ -118,7 +118,7 @@ class RunWriter:
                 fix="report this: the measuring process does another job than it was given",
             )
         self._check_mode()
-        self._rows.append(trial)
+        self._keep(trial)
         del self._open[trial.trial_id]
 
     def _keep_idle(self, event: Idle) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from mansard.core.errors import SchemaError, StorageError
 from mansard.core.records import PowerMode
 from mansard.core.storage.files import find_status, make_folder, remove
 from mansard.core.storage.jsonl import RowWriter, read_rows, write_rows
+from mansard.measuring.attempts import FILE, keep_best, open_attempts
 from mansard.measuring.events import Measurer
 from mansard.measuring.kind import Job, MeasurementKind, find_kind
 from mansard.measuring.manifest import ContainerImage
@@ -28,10 +29,11 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     n_measured: int
     n_resumed: int
+    n_improved: int  # trials measured again whose newer row is the better one
     torn_path: Path | None  # where a half-written row of an earlier run went
 
 
-def run_plan(
+def run_plan(  # noqa: PLR0913 - what a sweep knows of the mode and the rows
     plan: RunPlan,
     runs: Path,
     *,
@@ -40,6 +42,7 @@ def run_plan(
     image: ContainerImage | None = None,
     changes: Callable[[], tuple[str, ...]] | None = None,
     is_there: Callable[[Any], bool] = lambda _: True,
+    again: Collection[str] = (),
     on_progress: Callable[[SweepState], None] | None = None,
 ) -> RunOutcome:
     """Measure what ``runs`` lacks of ``plan``; the folder is named by the plan's run id.
@@ -50,9 +53,10 @@ def run_plan(
     before it is kept: what it returns are reasons, in sentences, why the machine is no longer in
     that mode. They end the run as what it raises does: the trial is not kept, and the next run
     measures it again. ``is_there`` tells whether what a row is about still exists: else its trial
-    is made again, as one whose row is no result. A trial's row is synced to disk before the next
-    event is taken, so a run that is killed resumes after its last finished trial. Raises
-    StorageError, SchemaError (the folder holds another version's rows) and what the
+    is made again, as one whose row is no result. ``again``: ids of trials that are measured once
+    more though their rows are there; the better row counts (``attempts``). A trial's row is synced
+    to disk before the next event is taken, so a run that is killed resumes after its last finished
+    trial. Raises StorageError, SchemaError (the folder holds another version's rows) and what the
     measurer raises.
     """
     kind, run_id = find_kind(plan.kind), plan.run_id  # hashed once: a plan has hundreds of trials
@@ -60,32 +64,42 @@ def run_plan(
     torn_path = _drop_no_results(
         folder / kind.rows_name, kind, runs, lambda row: kind.is_result(row) and is_there(row)
     )
+    if find_status(folder / FILE, runs) is not None:
+        keep_best(folder, kind, runs)  # a process that was killed may not have
     path = folder / kind.rows_name
     with RowWriter(path, kind.row_type, runs, is_private=kind.is_private) as rows:
-        done = _finished_trials(folder, kind, plan, run_id)
+        finished = _finished_trials(folder, kind, plan, run_id)
+        doubtful = finished.intersection(again)
+        done = finished - doubtful
         missing = tuple(spec.trial_id for spec in plan.trials if spec.trial_id not in done)
         job = Job(plan=plan, missing=missing, read_back=read_back or plan.mode)
         with ExitStack() as stack:
+            keep = rows.append
+            if doubtful:
+                attempts = open_attempts(folder, kind, doubtful, rows, runs)
+                keep = stack.enter_context(attempts).append
             writer = RunWriter(
-                folder, job, image, rows, stack, changes=changes, on_progress=on_progress
+                folder, job, image, keep, stack, changes=changes, on_progress=on_progress
             )
             if missing or writer.manifest is None:
                 try:
                     writer.write_all(measurer or LocalMeasurer())
                 except BaseException:
-                    if writer.manifest is None and not done:  # it did not even begin
+                    if writer.manifest is None and not finished:  # it did not even begin
                         with suppress(StorageError):  # a folder that holds more stays
                             remove(folder / kind.rows_name, runs)
                             remove(folder, runs)
                     raise
-            writer.finish(resumed=bool(done))
-        return RunOutcome(
-            run_id=run_id,
-            folder=folder,
-            n_measured=len(missing),
-            n_resumed=len(done),
-            torn_path=torn_path or rows.torn_path,
-        )
+            writer.finish(resumed=bool(finished))
+    improved = keep_best(folder, kind, runs) if doubtful else ()
+    return RunOutcome(
+        run_id=run_id,
+        folder=folder,
+        n_measured=len(missing),
+        n_resumed=len(done),
+        n_improved=len(improved),
+        torn_path=torn_path or rows.torn_path,
+    )
 
 
 def missing_trials(plan: RunPlan, runs: Path) -> tuple[PlannedTrial, ...]:

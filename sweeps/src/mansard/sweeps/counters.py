@@ -94,7 +94,7 @@ def _plan(
         for trial in preparation.trials(probe.engine, provider, builds)
         if chain_length(trial.model) is None
     )
-    files = LoadedFiles(preparation, request.runs, reporter)
+    files = LoadedFiles(preparation, request, reporter)
     plans = []
     for mode in modes:
         plan = make_plan(CounterPlan, machine, mode, trials, probe.versions, gpu)
@@ -104,7 +104,7 @@ def _plan(
             versions={**plan.versions, "ncu": ncu.version},
             unknown={} if gpu else {"gpu": "the networks run on the CPU, or CuPy is not there"},
         )
-        plans.append(files.plan(plan, subject="counters", is_bounded=False))
+        plans.append(files.plan(plan, subject="counters", is_bounded=False, how_to_repeat=""))
     files.build(builds.values(), probe, gpu, target, modes)
     return plans
 

@@ -264,7 +264,7 @@ def build_missing(
     for mode in ranked if missing else []:
         plan = make_plan(mode)
         planned = ModePlan(
-            *(plan, len(missing), files, write),
+            *(plan, tuple(missing), files, write),
             subject="engine files",
             is_bounded=False,
             engine_files=engine_files,

@@ -54,8 +54,8 @@ _MOST_EVENTS = 1000  # beside those of its trials
 _SHOWN_CHARACTERS = 200
 _LONGEST_LINE_BYTES = 1 << 16  # that is held back until it ends
 FILES_CHANGED = (
-    "a file among the arguments changed during the measurement: the next command will measure the "
-    "program anew; name files that it writes inside a script"
+    "a file among the arguments or of --depends changed during the measurement: the next command "
+    "will measure the program anew; name files that it writes inside a script"
 )
 _RESUMES = "what was measured is kept: the same command resumes"
 

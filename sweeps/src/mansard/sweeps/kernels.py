@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -31,7 +30,7 @@ def find_probe(
 
 
 def plan_kernels(
-    machine: MachineIdentity, modes: Sequence[PowerMode], profile: str, runs: Path, probe: Probe
+    machine: MachineIdentity, modes: Sequence[PowerMode], request: SweepRequest, probe: Probe
 ) -> list[ModePlan]:
     """The plan of each mode's kernels, in the order of ``modes``; raises UsageError."""
     # The stand-in for a simulated board's GPU runs in virtual time: it costs what is computed in
@@ -40,11 +39,12 @@ def plan_kernels(
     paced = {"sample_s": 0.02, "time_cap_s": 60.0} if is_virtual else {}
 
     def plan(mode: PowerMode) -> KernelPlan:
-        planned = make_plan(machine, mode, profile, probe)
+        planned = make_plan(machine, mode, request.profile, probe)
         return replace(planned, protocol=replace(planned.protocol, **paced))
 
     return [
-        replace(mode_plan, is_bounded=not is_virtual) for mode_plan in plan_modes(plan, modes, runs)
+        replace(mode_plan, is_bounded=not is_virtual)
+        for mode_plan in plan_modes(plan, modes, request.runs, request.identity)
     ]
 
 
@@ -62,5 +62,6 @@ def plan_contention(
         lambda mode: make_contention_plan(machine, mode, request.profile, probe),
         modes,
         request.runs,
+        request.identity,
     )
     return [replace(plan, subject="contention") for plan in plans]

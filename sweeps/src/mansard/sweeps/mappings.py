@@ -325,7 +325,7 @@ def _plan(
     trials = list({trial.trial_id: trial for trial in drafts}.values())  # two ends, one cut
     versions = {name: text for probe, _ in used.values() for name, text in probe.versions.items()}
     probe = msgspec.structs.replace(used[devices[-1]][0], versions=versions)
-    files, plans = LoadedFiles(preparation, request.runs, reporter), list[ModePlan]()
+    files, plans = LoadedFiles(preparation, request, reporter), list[ModePlan]()
     for mode in modes:
         plan = make_plan(
             MultiPlan, machine, mode, trials, probe.versions, gpu, profile=request.profile

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,13 +20,13 @@ from mansard.core.errors import (
     DeviceError,
     UsageError,
 )
-from mansard.core.records import Manifest, PowerMode, Record
-from mansard.core.storage.documents import read_document
-from mansard.core.storage.jsonl import read_rows
+from mansard.core.records import PowerMode
 from mansard.core.text import listed, printable
-from mansard.measuring.plan import RunPlan
+from mansard.measuring.attempts import doubtful_trials
+from mansard.measuring.plan import PlannedTrial, RunPlan
 from mansard.measuring.protocol import sweep_time
-from mansard.measuring.runner import RunOutcome, missing_trials, run_plan
+from mansard.measuring.runner import missing_trials, run_plan
+from mansard.sweeps.outcomes import modes_needing_reboot, note_denied, note_doubts, note_outcome
 from mansard.sweeps.reporter import (
     ProgressDisplay,
     ProgressStage,
@@ -42,20 +42,25 @@ if TYPE_CHECKING:
     from mansard.device.controller import Holding
     from mansard.inference.engine_files import EngineFiles
     from mansard.measuring.events import Measurer
-    from mansard.measuring.kind import MeasurementKind
     from mansard.measuring.run_writer import SweepState
 
-RowT = TypeVar("RowT", bound=Record)
-PlanT = TypeVar("PlanT", bound=RunPlan)
 _MOST_NAMED = 3  # measurements without a bound on their time that are listed by name
 _TURN_S = 0.5  # between checks whether another sweep has ended
 _SILENT_S = 3.0  # of waiting, after which a caller without a reporter is warned
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
 
-class ModePlan(msgspec.Struct, frozen=True):
-    """What is to be measured in one mode, and how many of its trials are missing.
+class Identity(msgspec.Struct, frozen=True):
+    """What tells runs of one plan apart."""
 
+    label: str = ""  # of a build or commit
+    is_again: bool = False  # measure one more run beside the others
+
+
+class ModePlan(msgspec.Struct, frozen=True):
+    """What is to be measured in one mode, and which of its trials are missing.
+
+    ``doubts``: of the missing trials those that have a row, and why they are measured again.
     ``files``: folder of the files that the plan names; ``write_files`` writes those of the missing
     trials into it. ``subject``: what is measured, for progress; empty for kernels. ``is_bounded``:
     whether the protocol bounds the duration of a trial; if not, ``least_s`` is its minimum.
@@ -64,15 +69,21 @@ class ModePlan(msgspec.Struct, frozen=True):
     """
 
     plan: RunPlan
-    n_missing: int
+    missing: tuple[PlannedTrial, ...]  # in the order of the plan
     files: Path | None = None
     write_files: Callable[[], object] | None = None
     subject: str = ""
     is_bounded: bool = True
     least_s: float = 0.0
     n_after: int = 0
-    how_to_repeat: str = ""  # empty: move its folder away
+    how_to_repeat: str = "add --again"  # empty: move its folder away
+    doubts: Mapping[str, str] = {}
     engine_files: EngineFiles | None = None  # of a run of builds: where its files are kept
+
+    @property
+    def n_missing(self) -> int:
+        """How many trials are to be measured."""
+        return len(self.missing)
 
     @property
     def title(self) -> str:
@@ -92,45 +103,33 @@ def plan_modes(
     make: Callable[[PowerMode], RunPlan],
     modes: Sequence[PowerMode],
     runs: Path,
+    identity: Identity,
 ) -> list[ModePlan]:
     """What ``make`` plans for each mode, in their order; raises what it raises."""
-    plans = [make(mode) for mode in modes]
-    return [ModePlan(plan, len(missing_trials(plan, runs))) for plan in plans]
+    return [plan_run(make(mode), runs, identity) for mode in modes]
 
 
-def newest_plan(plan: PlanT, runs: Path, *, is_again: bool) -> PlanT:
-    """The newest run of a plan; the next one where it is to be measured again.
+def plan_run(plan: RunPlan, runs: Path, identity: Identity, **fields: Any) -> ModePlan:
+    """What ``runs`` lacks of a plan, or does not know well; ``fields``: of ``ModePlan``.
 
-    Runs of the same plan differ in its seed alone.
+    It is the newest run of the plan, or the next one where it is to be measured again.
     """
+    plan = _newest_plan(msgspec.structs.replace(plan, label=identity.label), runs, identity)
+    missing = missing_trials(plan, runs)
+    # An interrupted run is finished first; the next command looks at what is not known well.
+    doubts = {} if missing else doubtful_trials(plan, runs)
+    again = tuple(trial for trial in plan.trials if trial.trial_id in doubts)
+    return ModePlan(plan, missing or again, doubts=doubts, **fields)
+
+
+def _newest_plan(plan: RunPlan, runs: Path, identity: Identity) -> RunPlan:
     is_there = not missing_trials(plan, runs)
     while is_there:
-        later = msgspec.structs.replace(plan, seed=plan.seed + 1)
+        later = msgspec.structs.replace(plan, repeat=plan.repeat + 1)
         is_there = not missing_trials(later, runs)
-        if is_there or is_again:
+        if is_there or identity.is_again:
             plan = later
     return plan
-
-
-def rows_of(
-    runs: Path, run_ids: Iterable[str], kind: MeasurementKind[PlanT, RowT]
-) -> list[tuple[Manifest, RowT]]:
-    """The rows of runs of ``kind`` with their manifests, in the order of ``run_ids``."""
-    manifests = [
-        read_document(runs / run_id / "manifest.json", Manifest, runs) for run_id in run_ids
-    ]
-    return [
-        (manifest, row)
-        for manifest in manifests
-        if manifest.kind == kind.name
-        for row in read_rows(runs / manifest.run_id / kind.rows_name, kind.row_type, runs).rows
-    ]
-
-
-def start_key(row_of_run: tuple[Manifest, Record]) -> tuple[str, str]:
-    """The start of a row's run, and its id: a key to sort rows by."""
-    manifest, _ = row_of_run
-    return manifest.started_utc, manifest.run_id
 
 
 def time_cap_s(plans: Sequence[ModePlan]) -> float:
@@ -198,7 +197,7 @@ def measure_modes(
                     denied[planned.plan.mode.name] = error
                 else:
                     reporter.note(f"{planned.plan.mode.name}: left out: {error}")
-    _note_denied(denied, n_plans=n_modes, reporter=reporter)
+    note_denied(denied, n_plans=n_modes, reporter=reporter)
     return Measured(tuple(run_ids), tuple(failed))
 
 
@@ -256,17 +255,6 @@ def _wait_for_turn(stack: ExitStack, target: BenchTarget, reporter: Reporter) ->
             return
 
 
-def _note_denied(denied: Mapping[str, DeniedError], *, n_plans: int, reporter: Reporter) -> None:
-    """Note in one line the modes that this user may not set; raises if those are all modes."""
-    if not denied:
-        return
-    name, error = next(iter(denied.items()))
-    if len(denied) == n_plans:
-        raise error
-    more = f" and {len(denied) - 1} more" if len(denied) > 1 else ""
-    reporter.note(f"{name}{more}: left out: {error}")
-
-
 def needs_setting(mode: PowerMode) -> bool:
     """Whether measuring in ``mode`` changes a setting of the machine."""
     return mode.kind not in _LEFT_ALONE or mode.cpu_hz is not None
@@ -281,6 +269,8 @@ def _measure_mode(
     left: TimeLeft,
 ) -> str:
     engine_files = planned.engine_files
+    if planned.doubts:
+        note_doubts(planned.title, planned.plan, planned.doubts, reporter)
     read_back, changes = setter.set(planned.plan.mode) if planned.n_missing else (None, None)
     with reporter.progress(f"Measuring {planned.title}") as progress:
         outcome = run_plan(
@@ -290,12 +280,14 @@ def _measure_mode(
             read_back=read_back,
             changes=changes,
             image=target.image,
+            again=planned.doubts.keys(),
             is_there=lambda row: (
                 engine_files is None or engine_files.find(row.engine_file) is not None
             ),
             on_progress=partial(_show, progress, left),
         )
-    _note_outcome(planned, outcome, reporter)
+    words = (planned.title, planned.how_to_repeat)
+    note_outcome(words, len(planned.doubts), outcome, runs, reporter)
     return outcome.run_id
 
 
@@ -306,10 +298,9 @@ def _measurer(planned: ModePlan, target: BenchTarget) -> Measurer:
 
 
 def _stage(planned: ModePlan) -> ProgressStage:
-    """The missing trials of one mode, which follow the measured ones in its plan."""
+    """The missing trials of one mode."""
     known = planned.least_s or (prior_s(planned.plan.protocol) if planned.is_bounded else 0)
-    trials = planned.plan.trials
-    titles = [trial.title for trial in trials[len(trials) - planned.n_missing :]]
+    titles = [trial.title for trial in planned.missing]
     return ProgressStage(planned.subject, titles, known, n_after=planned.n_after)
 
 
@@ -319,39 +310,12 @@ def _show(progress: ProgressDisplay, left: TimeLeft, state: SweepState) -> None:
     progress.update(state.n_done, state.n_total, left.remaining_s(n_left), state.now)
 
 
-def _note_outcome(planned: ModePlan, outcome: RunOutcome, reporter: Reporter) -> None:
-    if outcome.torn_path is not None:
-        reporter.note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
-    if outcome.n_measured == 0:
-        how_to_repeat = planned.how_to_repeat or f"move {outcome.folder} away"
-        line = f"already measured, nothing to do; to measure it again, {how_to_repeat}"
-        reporter.note(f"{planned.title}: {line}")
-    elif outcome.n_resumed:
-        there = "1 trial was" if outcome.n_resumed == 1 else f"{outcome.n_resumed} trials were"
-        reporter.note(f"{planned.title}: resumed, {there} already there")
-
-
 def _without_reboots(
     plans: Sequence[ModePlan], holding: Holding, reporter: Reporter
 ) -> list[ModePlan]:
-    """The plans whose modes can be set and undone without a reboot; raises DeviceError if none can.
-
-    A mode that switches SMs on or off can be set only before CUDA has run, and once CUDA has run
-    in it only a reboot undoes it, so on a GPU such a mode is not tried. On a simulated board CUDA
-    never runs.
-    """
-    left_out = dict(
-        holding.needing_reboot([planned.plan.mode for planned in plans if planned.n_missing])
-    )
-    for planned in plans:
-        gpu, n_sms = planned.plan.gpu, planned.plan.mode.n_sms
-        if gpu is None or n_sms is None or planned.plan.machine.is_simulated:
-            continue
-        if n_sms != gpu.n_sms and planned.n_missing:
-            words = f"it has {n_sms} SMs on, now there are {gpu.n_sms}"
-            left_out.setdefault(planned.plan.mode.name, words)
-    for name, words in left_out.items():
-        reporter.note(f"{name}: left out, it needs a reboot: {words}")
+    """The plans whose modes can be set and undone without a reboot; raises DeviceError if none."""
+    missing = [planned.plan for planned in plans if planned.n_missing]
+    left_out = modes_needing_reboot(missing, holding, reporter)
     settable = [
         planned
         for planned in plans

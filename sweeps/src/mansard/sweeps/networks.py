@@ -36,12 +36,13 @@ from mansard.inference.plan import (
     make_plan,
     with_cpus,
 )
-from mansard.measuring.runner import missing_trials
+from mansard.measuring.identity import read_environment, unset_notes
 from mansard.sweeps.accuracies import int8_form
 from mansard.sweeps.engine_builds import builds_files, choose_engine, is_stand_in
-from mansard.sweeps.modes import ModePlan, rows_of, start_key
+from mansard.sweeps.modes import ModePlan, plan_run
 from mansard.sweeps.preparation import NetworkSettings, Preparation, keeping_scores
 from mansard.sweeps.reporter import Reporter
+from mansard.sweeps.rows import rows_of, start_key
 from mansard.sweeps.sweep import SweepRequest, Swept, chosen_hosts, sweep
 from mansard.sweeps.targets import BenchTarget, find_processor
 
@@ -144,7 +145,7 @@ def plan_networks(
     _note_too_large(preparation.scores, machine, reporter)
     builds = preparation.builds(probe, device_name(gpu, machine))
     trials = preparation.trials(probe.engine, provider, builds)
-    files = LoadedFiles(preparation, request.runs, reporter)
+    files = LoadedFiles(preparation, request, reporter)
     plans = [
         _plan_accuracy(trial, machine, probe, gpu, files)
         for trial in preparation.accuracy_trials(probe.engine, provider, builds)
@@ -231,22 +232,26 @@ def _require_cpu_is_meant(
 class LoadedFiles:
     """What planned trials load on one board: ONNX files, samples, engine files; made where missing.
 
-    ``runs`` keeps the rows, and the engine files that were built.
+    The request's ``runs`` keeps the rows, and the engine files that were built.
     """
 
-    def __init__(self, preparation: Preparation, runs: Path, reporter: Reporter) -> None:
-        self._preparation, self._runs, self._reporter = preparation, runs, reporter
+    def __init__(self, preparation: Preparation, request: SweepRequest, reporter: Reporter) -> None:
+        self._preparation, self._runs, self._reporter = preparation, request.runs, reporter
+        self._identity, names = request.identity, request.variables
+        self._environment = read_environment(names) if names else {}
+        for line in unset_notes(names) if names else ():
+            reporter.note(line)
         self._folder = preparation.new_folder()
         self._engine_files: set[str] = set()  # that missing trials load
 
     def plan(self, plan: RunPlan, **fields: Any) -> ModePlan:
         """``plan`` with the files of the trials that the runs lack; ``fields``: of ``ModePlan``."""
-        ids = {trial.trial_id for trial in missing_trials(plan, self._runs)}
-        missing = [trial for trial in plan.trials if trial.trial_id in ids]
-        networks = [network for trial in missing for network in _networks_of(trial)]
+        plan = msgspec.structs.replace(plan, environment=self._environment)
+        planned = plan_run(plan, self._runs, self._identity, files=self._folder, **fields)
+        networks = [network for trial in planned.missing for network in _networks_of(trial)]
         self._engine_files |= {network.engine_file for network in networks}
-        write = partial(self._write, missing, networks)
-        return ModePlan(plan, len(missing), self._folder, write, **fields)
+        write = partial(self._write, planned.missing, networks)
+        return msgspec.structs.replace(planned, write_files=write)
 
     def build(
         self,

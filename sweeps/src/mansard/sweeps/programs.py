@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mansard.containers.hosts import Host
+import msgspec
+
 from mansard.core.errors import UsageError
+from mansard.core.text import first_of
 from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
 from mansard.inference.hosted import DescribedProgram, HostedProgram
+from mansard.inference.programs.dependencies import check_dependencies, shown_path
 from mansard.inference.programs.execution import find_input, is_read_once
 from mansard.inference.programs.metric import compile_metric
 from mansard.inference.programs.plan import (
@@ -24,12 +28,12 @@ from mansard.inference.programs.plan import (
     make_program_trial,
     program_protocol,
 )
-from mansard.inference.programs.trial import Passing, program_kind
+from mansard.inference.programs.trial import PROGRAMS, Passing, program_kind
 from mansard.inference.programs.windows import VARIABLE
+from mansard.measuring.identity import changed_variables, unset_notes
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import find_protocol
-from mansard.measuring.runner import missing_trials
 from mansard.sweeps.host_targets import (
     FILES_CHANGED,
     HostOutput,
@@ -38,8 +42,9 @@ from mansard.sweeps.host_targets import (
     host_target,
     refuse_folder,
 )
-from mansard.sweeps.modes import ModePlan, newest_plan
+from mansard.sweeps.modes import ModePlan, plan_run
 from mansard.sweeps.reporter import SILENT, ProgressDisplay, Reporter
+from mansard.sweeps.rows import rows_of
 from mansard.sweeps.sweep import SweepRequest, Swept, chosen_hosts, sweep
 from mansard.sweeps.targets import BenchTarget, LocalTarget
 
@@ -49,7 +54,8 @@ if TYPE_CHECKING:
     from mansard.measuring.events import Measurer
 
 MOST_RUNS = 100_000
-_HOW_TO_REPEAT = "add --again; a variable that changes it becomes part of it by --env NAME"
+_MOST_NAMED = 4  # variables
+_HOW_TO_TELL_APART = "; a variable or file that changes it becomes part of it by --env or --depends"
 
 
 class ProgramRequest(SweepRequest, frozen=True, kw_only=True):
@@ -59,8 +65,7 @@ class ProgramRequest(SweepRequest, frozen=True, kw_only=True):
     name: str | None = None  # what it is called; None: its command
     metric: str | None = None  # regular expression with one group: a number that it prints
     n_runs: int | None = None  # in each mode; None: until its time is known
-    variables: tuple[str, ...] = ()  # of the environment: part of its identity beside known ones
-    is_again: bool = False  # also where it was measured before
+    depends: tuple[Path, ...] = ()  # files and folders whose content is part of its identity
     stdout: int = 1  # descriptor that the program's standard output goes to
     remote_folder: str | None = None  # on hosts: where it runs; None: the user's home there
 
@@ -85,7 +90,12 @@ def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:
     if request.hosts:
         return _run_on_hosts(request, beside_output)
     refuse_folder(request.remote_folder)
-    trial = make_program_trial(request.command, request.name, request.metric, request.variables)
+    check_dependencies(request.depends, request.runs)
+    for line in unset_notes(request.variables):
+        reporter.note(line)
+    trial = make_program_trial(
+        request.command, request.name, request.metric, request.variables, request.depends
+    )
     passing = Passing(reporter.note, request.stdout, request.command, find_input())
     swept = sweep(
         request,
@@ -93,7 +103,7 @@ def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:
         beside_output,
         make_local=partial(_ProgramTarget, passing),
     )
-    if hash_program(request.command, trial.environment) != trial.program_hash:
+    if hash_program(request.command, trial.environment, request.depends) != trial.program_hash:
         reporter.note(FILES_CHANGED)
     return swept
 
@@ -107,6 +117,7 @@ def _run_on_hosts(request: ProgramRequest, beside_output: _BesideOutput) -> Swep
         name=request.name,
         metric=request.metric,
         variables=request.variables,
+        depends=tuple(map(str, request.depends)),
         folder=request.remote_folder,
     )
 
@@ -134,6 +145,9 @@ def _plan_modes(
 ) -> list[ModePlan]:
     beside_output.has_several_modes = len(modes) > 1
     machine, trial = target.controller.identify(), find_trial(target)
+    if request.hosts:
+        for line in unset_notes(request.variables, trial.environment):
+            reporter.note(line)
     plans = [_plan(trial, request, machine, mode) for mode in modes]
     if (
         not request.hosts
@@ -162,13 +176,32 @@ def _plan(
         protocol=program_protocol(request.profile, request.n_runs),  # type: ignore[arg-type]
         seed=0,
         versions={"mansard": VERSION},
+        depends=tuple(shown_path(path) for path in request.depends),
         unknown={"gpu": "not asked: what opens a GPU keeps it awake while a program is metered"},
     )
-    plan = newest_plan(plan, request.runs, is_again=request.is_again)
-    n_missing = len(missing_trials(plan, request.runs))
-    return ModePlan(
-        plan, n_missing, subject=trial.workload, is_bounded=False, how_to_repeat=_HOW_TO_REPEAT
+    planned = plan_run(
+        plan, request.runs, request.identity, subject=trial.workload, is_bounded=False
     )
+    differences = _HOW_TO_TELL_APART  # the environment of another host is not known here
+    if not request.hosts:
+        differences = _differences(planned, trial, request.runs)
+    how_to_repeat = planned.how_to_repeat + differences
+    return msgspec.structs.replace(planned, how_to_repeat=how_to_repeat)
+
+
+def _differences(planned: ModePlan, trial: ProgramTrial, runs: Path) -> str:
+    """What is not part of the program's identity, and differs from when it was measured."""
+    if planned.missing:
+        return ""
+    for _, row in rows_of(runs, [planned.plan.run_id], PROGRAMS):
+        names = changed_variables(row.surroundings, trial.environment)
+        if names:
+            verb, becomes = ("has", "is") if len(names) == 1 else ("have", "are")
+            return (
+                f"; {first_of(names, _MOST_NAMED)} {verb} changed since, and {becomes} part of it "
+                "with --env NAME"
+            )
+    return _HOW_TO_TELL_APART
 
 
 class _ProgramTarget(LocalTarget):

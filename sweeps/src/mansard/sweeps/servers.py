@@ -14,6 +14,7 @@ from mansard.core.errors import UsageError
 from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
 from mansard.inference.hosted import DescribedServer, HostedServer
+from mansard.inference.programs.dependencies import check_dependencies, shown_path
 from mansard.inference.programs.plan import program_protocol
 from mansard.inference.servers.connection import KEY_VARIABLE, parse_address
 from mansard.inference.servers.opening import identified
@@ -27,12 +28,12 @@ from mansard.inference.servers.plan import (
     plan_trials,
 )
 from mansard.inference.servers.trial import generation_kind
+from mansard.measuring.identity import unset_notes
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import find_protocol
-from mansard.measuring.runner import missing_trials
 from mansard.sweeps.host_targets import HostOutput, HostTarget, host_target, refuse_folder
-from mansard.sweeps.modes import ModePlan, newest_plan
+from mansard.sweeps.modes import ModePlan, plan_run
 from mansard.sweeps.reporter import SILENT, Reporter
 from mansard.sweeps.sweep import SweepRequest, Swept, sweep
 from mansard.sweeps.targets import BenchTarget, LocalTarget
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity, PowerMode
     from mansard.device.controller import BoardController
     from mansard.measuring.events import Measurer
-
-_HOW_TO_REPEAT = "add --again"
 
 
 class ServerRequest(SweepRequest, frozen=True, kw_only=True):
@@ -55,9 +54,8 @@ class ServerRequest(SweepRequest, frozen=True, kw_only=True):
     generates: tuple[int, ...] = (128,)
     concurrencies: tuple[int, ...] = (1,)
     name: str | None = None  # what the model is called in tables; None: by the model
-    variables: tuple[str, ...] = ()  # of the environment: part of what ``start`` is
+    depends: tuple[Path, ...] = ()  # files and folders that are part of what ``start`` is
     n_rounds: int | None = None  # that count; None: until their times are known
-    is_again: bool = False  # also what was measured before
     remote_folder: str | None = None  # on hosts: where ``start`` runs; None: the user's home there
 
 
@@ -67,12 +65,20 @@ def sweep_server(request: ServerRequest, reporter: Reporter = SILENT) -> Swept:
     Where a request fails, what was measured before is kept, and the board is put back.
     """
     find_protocol(request.profile)  # an unknown one is an error
+    if request.depends and request.start is None:
+        raise UsageError(
+            "--depends is about the command of --start, and this server runs already",
+            fix="tell its builds apart by --label",
+        )
     lengths = Lengths(request.prompts, request.generates, request.concurrencies)
     check_lengths(lengths)
     serving = _serving(request, lengths)
     if request.hosts:
         return _sweep_hosts(serving, lengths, request, reporter)
     refuse_folder(request.remote_folder)
+    check_dependencies(request.depends, request.runs)
+    for line in unset_notes(request.variables):
+        reporter.note(line)
     serving = identified(serving)
     trials = plan_trials(serving, lengths)
     return sweep(
@@ -96,6 +102,7 @@ def _serving(request: ServerRequest, lengths: Lengths) -> Serving:
         name=request.name,
         context_tokens=lengths.context_tokens,
         variables=request.variables,
+        depends=request.depends,
     )
 
 
@@ -152,16 +159,11 @@ def _plan(
         protocol=program_protocol(request.profile, request.n_rounds),  # type: ignore[arg-type]
         seed=0,
         versions={"mansard": VERSION},
+        depends=tuple(shown_path(path) for path in request.depends),
         unknown={"gpu": "not asked: the server uses it, not Mansard"},
     )
-    plan = newest_plan(plan, request.runs, is_again=request.is_again)
-    n_missing = len(missing_trials(plan, request.runs))
-    return ModePlan(
-        plan,
-        n_missing,
-        subject=trials[0].workload,
-        is_bounded=False,
-        how_to_repeat=_HOW_TO_REPEAT,
+    return plan_run(
+        plan, request.runs, request.identity, subject=trials[0].workload, is_bounded=False
     )
 
 

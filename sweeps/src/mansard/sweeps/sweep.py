@@ -17,7 +17,9 @@ from mansard.core.errors import ContainerError, DeviceError, MansardError, Usage
 from mansard.core.records import MachineIdentity, PowerMode, Processor
 from mansard.device.controller import BoardController, LocalController
 from mansard.device.system import SYSTEM_ROOT, board_root
+from mansard.measuring.identity import check_label
 from mansard.sweeps.modes import (
+    Identity,
     Measured,
     ModePlan,
     describe_time,
@@ -50,6 +52,18 @@ class SweepRequest(msgspec.Struct, frozen=True, kw_only=True):
     wanted_image: WantedImage = WantedImage()
     hosts: tuple[str, ...] = ()  # boards elsewhere, instead of this machine
     hosts_file: Path | None = None  # TOML file that names boards
+    label: str = ""  # of a build or commit, part of the run's identity
+    is_again: bool = False  # also what was measured before: one more run beside the others
+    variables: tuple[str, ...] = ()  # of the environment: part of the identity but of kernels
+
+    def __post_init__(self) -> None:
+        if self.label:
+            check_label(self.label)
+
+    @property
+    def identity(self) -> Identity:
+        """What tells runs of one plan apart."""
+        return Identity(self.label, self.is_again)
 
 
 class PlannedMode(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ Several locations are read as one: every run once, every score once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
@@ -44,6 +44,7 @@ from mansard.analytics.data.limits import (
     check_program,
     check_score,
 )
+from mansard.analytics.data.names import display_name, first_names
 from mansard.analytics.data.run_frames import RUN_SCHEMA, run_frame
 from mansard.analytics.data.scores import score_id
 from mansard.analytics.data.store import Store
@@ -370,15 +371,28 @@ def without_repeats(parts: Sequence[DatasetPart]) -> list[DatasetPart]:
     last location. Raises InputError where two copies of a run hold different trials.
     """
     runs = _chosen_runs(parts)
+    copies = [
+        [key for key in part.runs["run_id"] if runs[key] != at] for at, part in enumerate(parts)
+    ]
     scores = {score_id: at for at, part in enumerate(parts) for score_id in part.scores["score_id"]}
     return [
         replace(
             part,
             runs=_filter(part.runs, [runs[key] == at for key in part.runs["run_id"]]),
             scores=_filter(part.scores, [scores[key] == at for key in part.scores["score_id"]]),
+            notes=(*part.notes, *_copy_notes(part.location, copies[at])),
         )
         for at, part in enumerate(parts)
     ]
+
+
+def _copy_notes(location: str, run_ids: Sequence[str]) -> Iterator[str]:
+    if run_ids:
+        runs = "1 run is" if len(run_ids) == 1 else f"{len(run_ids)} runs are"
+        yield (
+            f"{display_name(location)}: {runs} in another folder too, and counted once: "
+            f"{first_names(run_ids)}"
+        )
 
 
 def _filter(frame: pl.DataFrame, mask: Sequence[bool]) -> pl.DataFrame:

@@ -30,7 +30,7 @@ from mansard.analytics.data.layout import (
     RUN_TABLES,
     run_entry,
 )
-from mansard.analytics.data.limits import check_manifest, check_score
+from mansard.analytics.data.limits import UnknownKindError, check_manifest, check_score
 from mansard.analytics.data.run_folder import (
     MANIFEST,
     content_of,
@@ -101,7 +101,7 @@ atexit.register(_UNTIL_EXIT.close)
 
 def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) -> DatasetPart:
     there = _part_there(store)
-    entries = _run_entries(folders, store, there.runs)
+    entries = _run_entries(folders, store, there.runs, notes)
     scores = _read(runs / "scores.jsonl", ModelScore, notes)
     for score in scores:
         check_score(score, runs / "scores.jsonl")
@@ -154,11 +154,17 @@ def _part_there(store: Store) -> DatasetPart:
         return read_part(store.root)
 
 
-def _run_entries(folders: list[Path], store: Store, there: pl.DataFrame) -> pl.DataFrame:
+def _run_entries(
+    folders: list[Path], store: Store, there: pl.DataFrame, notes: list[str]
+) -> pl.DataFrame:
     known = {str(key): row for (key,), row in there.partition_by("folder", as_dict=True).items()}
     by_run: dict[str, pl.DataFrame] = {}
     for folder in folders:
-        entry = _run_entry(folder, store, known.get(shown_folder(folder)))
+        try:
+            entry = _run_entry(folder, store, known.get(shown_folder(folder)))
+        except UnknownKindError as error:
+            notes.append(f"{shown_folder(folder)}: left out: {error.what}; {error.fix}")
+            continue
         run_id = str(entry["run_id"].item())
         if run_id in by_run:
             raise InputError(

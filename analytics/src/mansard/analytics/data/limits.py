@@ -23,6 +23,7 @@ from mansard.core.records import (
     Record,
     Trial,
 )
+from mansard.core.text import printable
 
 # The table that holds the rows of a run, by its manifest's kind.
 ROW_TABLES = {
@@ -46,12 +47,16 @@ RUN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,127}")  # folders of the datas
 _MEASURE_AGAIN = "the file was changed by hand; measure again into another folder"
 
 
+class UnknownKindError(InputError):
+    """A run of a kind that this version of Mansard does not know."""
+
+
 def check_manifest(manifest: Manifest, path: Path | str) -> None:
     """Raises InputError for counts that cannot be, two caches of one level, odd ids or kinds."""
     machine = manifest.machine
     if manifest.kind not in ROW_TABLES:
-        raise InputError(
-            f"a run of the kind {manifest.kind!r}; known are {', '.join(ROW_TABLES)}",
+        raise UnknownKindError(
+            f"a run of the kind {printable(manifest.kind)!r}; known are {', '.join(ROW_TABLES)}",
             where=str(path),
             fix="read it with the version of Mansard that measured it",
         )

@@ -60,6 +60,7 @@ def engine_name(row: Measurement) -> str:
     if row.processor == "cpu" and row.threads not in {None, len(row.cpus)}:
         words.append("1 thread" if row.threads == 1 else f"{row.threads} threads")
     words += [f"CPUs {row.options['cpus']}"] if "cpus" in row.options else []
+    words += [f"{name[1:]}={value}" for name, value in row.options.items() if name[:1] == "$"]
     words += ["graph"] if row.launching == "graph" else []
     words += ["blocking"] if row.waiting == "block" else []
     words += [_COPIES[row.copies]] if row.copies != "none" else []
@@ -141,7 +142,8 @@ def run_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
     for parts in _NAME_PARTS:
         labels = {
             manifest.run_id: ", ".join(
-                ([_device(manifest)] if several else []) + [part(manifest) for part in parts]
+                ([_device(manifest)] if several else [])
+                + [word for part in parts if (word := part(manifest))]
             )
             for manifest in manifests
         }
@@ -189,12 +191,28 @@ def processor_name(manifest: Manifest) -> str:
     return f"{machine.name} (CPU)" if machine.kind == "gpu" else machine.name
 
 
+def label_text(label: str) -> str:
+    """A label as tables show it; empty where there is none."""
+    return display_name(label) if label else ""
+
+
+def label_words(label: str) -> str:
+    """A label, or that there is none, in words."""
+    return f"label {display_name(label)}" if label else "runs without a label"
+
+
+def _label(manifest: Manifest) -> str:
+    return label_words(manifest.label) if manifest.label else ""
+
+
 _NAME_PARTS: tuple[tuple[Callable[[Manifest], str], ...], ...] = (
     (lambda manifest: manifest.mode_read_back.name,),
     (lambda manifest: manifest.mode_read_back.name, lambda manifest: manifest.profile),
+    (lambda manifest: manifest.mode_read_back.name, _label),
     (
         lambda manifest: manifest.mode_read_back.name,
         lambda manifest: manifest.profile,
+        _label,
         lambda manifest: manifest.started_utc[:16].replace("T", " "),
     ),
     (

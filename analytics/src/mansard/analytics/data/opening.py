@@ -163,8 +163,8 @@ def newest(dataset: Dataset) -> Dataset:
     is_kept = ~pl.col("run_id").is_in(sorted(old))
     runs = "1 run is" if len(old) == 1 else f"{len(old)} runs are"
     note = (
-        f"{runs} by another version of Mansard or of its kernels and left out; "
-        "'mansard report --mix' shows all of them together"
+        f"{runs} by another version of Mansard or of its kernels and left out "
+        f"({first_names(sorted(old))}); 'mansard report --mix' shows all of them together"
     )
     return replace(
         dataset,

@@ -20,6 +20,7 @@ from mansard.analytics.models.predict.prediction import (
     predict_all,
 )
 from mansard.analytics.models.sanity.checks import find_faults
+from mansard.analytics.models.scaling.observations import notes_on_repeats
 from mansard.api.deciding.candidate_modes import find_modes, require_local
 from mansard.api.parallel import Work, do_work
 from mansard.api.scores import note_scores, score_batches
@@ -129,6 +130,8 @@ def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple
     _note_too_large(models, networks, reporter)
     names = {network.name for network in networks if not network.scores}
     scored = models.dataset.scores
+    for line in notes_on_repeats(models.dataset, {network.name for network in networks}):
+        reporter.note(f"note: {line}")
     note_scores([score for score in scored if names & {score.model, None}], reporter)  # None: all
     scores = _score_measured(models, request, reporter) if request.calibrate else ()
     staged = [score for network in networks for score in network.scores or ()]

@@ -82,6 +82,7 @@ def measured_table(times: Sequence[results.NetworkTimes], most: int = _MOST_MEAS
             *_run_cells(row.batch, row.precision),
             row.engine,
             row.mode,
+            row.label,
             seconds(row.time_s, row.low_s, row.high_s),
             joules(row.energy_j, row.energy_low_j, row.energy_high_j),
             seconds(
@@ -96,9 +97,20 @@ def measured_table(times: Sequence[results.NetworkTimes], most: int = _MOST_MEAS
         )
         for row in times[:most]
     ]
-    heads = (*_HEADS, "engine", "mode", "measured", "energy", "predicted", "error", "source")
+    heads = (
+        *_HEADS,
+        "engine",
+        "mode",
+        "label",
+        "measured",
+        "energy",
+        "predicted",
+        "error",
+        "source",
+    )
     title = _title_with_rest("Networks that were run", _share(len(rows), len(times), "rows"))
-    return without_silent(Table(title, (*heads, "remark"), rows), {"energy", "predicted", "error"})
+    silent = {"label", "energy", "predicted", "error"}
+    return without_silent(Table(title, (*heads, "remark"), rows), silent)
 
 
 def by_device(
@@ -116,6 +128,7 @@ def programs_table(programs: Sequence[results.ProgramTimes], device: str | None 
         (
             row.workload,
             row.mode,
+            row.label,
             seconds(row.time_s, row.low_s, row.high_s),
             joules(row.energy_j, row.energy_low_j, row.energy_high_j),
             watts(row.power_w),
@@ -126,10 +139,13 @@ def programs_table(programs: Sequence[results.ProgramTimes], device: str | None 
         )
         for row in programs[:_MOST_MEASURED]
     ]
-    heads = ("program", "mode", "time", "energy", "power", "metric", "runs", "source", "remark")
+    heads = (
+        *("program", "mode", "label", "time", "energy", "power", "metric", "runs", "source"),
+        "remark",
+    )
     what = "Programs that were run" if device is None else f"Programs that were run on {device}"
     title = _title_with_rest(what, _share(len(rows), len(programs), "rows"))
-    return without_silent(Table(title, heads, rows), {"energy", "power", "metric"})
+    return without_silent(Table(title, heads, rows), {"label", "energy", "power", "metric"})
 
 
 def generations_table(times: Sequence[results.GenerationTimes], device: str | None = None) -> Table:
@@ -139,6 +155,7 @@ def generations_table(times: Sequence[results.GenerationTimes], device: str | No
             row.model,
             row.server,
             row.mode,
+            row.label,
             f"{row.prompt_tokens} + {row.generate_tokens}",
             str(row.concurrency),
             seconds(row.first_token_s, row.first_token_low_s, row.first_token_high_s),
@@ -156,7 +173,7 @@ def generations_table(times: Sequence[results.GenerationTimes], device: str | No
         for row in times[:_MOST_MEASURED]
     ]
     heads = (
-        *("model", "server", "mode", "tokens", "at once", "first token", "token"),
+        *("model", "server", "mode", "label", "tokens", "at once", "first token", "token"),
         *(
             "decode tokens/s",
             "output tokens/s",
@@ -170,7 +187,7 @@ def generations_table(times: Sequence[results.GenerationTimes], device: str | No
     what = _share(len(rows), len(times), "rows")
     of = "Servers of language models that were measured"
     title = _title_with_rest(of if device is None else f"{of} on {device}", what)
-    silent = {"prefill J/token", "decode J/token", "power"}
+    silent = {"label", "prefill J/token", "decode J/token", "power"}
     return without_silent(Table(title, heads, rows), silent)
 
 

@@ -17,6 +17,7 @@ from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.data.runs import print_report
 from mansard.cli.options import (
     REPORT,
+    AgainOption,
     AllOption,
     BoardOption,
     ContainerEngineOption,
@@ -29,6 +30,7 @@ from mansard.cli.options import (
     ImagesOption,
     JsonOption,
     KeptRunsOption,
+    LabelOption,
     LocalOption,
     ModeOption,
     OfflineOption,
@@ -112,6 +114,8 @@ def bench(
         Literal["brief", "quick", "full"], typer.Option(help="How many points and repetitions.")
     ] = "quick",
     runs: KeptRunsOption = Path("runs"),
+    label: LabelOption = "",
+    again: AgainOption = False,
     batch: Annotated[
         list[str] | None,
         typer.Option(help="Batch sizes to score, the first to run at; 1,8 by default."),
@@ -149,6 +153,8 @@ def bench(
         pick=pick,
         profile=profile,
         runs=runs,
+        label=label,
+        is_again=again,
         batches=parse_sizes("--batch", batch or ["1,8"]),
         dims=parse_dimensions(dim or []),
         has_networks=not no_networks,

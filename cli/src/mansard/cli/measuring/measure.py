@@ -56,7 +56,9 @@ def measure_program(
         command=tuple(command),
         name=identity.name,
         metric=program.metric,
-        variables=tuple(identity.env or ()),
+        label=modes.label,
+        variables=tuple(modes.env or ()),
+        depends=tuple(identity.depends or ()),
         mode=modes.mode,
         pick=modes.pick,
         profile=modes.profile,
@@ -66,7 +68,7 @@ def measure_program(
         hosts_file=machine.hosts_file,
         remote_folder=identity.remote_folder,
         n_runs=identity.repeat,
-        is_again=identity.again,
+        is_again=modes.again,
         stdout=2 if output.as_json else 1,
     )
     if program.metric is not None and os.isatty(request.stdout):

@@ -22,6 +22,7 @@ from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines
 from mansard.cli.measuring.bench import print_dry_runs
 from mansard.cli.options import (
+    AgainOption,
     BoardOption,
     ContainerEngineOption,
     DimOption,
@@ -33,6 +34,7 @@ from mansard.cli.options import (
     InputsOption,
     JsonOption,
     KeptRunsOption,
+    LabelOption,
     LocalOption,
     ModeOption,
     OfflineOption,
@@ -59,6 +61,8 @@ def contention(
         typer.Option(help="How many demands of each processor: 3, 5 or 10."),
     ] = "quick",
     runs: KeptRunsOption = Path("runs"),
+    label: LabelOption = "",
+    again: AgainOption = False,
     dry_run: DryRunOption = False,
     board: BoardOption = None,
     processor: Annotated[
@@ -88,6 +92,8 @@ def contention(
         pick=pick,
         profile=profile,
         runs=runs,
+        label=label,
+        is_again=again,
         board=board,
         processor=processor,
         is_local=local,
@@ -163,6 +169,8 @@ def multi(
         Literal["brief", "quick", "full"], typer.Option(help="How long it warms up.")
     ] = "quick",
     runs: KeptRunsOption = Path("runs"),
+    label: LabelOption = "",
+    again: AgainOption = False,
     engine: Annotated[
         str | None,
         typer.Option(
@@ -223,6 +231,8 @@ def multi(
         pick=pick,
         profile=profile,
         runs=runs,
+        label=label,
+        is_again=again,
         board=board,
         is_local=local,
         hosts=tuple(host or ()),

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard.cli.options import (
+    AgainOption,
     AllOption,
     BatchSizesOption,
     BoardOption,
@@ -23,6 +24,7 @@ from mansard.cli.options import (
     InputsOption,
     JsonOption,
     KeptRunsOption,
+    LabelOption,
     LocalOption,
     ModeOption,
     OfflineOption,
@@ -45,7 +47,7 @@ _HostOption = Annotated[
 
 @dataclass(frozen=True)
 class ModeGroup:
-    """In which modes, how well, and where the runs are kept."""
+    """In which modes, how well, which build, and where the runs are kept."""
 
     mode: ModeOption = None
     pick: PickOption = None
@@ -53,6 +55,16 @@ class ModeGroup:
         Literal["brief", "quick", "full"], typer.Option(help="How well the time is to be known.")
     ] = "quick"
     runs: KeptRunsOption = Path("runs")
+    label: LabelOption = ""
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Variable of the environment that changes what is measured: part of what it is, "
+            "as OMP_NUM_THREADS and others of programs are by default; again for more.",
+        ),
+    ] = None
+    again: AgainOption = False
 
 
 @dataclass(frozen=True)
@@ -253,12 +265,12 @@ class IdentityGroup:
             help="What the program is called, by default its command; or the model of a server."
         ),
     ] = None
-    env: Annotated[
-        list[str] | None,
+    depends: Annotated[
+        list[Path] | None,
         typer.Option(
-            metavar="NAME",
-            help="Variable of the environment that changes the program, or the server of --start: "
-            "part of what it is, as OMP_NUM_THREADS and others are by default; again for more.",
+            help="File or folder whose content changes the program, or the server of --start: part "
+            "of what it is, as files among its words are by default; again for more.",
+            readable=False,
         ),
     ] = None
     repeat: Annotated[
@@ -269,9 +281,6 @@ class IdentityGroup:
             help="Run the program so often in each mode; rounds of requests to a server.",
         ),
     ] = None
-    again: Annotated[
-        bool, typer.Option("--again", help="Measure it also where it was measured before.")
-    ] = False
     remote_folder: Annotated[
         str | None,
         typer.Option(

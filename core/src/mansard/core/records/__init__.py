@@ -6,7 +6,7 @@ like a zero and never goes without an explanation.
 """
 
 from mansard.core.records.accuracy import Accuracy
-from mansard.core.records.base import Record, Schema, Source, with_known
+from mansard.core.records.base import Record, Schema, Source, doubts, quality, with_known
 from mansard.core.records.build import ENGINES_FOLDER, EngineBuild
 from mansard.core.records.concurrent import (
     ContentionPoint,
@@ -199,6 +199,8 @@ __all__ = [
     "ZoneNow",
     "chain_length",
     "chain_name",
+    "doubts",
     "named_notes",
+    "quality",
     "with_known",
 ]

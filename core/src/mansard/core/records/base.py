@@ -66,6 +66,42 @@ def with_known(record: RecordT, /, **known: Any) -> RecordT:
     return msgspec.structs.replace(record, **known, unknown=unknown)
 
 
+# Rows of all kinds name their faults alike: ``failure``, ``disturbances``, ``stability`` and
+# ``stability_interval``. A field that a kind of rows lacks is a fault that it cannot have.
+
+
+def doubts(row: Record, *, with_stability: bool = True) -> tuple[str, ...]:
+    """Why measuring ``row`` again may give a better one, in words; empty where it is good.
+
+    What could not be run at all has none: its kind says which failures may be temporary.
+    ``with_stability``: whether an interval wider than the protocol's goal is a doubt.
+    """
+    if getattr(row, "failure", None):
+        return ()
+    disturbances = tuple(f"disturbed: {why}" for why in getattr(row, "disturbances", ()))
+    if not with_stability or getattr(row, "stability", "stable") == "stable":
+        return disturbances
+    interval: float | None = getattr(row, "stability_interval", None)
+    if interval is None:
+        return (*disturbances, f"unstable: {row.unknown.get('stability_interval', 'not known')}")
+    return (*disturbances, f"unstable: known to ±{interval:.1%} alone")
+
+
+def quality(row: Record) -> tuple[bool, bool, bool, float]:
+    """A key that is greater for the better of two rows of one trial; of equal ones take the newest.
+
+    A row that ran is better than one that failed, then an undisturbed one, then a stable one, then
+    the one with the narrower interval.
+    """
+    interval: float | None = getattr(row, "stability_interval", None)
+    return (
+        not getattr(row, "failure", None),
+        not getattr(row, "disturbances", ()),
+        getattr(row, "stability", "stable") == "stable",
+        -math.inf if interval is None else -interval,
+    )
+
+
 @cache
 def _float_fields(record: type[Record]) -> tuple[str, ...]:
     """The fields that may hold a float; most rows of a large file have none."""

@@ -94,7 +94,7 @@ MOST_OVERLAP = 0.05
 class GenerationRun(Record, frozen=True, kw_only=True):
     """One length of prompt, of answer and one concurrency on one server under one power mode."""
 
-    schema: ClassVar[Schema] = Schema("generation-run", 1)
+    schema: ClassVar[Schema] = Schema("generation-run", 2, oldest=1)
 
     run_id: str
     trial_id: str
@@ -127,6 +127,7 @@ class GenerationRun(Record, frozen=True, kw_only=True):
     started_utc: str
     duration_s: float
     options: dict[str, str] = msgspec.field(default_factory=dict)  # sent with each request
+    depends: tuple[str, ...] = ()  # further files and folders whose content is part of its hash
 
     @property
     def counted(self) -> tuple[GenerationRound, ...]:

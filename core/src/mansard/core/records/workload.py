@@ -176,7 +176,7 @@ class ProgramRepetition(Record, frozen=True, kw_only=True):
 class ProgramRun(Record, frozen=True, kw_only=True):
     """A program of the user's, run so often under one power mode until its time is known."""
 
-    schema: ClassVar[Schema] = Schema("program-run", 4, oldest=3)
+    schema: ClassVar[Schema] = Schema("program-run", 5, oldest=3)
 
     run_id: str
     trial_id: str
@@ -197,3 +197,6 @@ class ProgramRun(Record, frozen=True, kw_only=True):
     duration_s: float
     # The variables of the environment that are part of its identity.
     environment: dict[str, str] = msgspec.field(default_factory=dict)
+    depends: tuple[str, ...] = ()  # further files and folders whose content is part of its hash
+    # Of each other variable that was set, four digits of a hash: enough to see that it changed.
+    surroundings: dict[str, str] = msgspec.field(default_factory=dict)

@@ -36,7 +36,8 @@ def read_document(path: Path, record_type: type[Document], within: Path | None =
     expected = record_type.schema
     try:
         envelope = msgspec.json.decode(data, type=_Envelope)
-        if (envelope.schema, envelope.version) != (expected.name, expected.version):
+        versions = range(expected.oldest or expected.version, expected.version + 1)
+        if envelope.schema != expected.name or envelope.version not in versions:
             raise SchemaError(
                 f"is {envelope.schema!r} version {envelope.version}, "
                 f"this Mansard reads {expected.name!r} version {expected.version}",

@@ -37,6 +37,7 @@ from mansard.inference.multi.mappings import device_cpus, is_cpu, is_dla
 from mansard.inference.multi.workers import Outcome, ProcessHand, SharedState, ThreadHand, Worker
 from mansard.inference.plan import MultiPlan, MultiTrial
 from mansard.inference.rows import is_for_now, why_no_batch
+from mansard.measuring.identity import as_options
 from mansard.measuring.instruments import Instruments, Observation, Unseen
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import NO_METER, Metered
@@ -282,7 +283,7 @@ def _row(
         cpus=plan.cpus,
         way=spec.way,
         order=spec.order,
-        options=_options(spec, ran),
+        options=_options(spec, ran) | as_options(plan.environment),
         networks=_networks(spec, ran),
         stages=_stages(spec, ran),
         window_s=ran.window_s if ran else None,

@@ -12,7 +12,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +25,10 @@ import msgspec
 from mansard.core.errors import UsageError
 from mansard.core.hashing import ID_CHARACTERS, content_hash, file_hash, stream_hash
 from mansard.core.records import Schema
-from mansard.core.text import MASK, is_secret_name, is_utf8, masked, masked_words, printable
+from mansard.core.text import is_utf8, masked_words, printable
+from mansard.inference.programs.dependencies import update_by_content
 from mansard.inference.programs.execution import cannot_run
+from mansard.measuring.identity import read_environment, secret_hash
 from mansard.measuring.plan import PlannedTrial, RunPlan
 from mansard.measuring.protocol import PROTOCOLS, Profile, Protocol
 
@@ -37,7 +38,6 @@ _PART_BYTES = 1 << 20
 _MOST_HASHED_BYTES = 1 << 30  # of all files that are read whole, together
 _SHOWN_SUFFIXES = ("_THREADS", "_VISIBLE_DEVICES")  # of variables that are part of a program's name
 _MOST_WORDS = 1000  # of a shell's line, and of a list
-MOST_VALUE_BYTES = 4096  # a longer value is hashed
 _KNOWN = frozenset(
     {
         *("VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS", "TBB_NUM_THREADS", "ARMPL_NUM_THREADS"),
@@ -55,8 +55,6 @@ _PREFIXES = (
     *("TF_ENABLE_", "TF_DISABLE_", "TF_NUM_", "TF_XLA_", "TF_GPU_", "TF_CUDNN_", "TF_FORCE_"),
     *("XLA_", "JAX_", "TVM_", "GGML_", "LLAMA_", "VLLM_", "MALLOC_", "KINETO_"),
 )
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
-_ROUNDS = 100_000  # of PBKDF2: to guess a short password from its hash takes long
 _CAPS: MappingProxyType[Profile, tuple[int, float]] = MappingProxyType(
     {"brief": (1, 10.0), "quick": (1, 60.0), "full": (3, 600.0)}
 )
@@ -94,6 +92,7 @@ class ProgramPlan(RunPlan, frozen=True, kw_only=True):
     kind: ClassVar[str] = "mansard.inference.programs.trial:PROGRAMS"
 
     trials: tuple[ProgramTrial, ...]
+    depends: tuple[str, ...] = ()  # files and folders that are part of ``program_hash``
 
 
 def program_protocol(profile: Profile, n_runs: int | None = None) -> Protocol:
@@ -112,6 +111,7 @@ def make_program_trial(
     name: str | None = None,
     metric: str | None = None,
     variables: Sequence[str] = (),
+    depends: Sequence[Path] = (),
 ) -> ProgramTrial:
     """The trial of a command in the working directory; its default name is the command.
 
@@ -127,22 +127,25 @@ def make_program_trial(
                 fix="rename it, or call it from a script",
             )
     _check_program(command[0])
-    environment, shown = read_environment(variables), masked_words(command)
+    environment, shown = read_environment(variables, is_known), masked_words(command)
     return ProgramTrial(
         workload=printable(name or _short_name(shown, environment, variables)),
         command=shown,
         folder=folder,
-        program_hash=hash_program(command, environment),
+        program_hash=hash_program(command, environment, depends),
         metric_pattern=metric,
         environment=environment,
         unknown={} if metric is not None else {"metric_pattern": "none was asked for"},
     )
 
 
-def hash_program(command: Sequence[str], environment: Mapping[str, str]) -> str:
+def hash_program(
+    command: Sequence[str], environment: Mapping[str, str], depends: Sequence[Path] = ()
+) -> str:
     """A hash of the program's file, and of the files that arguments and standard input name.
 
-    Also of its environment, and of secrets among its words, which no plan or row contains.
+    Also of its environment, of secrets among its words, which no plan or row contains, and of what
+    it ``depends`` on. Raises UsageError where that cannot be read.
     """
     digest = hashlib.sha256(content_hash(environment).encode() if environment else b"")
     program = shutil.which(command[0])
@@ -159,6 +162,8 @@ def hash_program(command: Sequence[str], environment: Mapping[str, str]) -> str:
     for word, shown in zip(command, masked_words(command), strict=True):
         if word != shown:
             digest.update(secret_hash(word).encode())
+    for dependency in depends:
+        update_by_content(digest, dependency)
     return digest.hexdigest()[:ID_CHARACTERS]
 
 
@@ -254,33 +259,3 @@ def _digest(path: Path, *, is_whole: bool) -> str:
 def is_known(name: str) -> bool:
     """Whether a variable is part of every program's identity."""
     return name in _KNOWN or name.startswith(_PREFIXES)
-
-
-def read_environment(
-    names: Sequence[str], environment: Mapping[str, str] = os.environ
-) -> dict[str, str]:
-    """The variables that are set, of those that are always read and of ``names``.
-
-    The value of a secret is replaced by a hash that is slow to guess. Raises UsageError.
-    """
-    for name in names:
-        if not _NAME.fullmatch(name):
-            raise UsageError(f"--env {name!r} is no name of a variable", fix="write --env NAME")
-    wanted = sorted(name for name in environment if is_known(name) or name in names)
-    return {name: _shown(name, environment[name]) for name in wanted}
-
-
-def _shown(name: str, value: str) -> str:
-    safe = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    if is_secret_name(name) or masked(f"{name}={safe}") != f"{name}={safe}":
-        return f"{MASK} {secret_hash(value)}"
-    if len(safe) > MOST_VALUE_BYTES:
-        digest = hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        return f"{len(safe)} characters, {digest}"
-    return safe
-
-
-def secret_hash(value: str) -> str:
-    """A short hash of a secret."""
-    data = value.encode("utf-8", "surrogateescape")
-    return hashlib.pbkdf2_hmac("sha256", data, b"mansard program", _ROUNDS).hex()[:16]

@@ -26,6 +26,7 @@ from mansard.inference.programs.execution import Execution, execute
 from mansard.inference.programs.metric import compile_metric
 from mansard.inference.programs.plan import ProgramPlan, ProgramTrial
 from mansard.inference.programs.windows import WindowLine, read_windows
+from mansard.measuring.identity import variable_marks
 from mansard.measuring.instruments import Instruments, Observation
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import energy_between
@@ -90,6 +91,8 @@ def measure_program(
         program_hash=spec.program_hash,
         metric_pattern=spec.metric_pattern,
         environment=spec.environment,
+        depends=plan.depends,
+        surroundings=variable_marks(spec.environment),
         repetitions=tuple(repetitions),
         stability="unstable" if problem else "stable",
         stability_interval=interval,

@@ -13,9 +13,10 @@ import msgspec
 from mansard.core.errors import UsageError
 from mansard.core.records import Schema
 from mansard.core.text import is_utf8, masked_words, printable
-from mansard.inference.programs.plan import hash_program, read_environment
+from mansard.inference.programs.plan import hash_program, is_known
 from mansard.inference.servers.connection import Address
 from mansard.inference.servers.process import PORT
+from mansard.measuring.identity import read_environment
 from mansard.measuring.plan import PlannedTrial, RunPlan
 
 MOST_TOKENS = 10_000_000  # of a prompt, or of an answer
@@ -60,6 +61,7 @@ class GenerationPlan(RunPlan, frozen=True, kw_only=True):
     kind: ClassVar[str] = "mansard.inference.servers.trial:GENERATIONS"
 
     trials: tuple[GenerationTrial, ...]
+    depends: tuple[str, ...] = ()  # files and folders that are part of ``server_hash``
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +79,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     server_version: str | None = None
     name: str | None = None  # what the model is called in tables
     variables: tuple[str, ...] = ()  # of the environment: part of what the command is
+    depends: tuple[Path, ...] = ()  # files and folders: likewise
     context_tokens: int = 0  # of the longest prompt and answer; 0: as the server has it
 
 
@@ -112,7 +115,7 @@ def parse_start(text: str, address: Address | None) -> tuple[str, ...]:
 
 def plan_trials(serving: Serving, lengths: Lengths) -> tuple[GenerationTrial, ...]:
     """A trial for each combination, the shortest first; raises UsageError."""
-    environment = read_environment(serving.variables) if serving.command else {}
+    environment = read_environment(serving.variables, is_known) if serving.command else {}
     shown = masked_words(serving.command) or None
     values: dict[str, Any] = {
         "workload": printable(serving.name or _name(serving)),
@@ -121,7 +124,9 @@ def plan_trials(serving: Serving, lengths: Lengths) -> tuple[GenerationTrial, ..
         "known_version": serving.server_version,
         "address": None if serving.address is None else serving.address.shown,
         "command": shown,
-        "server_hash": hash_program(serving.command, environment) if serving.command else None,
+        "server_hash": (
+            hash_program(serving.command, environment, serving.depends) if serving.command else None
+        ),
     }
     return tuple(
         GenerationTrial(

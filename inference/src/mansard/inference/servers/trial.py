@@ -84,6 +84,7 @@ def measure_generation(
         trial_id=spec.trial_id,
         source="simulated" if plan.machine.is_simulated else "measured",
         rounds=rounds,
+        depends=plan.depends,
         stability="unstable" if problem else "stable",
         conditions=seen.conditions,
         disturbances=(

@@ -23,8 +23,9 @@ import polars as pl
 
 from mansard.analytics.data.dataset import Dataset, device_id
 from mansard.analytics.data.frames import FrameSchema
-from mansard.analytics.data.names import device_labels, display_name, display_text
+from mansard.analytics.data.names import device_labels, display_name, display_text, label_text
 from mansard.analytics.models.scaling.call_energy import CallEnergy, call_energy, timed
+from mansard.analytics.models.scaling.observations import counted_generations, shown_generations
 from mansard.core.records import (
     MOST_OVERLAP,
     EnergyWindow,
@@ -35,6 +36,7 @@ from mansard.core.records import (
     Source,
 )
 
+_OF_A_LABEL = "another label is newer, and counts"
 _P99_NEEDS = 100  # values, for a 99th percentile
 
 
@@ -87,30 +89,43 @@ class GenerationTimes(Record, frozen=True, kw_only=True):
     n_requests: int  # that count
     n_rejected: int  # rounds that do not count, but for the warm-up
     remark: str  # why it is in no model; empty: it counts
+    label: str = ""  # of the build or commit
 
 
 def measured_generations(dataset: Dataset) -> tuple[GenerationTimes, ...]:
-    """The newest row of each server, model, lengths, concurrency and mode."""
+    """The best row of each server, model, lengths, concurrency, mode and label."""
     runs = {run.run_id: run for run in dataset.workload_manifests}
     devices = device_labels(dataset.all_manifests)
-    newest: dict[tuple[object, ...], GenerationRun] = {}
-    for row in sorted(dataset.generations, key=lambda row: row.started_utc):
+    counted = {(row.run_id, row.trial_id) for row in counted_generations(dataset)}
+
+    def place(row: GenerationRun) -> tuple[object, ...]:
         run = runs[row.run_id]
         lengths = (row.concurrency, row.prompt_tokens, row.generate_tokens)
         where = (device_id(run), row.workload, row.server, *lengths, run.mode_read_back.name)
-        newest[where] = row
-    ordered = sorted(newest.items(), key=lambda item: item[0])
+        return (*where, run.label)
+
     return tuple(
-        generation_times(row, devices[row.run_id], runs[row.run_id].mode_read_back.name)
-        for _, row in ordered
+        generation_times(
+            row,
+            devices[row.run_id],
+            runs[row.run_id].mode_read_back.name,
+            label=runs[row.run_id].label,
+            remark="" if (row.run_id, row.trial_id) in counted else _OF_A_LABEL,
+        )
+        for row in sorted(shown_generations(dataset), key=place)
     )
 
 
-def generation_times(row: GenerationRun, device: str, mode: str) -> GenerationTimes:
-    """What one row says; unknown is None with a reason."""
+def generation_times(
+    row: GenerationRun, device: str, mode: str, *, label: str = "", remark: str = ""
+) -> GenerationTimes:
+    """What one row says; unknown is None with a reason.
+
+    ``label``: of its run. ``remark``: why it is in no model, where nothing in ``row`` says so.
+    """
     rounds = row.counted
     requests = [request for one in rounds for request in one.requests]
-    remark = display_text("; ".join(row.disturbances)) if row.disturbances else ""
+    remark = display_text("; ".join(row.disturbances)) if row.disturbances else remark
     values: dict[str, Any] = {
         **_request_times(rounds, requests),
         **_rates(row, rounds),
@@ -129,6 +144,7 @@ def generation_times(row: GenerationRun, device: str, mode: str) -> GenerationTi
         trial_id=row.trial_id,
         device=device,
         mode=mode,
+        label=label_text(label),
         model=display_name(row.workload),
         server=display_name(row.server + version),
         prompt_tokens=row.prompt_tokens,

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace as replaced
 
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
@@ -22,6 +23,7 @@ from mansard.analytics.data.names import (
     display_name,
     display_text,
     engine_name,
+    label_text,
     network_key,
     network_names,
     window_name,
@@ -31,6 +33,7 @@ from mansard.analytics.models.predict.prediction import Prediction
 from mansard.analytics.models.scaling.call_energy import call_energy, timed
 from mansard.analytics.models.scaling.network_predict import predict_observed
 from mansard.analytics.models.scaling.observations import (
+    counted_measurements,
     counted_programs,
     network_measurements,
     shown_measurements,
@@ -90,7 +93,7 @@ _CALLS = {"p90_s": (0.90, 10), "p99_s": (0.99, 100)}  # quantile, and the calls 
 class NetworkTimes(Record, frozen=True, kw_only=True):
     """One network on one engine in one mode: what was measured, and what is modelled.
 
-    Of repeated runs the newest that counts, else the newest. Energies are of one call.
+    Of repeated runs of one label the best that counts, else the best. Energies are of one call.
     """
 
     run_id: str
@@ -126,6 +129,7 @@ class NetworkTimes(Record, frozen=True, kw_only=True):
     predicted_energy_j: float | None
     error: float | None  # predicted over measured time, less 1
     remark: str  # why it has no times, or is in no model; empty: it counts
+    label: str = ""  # of the build or commit
 
 
 class ProgramTimes(Record, frozen=True, kw_only=True):
@@ -151,6 +155,7 @@ class ProgramTimes(Record, frozen=True, kw_only=True):
     n_runs: int  # of the program, that count
     n_per_run: float | None  # how often a window was entered in each
     remark: str
+    label: str = ""  # of the build or commit
 
 
 def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[NetworkTimes, ...]:
@@ -171,14 +176,19 @@ def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[Netw
 
     same: dict[tuple[object, ...], list[str]] = {}
     for row in network_measurements(dataset):
-        same.setdefault((engine_name(row), *where(row)), []).append(row.run_id)
+        label = runs[row.run_id].label
+        same.setdefault((label, engine_name(row), *where(row)), []).append(row.run_id)
     networks = []
+    counted = {(row.run_id, row.trial_id) for row in counted_measurements(dataset)}
     for row in shown_measurements(dataset):
-        at = where(row)
+        at, label = where(row), runs[row.run_id].label
         setting: dict[str, Any] = dict(zip(fields, at, strict=True))
-        key = (engine_name(row), *at)
-        setting["run_ids"] = tuple(dict.fromkeys(same[key]))
-        networks.append(_network(row, setting, idle_power_w(runs[row.run_id]), known.get(at, {})))
+        key = (label, engine_name(row), *at)
+        setting |= {"run_ids": tuple(dict.fromkeys(same[key])), "label": label_text(label)}
+        times = _network(row, setting, idle_power_w(runs[row.run_id]), known.get(at, {}))
+        if not times.remark and (row.run_id, row.trial_id) not in counted and row.seconds_s:
+            times = replaced(times, remark=_OF_A_LABEL)
+        networks.append(times)
     return tuple(sorted(networks, key=reading_order))
 
 
@@ -282,6 +292,7 @@ def _call_times(seconds_s: Sequence[float]) -> dict[str, float | None]:
     return {"p50_s": middle, **ends, "worst_s": max(seconds_s, default=None)}
 
 
+_OF_A_LABEL = "another label is newer, and counts"
 _EARLIER = "an earlier version of the program"
 _OF_WHOLE = ("cpu_s", "peak_w", "memory_bytes", "metric")  # what no window has
 
@@ -290,28 +301,33 @@ def measured_programs(dataset: Dataset) -> tuple[ProgramTimes, ...]:
     """The programs of ``dataset`` that were run, each followed by its windows."""
     runs = {run.run_id: run for run in dataset.workload_manifests}
     devices = device_labels(dataset.all_manifests)
-    counted = {program.run_id for program in counted_programs(dataset)}
+    counted = {program.run_id: program for program in counted_programs(dataset)}
+    labels = {row.workload: runs[row.run_id].label for row in counted.values()}
     programs = []
     for program in shown_programs(dataset):
-        mode = runs[program.run_id].mode_read_back.name
-        remark = "" if program.run_id in counted else _EARLIER
-        programs.append(program_times(program, devices[program.run_id], mode, remark))
+        run, remark = runs[program.run_id], ""
+        if program.run_id not in counted:
+            is_other = labels.get(program.workload, run.label) != run.label
+            remark = _OF_A_LABEL if is_other else _EARLIER
+        where = (devices[program.run_id], run.mode_read_back.name)
+        programs.append(program_times(program, *where, label=run.label, remark=remark))
     programs.sort(key=lambda rows: (rows[0].device, rows[0].workload, rows[0].mode))
     return tuple(row for rows in programs for row in rows)
 
 
 def program_times(
-    program: ProgramRun, device: str, mode: str, remark: str = ""
+    program: ProgramRun, device: str, mode: str, *, label: str = "", remark: str = ""
 ) -> tuple[ProgramTimes, ...]:
     """A program as a whole, then its windows by name, in the order they first appear.
 
-    ``remark``: why it is in no model, where nothing in ``program`` says so.
+    ``label``: of its run. ``remark``: why it is in no model, where nothing in ``program`` says so.
     """
     runs = program.repetitions
     where = {
         "run_id": program.run_id,
         "device": device,
         "mode": mode,
+        "label": label_text(label),
         "source": program.source,
         "n_runs": len(runs),
         "remark": remark_on(program) or remark,

@@ -34,6 +34,7 @@ from mansard.analytics.models.roofs.roofline import Roofline, rooflines
 from mansard.analytics.models.scaling.above_roofs import Claimed, judge
 from mansard.analytics.models.scaling.coefficients import (
     NodeLaunch,
+    counted_runs,
     find_node_launches,
     measured_coefficients,
     measured_modes,
@@ -211,7 +212,7 @@ def find_models(dataset: Dataset, device: str | None = None) -> Models:
     measured = rooflines(dataset, rates)
     energies = fit_runs(dataset, measured)
     published = published_in(dataset.locations)
-    manifests, labels = dataset.manifests, device_labels(dataset.all_manifests)
+    manifests, labels = counted_runs(dataset), device_labels(dataset.all_manifests)
     own_modes = pl.concat([measured_modes(manifests, measured, labels), workload_modes(dataset)])
     own_modes = own_modes.unique(["device", "mode"], keep="first", maintain_order=True)
     modes = pl.concat([own_modes, published_modes(published)])

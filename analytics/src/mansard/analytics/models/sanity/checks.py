@@ -23,7 +23,7 @@ from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.sanity.finding import Finding
 from mansard.analytics.models.sanity.runs import MOST_OVER, above, run_findings
 from mansard.analytics.models.scaling.above_roofs import Claimed
-from mansard.analytics.models.scaling.coefficients import newest_runs
+from mansard.analytics.models.scaling.coefficients import counted_runs
 from mansard.core.hardware import SETTINGS
 from mansard.core.power_mode import nominal_w
 from mansard.core.precision import rate_unit
@@ -257,8 +257,7 @@ def find_faults(models: Models) -> tuple[Finding, ...]:
     Of several runs in one mode that which counts is looked at. The thresholds are those of
     docs/understand/model.md; healthy measurements have no finding.
     """
-    manifests = models.dataset.manifests
-    newest = {manifest.run_id: manifest for manifest in newest_runs(manifests)}
+    newest = {manifest.run_id: manifest for manifest in counted_runs(models.dataset)}
     devices = device_labels(models.dataset.all_manifests)
     devices |= {roof.run_id: roof.machine for roof in models.roofs if roof.source == "published"}
     roofs = [roof for roof in models.roofs if roof.run_id in newest or roof.source == "published"]

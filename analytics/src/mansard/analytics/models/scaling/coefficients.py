@@ -1,7 +1,9 @@
 """Measurements of kernels and calls, as the modes and coefficients that models exchange.
 
 One mode of a device is one set of rows. Of several runs in one mode the newest one counts: first
-those that came to their end, of them those of the most trials, of them the one begun last.
+those that came to their end, of them those that are known well, of them those of the most trials,
+of them the one begun last. A run is known well where at least half as many of its trials are stable
+and undisturbed as of the best run of the mode: a busy hour displaces no run of a quiet one.
 
 What an engine needs on a CPU to call a network and to start each of its nodes is measured by two
 chains of tiny nodes beside the networks (inference/preparing/writing.py): t(n) = call + n · node,
@@ -12,14 +14,15 @@ more than 95 %.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.dataset import Dataset, device_id, processor_of
+from mansard.analytics.data.dataset import UNDISTURBED, Dataset, device_id, processor_of
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
-from mansard.analytics.data.names import display_name, engine_name
+from mansard.analytics.data.names import display_name, engine_name, first_names, label_words
 from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.models.roofs.ceilings import Ceiling
 from mansard.analytics.models.roofs.gpu_kernels import ONE_BY_ONE, KernelLaunch
@@ -134,35 +137,84 @@ TENSOR, CUDA = "tensor core", "CUDA core"  # a CPU's work is said to be on the l
 _TENSOR_ENDING = " tensor"  # of an energy fit's names
 
 
-def newest_runs(manifests: Sequence[Manifest]) -> tuple[Manifest, ...]:
-    """One run for each mode of each device, in the order of their first."""
-    best: dict[tuple[str, str], Manifest] = {}
+_WELL_KNOWN = 0.5  # of the good trials of the best run in a mode
+
+
+def good_trials(dataset: Dataset) -> dict[str, int]:
+    """How many trials of each run of kernels are stable and undisturbed."""
+    is_good = UNDISTURBED & (pl.col("stability") == "stable")
+    counts = dataset.trials.group_by("run_id").agg(n_good=is_good.sum())
+    return dict(counts.select("run_id", "n_good").iter_rows())
+
+
+def counted_runs(dataset: Dataset) -> tuple[Manifest, ...]:
+    """The run of kernels that counts for each mode of each device."""
+    return newest_runs(dataset.manifests, good_trials(dataset))
+
+
+def newest_runs(
+    manifests: Sequence[Manifest], n_good: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Manifest, ...]:
+    """One run for each mode of each device, in the order of their first.
+
+    Of several labels of a device the newest counts, in all modes. ``n_good``: trials that are known
+    well, by run id; without it all runs are.
+    """
+    last: dict[str, Manifest] = {}
+    for manifest in sorted(manifests, key=lambda one: (one.started_utc, one.run_id)):
+        last[device_id(manifest)] = manifest
+    of_mode: dict[tuple[str, str], list[Manifest]] = {}
     for manifest in manifests:
-        mode = (device_id(manifest), manifest.mode_read_back.name)
-        if mode not in best or _rank(manifest) > _rank(best[mode]):
-            best[mode] = manifest
-    return tuple(best.values())
+        device = device_id(manifest)
+        if manifest.label == last[device].label:
+            of_mode.setdefault((device, manifest.mode_read_back.name), []).append(manifest)
+    return tuple(max(runs, key=_rank_among(runs, n_good)) for runs in of_mode.values())
 
 
-def run_notes(manifests: Sequence[Manifest], labels: Mapping[str, str]) -> tuple[str, ...]:
+def run_notes(
+    manifests: Sequence[Manifest],
+    labels: Mapping[str, str],
+    n_good: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[str, ...]:
     """One line for each mode of a device that several runs measured: which of them counts.
 
-    ``labels``: the name of the device of each run, by run id.
+    And one for each device whose runs have several labels.
+    ``labels``: the name of the device of each run, by run id; ``n_good``: as of ``newest_runs``.
     """
-    counted = newest_runs(manifests)
+    counted = newest_runs(manifests, n_good)
     n_runs = Counter((device_id(m), m.mode_read_back.name) for m in manifests)
-    return tuple(
+    of_modes = (
         f"{labels[run.run_id]}: {n_runs[mode]} runs in mode {display_name(mode[1])}; what is "
         f"modelled rests on that of {run.started_utc[:16].replace('T', ' ')}"
         for run in counted
         for mode in ((device_id(run), run.mode_read_back.name),)
         if n_runs[mode] > 1
     )
+    builds = {device_id(run): run for run in counted}
+    others: dict[str, set[str]] = {}
+    for manifest in manifests:
+        if manifest.label != builds[device_id(manifest)].label:
+            others.setdefault(device_id(manifest), set()).add(manifest.label)
+    of_labels = (
+        f"{labels[run.run_id]}: what is modelled rests on {label_words(run.label)}, the newest; "
+        f"{first_names(sorted(map(label_words, others[device])))}: in no model"
+        for device, run in builds.items()
+        if device in others
+    )
+    return (*of_modes, *of_labels)
 
 
-def _rank(manifest: Manifest) -> tuple[bool, int, str, str]:
-    is_finished = manifest.finished_utc is not None
-    return (is_finished, manifest.n_trials, manifest.started_utc, manifest.run_id)
+def _rank_among(
+    runs: Sequence[Manifest], n_good: Mapping[str, int]
+) -> Callable[[Manifest], tuple[bool, bool, int, str, str]]:
+    least = _WELL_KNOWN * max(n_good.get(run.run_id, 0) for run in runs)
+
+    def rank(run: Manifest) -> tuple[bool, bool, int, str, str]:
+        is_finished = run.finished_utc is not None
+        is_known = n_good.get(run.run_id, 0) >= least
+        return (is_finished, is_known, run.n_trials, run.started_utc, run.run_id)
+
+    return rank
 
 
 def measured_modes(

@@ -1,8 +1,10 @@
 """Networks and programs that were measured, as observations: how long, and at what power.
 
-Of a network that one engine ran several times alike in one mode, the newest run counts; versions
-may differ. What failed or was disturbed is no observation. Of several engines, or numbers of
-threads, those count that ran the network in the most modes: fits and calibrations are of one.
+Of a network that one engine ran several times alike in one mode, one row counts: a stable one
+before an unstable one, then the newest; versions may differ. What failed or was disturbed is no
+observation. Of several labels of a network or program the one of its newest good row counts in all
+modes, so that no model mixes builds. Of several engines, or numbers of threads, those count that
+ran the network in the most modes: fits and calibrations are of one.
 
 A program is a network without batch and precision; each of its named windows is one as well.
 """
@@ -11,14 +13,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.dataset import Dataset, device_id, machine_id, whole_machine
+from mansard.analytics.data.dataset import Dataset, machine_id, whole_machine
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_KEY
 from mansard.analytics.data.names import (
     device_labels,
@@ -26,7 +27,6 @@ from mansard.analytics.data.names import (
     display_text,
     engine_name,
     first_names,
-    network_key,
     network_names,
     window_name,
 )
@@ -35,6 +35,17 @@ from mansard.analytics.data.statistics import repetition_deviation
 from mansard.analytics.data.transients import settled_network, settled_program, transient_notes
 from mansard.analytics.models.scaling.call_energy import agrees, call_energy
 from mansard.analytics.models.scaling.generations import generation_rows
+from mansard.analytics.models.scaling.repeats import (
+    best,
+    identity_of,
+    key_of,
+    labels_of,
+    modes_of,
+    newest,
+    of_newest_label,
+    repeat_notes,
+    with_uncounted,
+)
 from mansard.core.records import (
     EnergyWindow,
     GenerationRun,
@@ -66,33 +77,36 @@ def measured_observations(dataset: Dataset) -> Observations:
     The latency of a program is the wall time of one run of it, that of a window its length.
     """
     runs = {run.run_id: run for run in dataset.workload_manifests}
+    if not runs:
+        return Observations(pl.DataFrame(schema=OBSERVATION_SCHEMA), ())
     devices, names = _devices(dataset), network_names(dataset)
-    modes = _modes(dataset)
+    modes = modes_of(dataset)
     networks, programs = counted_measurements(dataset), counted_programs(dataset)
     unused = [
         *(
-            (_why_unobserved(row), names[_key(row)])
-            for row in _with_uncounted(networks, network_measurements(dataset), modes)
+            (_why_unobserved(row), names[key_of(row)])
+            for row in with_uncounted(networks, network_measurements(dataset), dataset)
         ),
         *(
             (why_unused(row), display_name(row.workload))
-            for row in _with_uncounted(programs, dataset.programs, modes)
+            for row in with_uncounted(programs, dataset.programs, dataset)
         ),
     ]
     rows: list[dict[str, object]] = []
     for measured in networks:
         where = _where(runs[measured.run_id], devices)
-        rows.append({**where, **_network_row(measured, names[_key(measured)])})
+        rows.append({**where, **_network_row(measured, names[key_of(measured)])})
     for program in programs:
         where = _where(runs[program.run_id], devices)
         rows += [{**where, **row} for row in _program_rows(program)]
-    generated = _newest_generations(dataset, modes)
+    generated = counted_generations(dataset)
     for generation in generated:
         where = _where(runs[generation.run_id], devices)
         rows += [{**where, **row} for row in generation_rows(generation, _values)]
     frame, others = _of_one_engine(pl.DataFrame(rows, schema=OBSERVATION_SCHEMA))
-    changed = _changed_programs(dataset.programs, programs, modes)
+    changed = _changed_programs(dataset, programs, modes)
     counted: Sequence[Measurement | ProgramRun] = [*networks, *programs]
+    repeated = repeat_notes(dataset, (*counted, *generated))
     used = {(row.run_id, row.trial_id) for row in counted}
     recorded: Sequence[Measurement | ProgramRun] = [*dataset.measurements, *dataset.programs]
     set_aside = [
@@ -101,30 +115,41 @@ def measured_observations(dataset: Dataset) -> Observations:
         if (row.run_id, row.trial_id) in used
         for line in transient_notes(row)
     ]
-    return Observations(frame, (*_joined(unused), *changed, *others, *set_aside))
+    return Observations(frame, (*_joined(unused), *changed, *repeated, *others, *set_aside))
 
 
-def _newest_generations(
-    dataset: Dataset, modes: Mapping[str, tuple[str, str]]
-) -> tuple[GenerationRun, ...]:
-    """The newest undisturbed row of each server, model, lengths and mode."""
+def notes_on_repeats(dataset: Dataset, asked: Collection[str | None]) -> tuple[str, ...]:
+    """Which rows of ``asked`` count, where these were measured more than once; None: of all."""
+    if not dataset.workload_manifests:
+        return ()
+    networks, programs = counted_measurements(dataset), counted_programs(dataset)
+    return repeat_notes(dataset, (*networks, *programs, *counted_generations(dataset)), asked)
 
-    def identity(row: GenerationRun) -> object:
-        lengths = (row.prompt_tokens, row.generate_tokens, row.concurrency)
-        return (modes[row.run_id], row.workload, row.server, lengths)
 
+def counted_generations(dataset: Dataset) -> tuple[GenerationRun, ...]:
+    """The best undisturbed row of each server, model, lengths and mode; of its newest label."""
+    modes = modes_of(dataset)
     good = [row for row in dataset.generations if not row.disturbances and row.counted]
-    return _newest(good, identity)
+    good = of_newest_label(good, modes, labels_of(dataset))
+    return best(good, lambda row: identity_of(row, modes))
+
+
+def shown_generations(dataset: Dataset) -> tuple[GenerationRun, ...]:
+    """As ``counted_generations``, and the best row of what has no usable one, by label."""
+    counted, rows = counted_generations(dataset), dataset.generations
+    return with_uncounted(counted, rows, dataset)
 
 
 def counted_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
-    """The newest good measurement of each network, engine and mode, in the dataset's order.
+    """The best good measurement of each network, engine and mode, in the dataset's order.
 
-    One whose wall times were all rejected is good where its CPU time is known.
+    One whose wall times were all rejected is good where its CPU time is known. Of several labels
+    of a network on an engine the newest counts.
     """
-    modes = _modes(dataset)
+    modes = modes_of(dataset)
     good = [row for row in network_measurements(dataset) if not _why_unobserved(row)]
-    return _newest(good, lambda row: _identity(row, modes))
+    good = of_newest_label(good, modes, labels_of(dataset))
+    return best(good, lambda row: identity_of(row, modes))
 
 
 def network_measurements(dataset: Dataset) -> Iterator[Measurement]:
@@ -140,30 +165,30 @@ def network_measurements(dataset: Dataset) -> Iterator[Measurement]:
 
 
 def shown_parts(dataset: Dataset) -> tuple[Measurement, ...]:
-    """The newest good row of each layer or stage that was run alone, else its newest one.
+    """The best good row of each layer or stage that was run alone, else its best one.
 
     Of a network's layers, or stages, those count that are cut and run as the newest of them: an
     earlier cut, other dimensions or another version of the engine do not.
     """
-    modes = _modes(dataset)
+    modes, labels = modes_of(dataset), labels_of(dataset)
 
     def network(row: Measurement) -> object:
         what = (row.part.whole, row.part.whole_hash, row.phase, row.precision, row.batch)
         return (modes[row.run_id], what, engine_name(row), row.part.kind)
 
     def cut(row: Measurement) -> object:
-        return (row.part.n_parts, ran_as(row))
+        return (row.part.n_parts, ran_as(row), labels[row.run_id])
 
     def part(row: Measurement) -> object:
         return (network(row), row.part.number)
 
     of_parts = (row for row in dataset.measurements if row.part.kind in {"layer", "stage"})
     rows = [settled_network(row) for row in of_parts]
-    last = {network(row): cut(row) for row in _newest(rows, network)}
+    last = {network(row): cut(row) for row in newest(rows, network)}
     rows = [row for row in rows if cut(row) == last[network(row)]]
-    counted = _newest((row for row in rows if not why_unused(row)), part)
+    counted = best((row for row in rows if not why_unused(row)), part)
     known = {part(row) for row in counted}
-    return counted + _newest((row for row in rows if part(row) not in known), part)
+    return counted + best((row for row in rows if part(row) not in known), part)
 
 
 def ran_as(row: Measurement) -> object:
@@ -172,16 +197,18 @@ def ran_as(row: Measurement) -> object:
 
 
 def counted_programs(dataset: Dataset) -> tuple[ProgramRun, ...]:
-    """The newest good run of each program in each mode, in the dataset's order.
+    """The best good run of each program in each mode, in the dataset's order.
 
-    Of a program that was changed in between, only runs of its last version on the device.
+    Of a program that was changed in between, or has another label, only runs of its last version
+    on the device.
     """
-    modes = _modes(dataset)
+    modes = modes_of(dataset)
     good = [settled_program(row) for row in dataset.programs if not why_unused(row)]
-    last = _newest(good, lambda row: _workload(row, modes))
+    good = of_newest_label(good, modes, labels_of(dataset))
+    last = newest(good, lambda row: _workload(row, modes))
     hashes = {_workload(row, modes): row.program_hash for row in last}
     newest_program = [row for row in good if row.program_hash == hashes[_workload(row, modes)]]
-    return _newest(newest_program, lambda row: _identity(row, modes))
+    return best(newest_program, lambda row: identity_of(row, modes))
 
 
 def _workload(row: ProgramRun, modes: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
@@ -189,16 +216,18 @@ def _workload(row: ProgramRun, modes: Mapping[str, tuple[str, str]]) -> tuple[st
 
 
 def _changed_programs(
-    rows: Iterable[ProgramRun],
-    counted: Iterable[ProgramRun],
-    modes: Mapping[str, tuple[str, str]],
+    dataset: Dataset, counted: Iterable[ProgramRun], modes: Mapping[str, tuple[str, str]]
 ) -> Iterator[str]:
     """One line for each program of which runs of an earlier version are here."""
-    hashes = {_workload(row, modes): row.program_hash for row in counted}
+    labels = labels_of(dataset)
+    versions = {_workload(row, modes): (row.program_hash, labels[row.run_id]) for row in counted}
     n_old = Counter(
         row.workload
-        for row in rows
-        if not why_unused(row) and row.program_hash != hashes[_workload(row, modes)]
+        for row in dataset.programs
+        for (program_hash, label) in [versions.get(_workload(row, modes), ("", ""))]
+        if not why_unused(row)
+        # Those of other labels have a line of their own.
+        if row.program_hash != program_hash and labels[row.run_id] == label
     )
     for name, n_runs in n_old.items():
         yield (
@@ -209,17 +238,17 @@ def _changed_programs(
 
 
 def shown_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
-    """As ``counted_measurements``, and the newest row of what has no usable one.
+    """As ``counted_measurements``, and the best row of what has no usable one, by label.
 
     A network on an engine in a mode has none if all its runs failed or were disturbed.
     """
     counted, rows = counted_measurements(dataset), network_measurements(dataset)
-    return _with_uncounted(counted, rows, _modes(dataset))
+    return with_uncounted(counted, rows, dataset)
 
 
 def shown_programs(dataset: Dataset) -> tuple[ProgramRun, ...]:
-    """As ``counted_programs``, and the newest row of programs in modes without a usable one."""
-    return _with_uncounted(counted_programs(dataset), dataset.programs, _modes(dataset))
+    """As ``counted_programs``, and the best row of programs in modes without one, by label."""
+    return with_uncounted(counted_programs(dataset), dataset.programs, dataset)
 
 
 def workload_modes(dataset: Dataset) -> pl.DataFrame:
@@ -256,47 +285,8 @@ def _devices(dataset: Dataset) -> dict[str, str]:
     return labels
 
 
-def _modes(dataset: Dataset) -> dict[str, tuple[str, str]]:
-    return {
-        run.run_id: (device_id(run), run.mode_read_back.name) for run in dataset.workload_manifests
-    }
-
-
 def _where(run: Manifest, devices: Mapping[str, str]) -> dict[str, str]:
     return {"device": devices[run.run_id], "mode": run.mode_read_back.name}
-
-
-def _key(row: Measurement) -> str:
-    return network_key(row.model, row.model_hash)
-
-
-_Row = TypeVar("_Row", Measurement, ProgramRun)
-_Any = TypeVar("_Any", Measurement, ProgramRun, GenerationRun)
-
-
-def _with_uncounted(
-    counted: tuple[_Row, ...], rows: Iterable[_Row], modes: Mapping[str, tuple[str, str]]
-) -> tuple[_Row, ...]:
-    known = {_identity(row, modes) for row in counted}
-    others = (row for row in rows if _identity(row, modes) not in known)
-    return counted + _newest(others, lambda row: _identity(row, modes))
-
-
-def _identity(row: Measurement | ProgramRun, modes: Mapping[str, tuple[str, str]]) -> object:
-    """A key that is equal for rows that measure the same; one of them is used."""
-    if isinstance(row, ProgramRun):
-        return (modes[row.run_id], row.workload)
-    what = (_key(row), row.phase, row.precision, row.batch)
-    return (modes[row.run_id], what, engine_name(row))
-
-
-def _newest(rows: Iterable[_Any], identity: Callable[[_Any], object]) -> tuple[_Any, ...]:
-    best: dict[object, _Any] = {}
-    for row in rows:
-        other = best.get(identity(row))
-        if other is None or (row.started_utc, row.run_id) > (other.started_utc, other.run_id):
-            best[identity(row)] = row
-    return tuple(best.values())
 
 
 def why_unused(row: Measurement | ProgramRun) -> str:

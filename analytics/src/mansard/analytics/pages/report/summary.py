@@ -26,7 +26,7 @@ from mansard.analytics.models.roofs.gpu_kernels import KernelComparison, KernelL
 from mansard.analytics.models.roofs.rates import TRIAL_ORDER, TrialRate, describe
 from mansard.analytics.models.roofs.roofline import Ridge, Roofline
 from mansard.analytics.models.sanity.finding import Finding
-from mansard.analytics.models.scaling.coefficients import run_notes
+from mansard.analytics.models.scaling.coefficients import good_trials, run_notes
 from mansard.analytics.pages.results import Results, compute
 from mansard.analytics.pages.tables.calibration import CalibrationSummary, calibration_summaries
 from mansard.core.records import Manifest, Phase, Processor, Record, Source, named_notes
@@ -55,7 +55,9 @@ def notices(results: Results) -> tuple[str, ...]:
     ]
     by_run = _joined((labels[run_id], what) for run_id, what in by_run_id)
     mild = [display_text(finding.text) for finding in results.findings if not finding.is_serious]
-    by_mode = run_notes(results.dataset.manifests, device_labels(results.dataset.all_manifests))
+    dataset = results.dataset
+    devices, n_good = device_labels(dataset.all_manifests), good_trials(dataset)
+    by_mode = run_notes(dataset.manifests, devices, n_good)
     scored = map(display_text, named_notes(results.dataset.scores))
     return _once(
         (*results.dataset.notes, *by_mode, *results.workload_notes, *scored, *mild, *by_run)

@@ -20,6 +20,7 @@ def generation_table(
         Column("Model", lambda row: row.model),
         Column("Server", lambda row: row.server),
         Column("Mode", mode),
+        Column("Label", lambda row: row.label),
         Column("Prompt", lambda row: str(row.prompt_tokens), is_numeric=True),
         Column("Answer", lambda row: str(row.generate_tokens), is_numeric=True),
         Column("At once", lambda row: str(row.concurrency), is_numeric=True),

@@ -6,12 +6,26 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from mansard.analytics.data.names import device_labels, display_name, display_text, in_order
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.names import (
+    device_labels,
+    display_name,
+    display_text,
+    in_order,
+    label_text,
+)
 from mansard.analytics.data.published.doubts import hardware_limit, module_called, unit_of
 from mansard.analytics.data.published.store import Published, device_names
 from mansard.analytics.data.quantities import UNKNOWN, counted, quantity, seconds
 from mansard.analytics.models.roofs.published_rooflines import MOST_ROOFS
-from mansard.analytics.models.scaling.observations import PROGRAM
+from mansard.analytics.models.scaling.coefficients import counted_runs
+from mansard.analytics.models.scaling.observations import (
+    PROGRAM,
+    counted_generations,
+    counted_measurements,
+    counted_programs,
+    network_measurements,
+)
 from mansard.analytics.pages.figures.parameters import mode_labels
 from mansard.analytics.pages.figures.tables import shortened
 from mansard.analytics.pages.results import Results
@@ -138,8 +152,8 @@ def _minute(utc: str) -> str:
 
 
 def provenance_table(results: Results) -> Table:
-    """Which run came from where: ids, versions, times."""
-    rows = []
+    """Which run came from where: ids, versions, times; and why one is in no model."""
+    rows, remarks = [], _remarks(results.dataset)
     for label, manifest in _runs(results):
         # "mansard" has a column of its own; kernels are named by the hash of their source.
         versions = ", ".join(
@@ -152,6 +166,7 @@ def provenance_table(results: Results) -> Table:
                 display_name(manifest.run_id),
                 display_name(label),
                 display_name(manifest.profile),
+                label_text(manifest.label),
                 display_name(manifest.tool_version),
                 display_name(_short_commit(manifest)),
                 display_name(_minute(manifest.started_utc)),
@@ -160,24 +175,27 @@ def provenance_table(results: Results) -> Table:
                 ),
                 _image(manifest),
                 display_text(versions),
+                remarks.get(manifest.run_id, ""),
             ]
         )
     columns = (
         "Run",
         "Mode",
         "Profile",
+        "Label",
         "Mansard",
         "Commit",
         "Started (UTC)",
         "Finished (UTC)",
         "Container",
         "Versions",
+        "Remark",
     )
     return shortened(Table("Runs behind this page", columns, rows))
 
 
 def _runs(results: Results) -> Iterator[tuple[str, Manifest]]:
-    """Runs of kernels by their roofs, then those of networks and programs, each with its mode."""
+    """All runs, each with its mode: those of kernels by their roofs, then all others."""
     for roof in results.roofs:
         if roof.source != "published":  # no run of ours; published_tables has its source
             yield roof.label, results.dataset.manifest(roof.run_id)
@@ -185,6 +203,35 @@ def _runs(results: Results) -> Iterator[tuple[str, Manifest]]:
     for manifest in results.dataset.workload_manifests:
         key = (devices[manifest.run_id], manifest.mode_read_back.name)
         yield f"{labels.get(key, key[1])} ({manifest.kind})", manifest
+    for manifest in results.dataset.accuracy_manifests:
+        yield f"any mode ({manifest.kind})", manifest
+
+
+def _remarks(dataset: Dataset) -> dict[str, str]:
+    """Why runs are in no model, by run id; nothing of a run that counts."""
+    of_kernels = {run.run_id for run in counted_runs(dataset)}
+    remarks = {
+        run.run_id: "another run of the mode counts"
+        for run in dataset.manifests
+        if run.run_id not in of_kernels
+    }
+    counted = {
+        *(row.run_id for row in counted_measurements(dataset)),
+        *(row.run_id for row in counted_programs(dataset)),
+        *(row.run_id for row in counted_generations(dataset)),
+    }
+    recorded = {
+        *(row.run_id for row in network_measurements(dataset)),
+        *(row.run_id for row in dataset.programs),
+        *(row.run_id for row in dataset.generations),
+    }
+    why = "no row counts: failed, disturbed, or measured again since"
+    remarks |= dict.fromkeys(recorded - counted, why)
+    for run in dataset.all_manifests:
+        if run.finished_utc is None:
+            rest = f"; {remarks[run.run_id]}" if run.run_id in remarks else ""
+            remarks[run.run_id] = f"not finished{rest}"
+    return remarks
 
 
 def published_table(published: Published) -> Table:

@@ -217,6 +217,7 @@ def network_tables(rows: Sequence[NetworkTimes], mode: ModeText) -> list[Table]:
         return []
     what = [
         *_what_ran(mode),
+        Column("Label", lambda row: row.label),
     ]
     times = [
         *what,
@@ -256,6 +257,7 @@ def program_table(rows: Sequence[ProgramTimes], mode: ModeText) -> Table:
     columns = [
         Column("Program", lambda row: row.workload),
         Column("Mode", mode),
+        Column("Label", lambda row: row.label),
         Column("Time", measured_text, is_numeric=True),
         Column("Remark", lambda row: row.remark),
         Column("CPU time", of_whole(lambda row: seconds(row.cpu_s)), is_numeric=True),
