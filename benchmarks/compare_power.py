@@ -25,7 +25,12 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.decisions.significance import LEVEL, THRESHOLD, find_shift, shift_test
+from mansard.analytics.decisions.comparing.significance import (
+    LEVEL,
+    THRESHOLD,
+    find_shift,
+    shift_test,
+)
 from mansard.analytics.decisions.values import Array
 from mansard.analytics.models.roofs.rates import trial_rates
 

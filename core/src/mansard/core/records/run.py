@@ -39,3 +39,4 @@ class Manifest(Record, frozen=True, kw_only=True):
     finished_utc: str | None
     started_monotonic_s: float
     finished_monotonic_s: float | None
+    label: str = ""  # of a build or commit, part of the run's identity
