@@ -9,7 +9,7 @@ that may rise by L
 
 All are shown to be within as soon as each is, so that needs no correction (R. L. Berger,
 Technometrics 24, 1982). One that may fall by L is mirrored, with ln(1 − L); one that may neither
-rise nor fall is worse by both tails together, and within where both tests say so.
+rise nor fall has twice the smaller of both p, and is within where both tests say so.
 """
 
 from __future__ import annotations
@@ -144,9 +144,10 @@ def run_checks(
         return ()
     candidates = [one for pair in pairs for one in _candidates(checks, pair)]
     tails = [
-        min(1.0, sum(_tails(one.check, one.pair.difference)))
+        min(1.0, len(p) * min(p))
         for one in candidates
         if one.pair.difference is not None
+        for p in [_tails(one.check, one.pair.difference)]
     ]
     corrected = iter(holm(tails))
     results = [
