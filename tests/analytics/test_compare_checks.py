@@ -34,7 +34,9 @@ from mansard.core.errors import UsageError
 STEADY = tuple(1.0 + 0.002 * (-1) ** at for at in range(12))
 
 
-def quantity(kind: Kind, name: str, *runs: Sequence[float], factor: float = 1.0) -> ComparedQuantity:
+def quantity(
+    kind: Kind, name: str, *runs: Sequence[float], factor: float = 1.0
+) -> ComparedQuantity:
     parts = tuple({"": tuple(factor * value for value in run)} for run in runs)
     return ComparedQuantity(
         kind=kind, name=name, unit="s", value=factor * float(np.median(runs[0])),
@@ -134,8 +136,9 @@ def test_four_of_five_are_settled_by_the_repetitions_that_are_asked_for() -> Non
 
 def test_an_unknown_result_says_what_would_settle_it() -> None:
     noisy = (1.0, 1.08, 0.95, 1.04, 0.97, 1.06, 0.93, 1.02)
-    first, second = side(quantity("p50", "net", noisy)), side(
-        quantity("p50", "net", noisy, factor=1.02)
+    first, second = (
+        side(quantity("p50", "net", noisy)),
+        side(quantity("p50", "net", noisy, factor=1.02)),
     )
     (result,) = results(first, second, "p50 +5%")
     assert (result.verdict, result.needed_of) == ("unknown", "repetitions")

@@ -138,7 +138,7 @@ def test_layers_pair_by_their_nodes_and_else_by_their_names(tmp_path: Path) -> N
     # Of another network nodes are others: conv is found by its name alone.
     other = with_layers(tmp_path / "c", layer(0, "conv", [7], 1e-3), model_hash="b" * 16)
     assert [one.quantity for one in compare(first, other).layers] == [f"{NET}: layer conv"]
-    assert not the_side(tmp_path / "a").quantities[0].kind == "layer"
+    assert the_side(tmp_path / "a").quantities[0].kind != "layer"
 
 
 def change(found: Comparison, name: str) -> Change:
@@ -160,7 +160,7 @@ def test_a_program_has_its_wall_time_energy_memory_metric_and_windows(tmp_path: 
         row = program(name, nine(factor), power_w=10.0, metric=3.0, windows=[prefill])
         write_programs(tmp_path / name, [row])
         sides.append(the_side(tmp_path / name))
-    found = compare(*sides)
+    found = compare(sides[0], sides[1])
     ratios = {one.quantity: round(one.ratio, 4) for one in found.changes}
     assert ratios == {
         "llm: time": 1.1,
