@@ -215,7 +215,7 @@ def _print_between(folders: Sequence[Path], n_pairs: int) -> None:
     print(f"{'quantity':<64}{'runs':>6}{'between':>9}{'a side':>8}{'3/4/0':>20}")
     random = np.random.default_rng(0)
     for name, runs in of_name.items():
-        between = float(np.std([np.log(np.median(run)) for run in runs], ddof=1))
+        between = float(np.std([np.log(np.median(run)) for run in runs]))
         for n in (1, 2, 3, 4):
             if 2 * n > len(runs):
                 continue

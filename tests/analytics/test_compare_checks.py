@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 
 from mansard.analytics.decisions.comparing.checks import (
-    Check,
+    AllowedChange,
     CheckedPair,
     CheckResult,
     parse_checks,
@@ -253,7 +253,7 @@ def test_a_named_limit_counts_instead_of_the_default_one() -> None:
     assert limits["metric"] == "metric ±5%"
     assert "layer" not in limits
     assert parse_checks([" P50  + 5 % "]) == (
-        Check("p50 +5%", "p50", None, math.log1p(0.05), is_default=False),
+        AllowedChange("p50 +5%", "p50", None, math.log1p(0.05), is_default=False),
     )
 
 

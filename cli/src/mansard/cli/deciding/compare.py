@@ -24,6 +24,7 @@ from mansard.core.table import Table
 _COLUMNS = ("quantity", "first", "second", "second / first", "p, corrected", "verdict")
 # Of which more is better; of a metric only its owner knows.
 _RATES = frozenset(("rate", "peak", "bandwidth"))
+_WIDE = 10  # times: the interval of the ratio says it better
 _EXIT_CODES = {"worse": 3, "unknown": 4}
 
 
@@ -225,6 +226,8 @@ def _row(change: results.Change, threshold: float, *, with_ends: bool) -> tuple[
 
 
 def _value(value: float, low: float | None, high: float | None, unit: str) -> str:
+    if low is not None and high is not None and high > _WIDE * low:  # of two runs
+        low = high = None
     if unit == "s":
         return seconds(value, low, high, advise=False)
     if unit == "J":

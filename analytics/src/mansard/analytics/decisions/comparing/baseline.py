@@ -23,7 +23,7 @@ from mansard.core.storage.documents import read_document, readable_json, write_d
 from mansard.core.storage.files import MOST_BYTES
 
 
-class Baseline(Record, frozen=True, kw_only=True):
+class BaselineDocument(Record, frozen=True, kw_only=True):
     """What was measured, to hold later runs against."""
 
     schema: ClassVar[Schema] = Schema("baseline", 1)
@@ -33,7 +33,7 @@ class Baseline(Record, frozen=True, kw_only=True):
 
 def write_baseline(path: Path, sides: Sequence[Side]) -> None:
     """Write ``sides`` into one file, whole or not at all; raises InputError, StorageError."""
-    baseline = Baseline(sides=tuple(sides))
+    baseline = BaselineDocument(sides=tuple(sides))
     if len(readable_json(baseline)) > MOST_BYTES * 0.9:
         raise InputError(
             f"the repetitions are more than {MOST_BYTES >> 20} MiB",
@@ -51,7 +51,7 @@ def read_baseline(
     Raises SchemaError, StorageError, InputError where its numbers cannot be compared, UsageError
     where it has no such mode or label.
     """
-    sides = read_document(path, Baseline).sides
+    sides = read_document(path, BaselineDocument).sides
     for side in sides:
         for quantity in side.quantities:
             _check(quantity, path)

@@ -3,7 +3,7 @@
 With d = ln(second / first), its standard error s and Student's T (``significance``), a quantity
 that may rise by L
 
-    is worse     where P(T ≥ (d − ln(1 + L)) / s) < 5 %, corrected for all checks (Holm)
+    is worse     where P(T ≥ (d − ln(1 + L)) / s) < 2 %, corrected for all checks (Holm)
     is within    where P(T ≤ (d − ln(1 + L)) / s) < 5 %
     is unknown   else, or where a side has none of it.
 
@@ -26,6 +26,7 @@ from mansard.analytics.decisions.comparing.sides import Side
 from mansard.analytics.decisions.comparing.significance import (
     FEWEST_STRETCHES,
     LEVEL,
+    WORSE_LEVEL,
     Centre,
     excess_test,
     holm,
@@ -39,7 +40,7 @@ _CHECK = re.compile(r"([a-z0-9-]+)(?:\s+([+±-]?)\s*([0-9]{1,3}(?:\.[0-9]{1,6})?
 Verdict = Literal["worse", "within", "unknown"]
 
 
-class Check(NamedTuple):
+class AllowedChange(NamedTuple):
     """What is allowed of one kind: ``low`` and ``high`` are logarithms of ratios."""
 
     text: str
@@ -71,12 +72,12 @@ class CheckResult(Record, frozen=True, kw_only=True):
     needed_of: Literal["repetitions", "runs"] | None
 
 
-def parse_checks(texts: Sequence[str]) -> tuple[Check, ...]:
+def parse_checks(texts: Sequence[str]) -> tuple[AllowedChange, ...]:
     """``p50 +5%``, ``rate -5%``, ``metric 2%`` (either way), ``memory`` or ``default``.
 
     Raises UsageError, also where a kind is checked twice by name.
     """
-    checks: list[Check] = []
+    checks: list[AllowedChange] = []
     for text in texts:
         if text.strip() == DEFAULT:
             checks += [_check(kind, "", None) for kind in KINDS if kind != "layer"]
@@ -98,7 +99,7 @@ def parse_checks(texts: Sequence[str]) -> tuple[Check, ...]:
     )
 
 
-def _check(kind: Kind, sign: str, percent: str | None) -> Check:
+def _check(kind: Kind, sign: str, percent: str | None) -> AllowedChange:
     traits = KINDS[kind]
     signs = {"lower": ("", "+"), "higher": ("", "-"), "": ("", "±", "+", "-")}[traits.better]
     if sign not in signs:
@@ -113,7 +114,7 @@ def _check(kind: Kind, sign: str, percent: str | None) -> Check:
     if falls and allowed >= 1:
         raise UsageError(f"{kind} cannot fall by {100 * allowed:g} %", fix="allow less than 100 %")
     shown = {(True, True): "±", (True, False): "+", (False, True): "-"}[rises, falls]
-    return Check(
+    return AllowedChange(
         f"{kind} {shown}{100 * allowed:g}%",
         kind,
         math.log1p(-allowed) if falls else None,
@@ -131,7 +132,7 @@ class CheckedPair(NamedTuple):
 
 
 def run_checks(
-    checks: Sequence[Check],
+    checks: Sequence[AllowedChange],
     pairs: Sequence[CheckedPair],
     only_first: Sequence[str] = (),
     only_second: Sequence[str] = (),
@@ -168,20 +169,20 @@ def run_checks(
     return tuple(results)
 
 
-class _Candidate(NamedTuple):
-    check: Check
+class _Checked(NamedTuple):
+    check: AllowedChange
     side: str
     pair: QuantityPair
 
 
-def _candidates(checks: Sequence[Check], pair: CheckedPair) -> Iterator[_Candidate]:
+def _candidates(checks: Sequence[AllowedChange], pair: CheckedPair) -> Iterator[_Checked]:
     for check in checks:
         for quantities in pair.paired.pairs:
             if quantities.first.kind == check.kind:
-                yield _Candidate(check, pair.second.label, quantities)
+                yield _Checked(check, pair.second.label, quantities)
 
 
-def _may_be_left_out(one: _Candidate) -> bool:
+def _may_be_left_out(one: _Checked) -> bool:
     """Not asked for by name, not testable, and within what is allowed."""
     if not one.check.is_default or one.pair.difference is not None:
         return False
@@ -191,20 +192,22 @@ def _may_be_left_out(one: _Candidate) -> bool:
     return not (is_low or is_high)
 
 
-def _tails(check: Check, difference: Centre) -> list[float]:
+def _tails(check: AllowedChange, difference: Centre) -> list[float]:
     """p of each limit that it is kept."""
     mirrored = Centre(-difference.log, difference.deviation, difference.freedom)
     high = [] if check.high is None else [excess_test(difference, check.high)]
     return high + ([] if check.low is None else [excess_test(mirrored, -check.low)])
 
 
-def _result(one: _Candidate, p_worse: float | None, n_tests: int) -> CheckResult:
+def _result(one: _Checked, p_worse: float | None, n_tests: int) -> CheckResult:
     pair, name = one.pair, one.pair.second.name
     if pair.difference is None or p_worse is None:
         ratio = pair.second.value / pair.first.value
         return _unknown(one.check, one.side, name, pair.why_not, ratio, _least_needed(pair))
     p_within = max(1 - p for p in _tails(one.check, pair.difference))
-    verdict: Verdict = "worse" if p_worse < LEVEL else "within" if p_within < LEVEL else "unknown"
+    verdict: Verdict = (
+        "worse" if p_worse < WORSE_LEVEL else "within" if p_within < LEVEL else "unknown"
+    )
     is_open = verdict == "unknown"
     result = _unknown(
         one.check,
@@ -228,7 +231,9 @@ def _least_needed(pair: QuantityPair) -> Needed | None:
     return (2, "runs") if few == 1 else (FEWEST_STRETCHES, "repetitions")
 
 
-def _settling(check: Check, pair: QuantityPair, difference: Centre, n_tests: int) -> Needed | None:
+def _settling(
+    check: AllowedChange, pair: QuantityPair, difference: Centre, n_tests: int
+) -> Needed | None:
     """What would settle on which side of its nearest limit a difference is."""
     if pair.test == "intervals":
         return None
@@ -243,7 +248,7 @@ def _settling(check: Check, pair: QuantityPair, difference: Centre, n_tests: int
     return None if needed is None else (needed, "runs" if pair.test == "runs" else "repetitions")
 
 
-def _one_sided(checks: Sequence[Check], pair: CheckedPair) -> Iterator[CheckResult]:
+def _one_sided(checks: Sequence[AllowedChange], pair: CheckedPair) -> Iterator[CheckResult]:
     """What one side has and the other lacks, and what was asked for by name and has no value."""
     first, second, paired = pair
     for which, other, alone in (
@@ -264,7 +269,7 @@ def _one_sided(checks: Sequence[Check], pair: CheckedPair) -> Iterator[CheckResu
 
 
 def _unknown(
-    check: Check,
+    check: AllowedChange,
     side: str,
     quantity: str,
     why: str,

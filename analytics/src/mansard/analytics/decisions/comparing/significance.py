@@ -30,7 +30,7 @@ it. The repetitions that would settle it are the fewest n′ > n with
     |d − λ| ≥ (t(1 − α, f′) + t(0.8, f′)) · s √(n/n′)
 
 so that four of five would, were d the true difference (J. M. Lachin, Controlled Clinical Trials 2,
-1981, with Student's quantiles). α is 5 %, divided by the number of tests where d exceeds λ.
+1981, with Student's quantiles). α is 5 %; where d exceeds λ it is 2 % over the number of tests.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ N_STRETCHES = 16
 FEWEST_STRETCHES = 4  # of a side
 THRESHOLD = 0.01  # a smaller share is of no matter, unless the user says so
 LEVEL = 0.05
+WORSE_LEVEL = 0.02  # of a limit that is exceeded: an equal build is to be stopped rarely
 _LEAST_INDEPENDENT, _LEAST_FREEDOM = 1.5, 2.5  # of a random walk
 _MOST_CORRELATED = 0.999
 _NORMAL = 1e12  # degrees of freedom with which Student's distribution is the normal one
@@ -203,7 +204,7 @@ def needed_repetitions(
     corrected together. None where 10,000 times as many would not.
     """
     distance = abs(shift.log - limit)
-    level = LEVEL / n_tests if shift.log > limit else LEVEL
+    level = WORSE_LEVEL / n_tests if shift.log > limit else LEVEL
     count, most = float(n), n * _MOST_TIMES
     while count < most:
         count = max(count + 1, count * _STEP)
