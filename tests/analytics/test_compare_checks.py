@@ -101,17 +101,22 @@ def test_limits_and_their_p_by_hand() -> None:
 
 
 def test_repetitions_that_would_settle_it_by_hand() -> None:
-    # 0.01 above the limit, s = 0.01 of 10. With f = n' − 1 the fewest n' with
+    # 0.01 below the limit, s = 0.01 of 10. With f = n' − 1 the fewest n' with
     # 0.01 ≥ (t(0.95) + t(0.8)) · 0.01 · √(10/n'): 67 gives (1.668 + 0.847) · 0.386 = 0.972,
     # 62 gives 2.517 · 0.4016 = 1.011. Tried are steps of 5 %.
-    needed = needed_repetitions(Centre(0.06, 0.01, 9), 0.05, 10, lambda n: n - 1)
+    below, above = Centre(0.04, 0.01, 9), Centre(0.06, 0.01, 9)
+    needed = needed_repetitions(below, 0.05, 10, lambda n: n - 1)
     assert needed is not None
     assert 62 < needed <= 67
-    more = needed_repetitions(Centre(0.06, 0.01, 9), 0.05, 10, lambda n: n - 1, n_tests=10)
+    assert needed_repetitions(below, 0.05, 10, lambda n: n - 1, n_tests=10) == needed
+    # Above it t(0.98): 86 gives (2.085 + 0.846) · 0.341 = 1.000, 82 gives 1.024. Of ten tests
+    # t(0.998).
+    worse = needed_repetitions(above, 0.05, 10, lambda n: n - 1)
+    assert worse is not None
+    assert 82 < worse <= 90
+    more = needed_repetitions(above, 0.05, 10, lambda n: n - 1, n_tests=10)
     assert more is not None
-    assert more > needed
-    below = needed_repetitions(Centre(0.04, 0.01, 9), 0.05, 10, lambda n: n - 1, n_tests=10)
-    assert below == needed  # what is within needs no correction
+    assert more > worse
     assert needed_repetitions(Centre(0.05, 0.01, 9), 0.05, 10, lambda n: n - 1) is None
 
 

@@ -33,6 +33,7 @@ from tests.analytics.generation_rows import (
     generation_round,
     write_generations,
 )
+from tests.analytics.test_concurrent_rows import RUN
 from tests.analytics.test_decide_compare import NINE
 
 NET = "net inference, batch 1, fp32, onnxruntime cpu"
@@ -174,11 +175,22 @@ def test_a_program_has_its_wall_time_energy_memory_metric_and_windows(tmp_path: 
     assert reasons(sides[0]) == {"llm [prefill]: energy": "no meter"}
 
 
+def test_runs_that_have_nothing_in_common_are_compared_all_the_same(tmp_path: Path) -> None:
+    # Two runs of a metric of 1e-25 and 1e25: nothing is known of it, and no number overflows.
+    for name, metric in (("one", 1e-25), ("two", 1e25)):
+        write_programs(tmp_path / "runs", [with_metric(name, [metric] * 5)])
+    side = the_side(tmp_path / "runs")
+    write_baseline(tmp_path / "base.json", [side])
+    assert read_baseline(tmp_path / "base.json") == (side,)
+    assert not change(compare(side, side), "llm: metric").is_significant
+
+
 @pytest.mark.parametrize(
     ("metrics", "why"),
     [
         ((0.5, 0.0, 0.5), "a repetition is 0 or less, of which there is no ratio"),
         ((-1.0, -2.0), "a repetition is 0 or less, of which there is no ratio"),
+        ((1e300, 1.0), "a repetition is not a number, or above all that is measured"),
     ],
 )
 def test_metrics_that_have_no_ratio_are_not_compared(
@@ -245,6 +257,23 @@ def test_a_server_has_its_first_token_token_time_rate_energy_and_memory(tmp_path
     assert seen["rate"].n_repetitions == 5
 
 
+def test_networks_at_once_have_rates_and_a_makespan(tmp_path: Path) -> None:
+    # 30 runs of a in a window of 2 s; rounds of 0.1 s that are 0.12 s on the other side.
+    sides = []
+    for name, factor in (("a", 1.0), ("b", 1.2)):
+        rounds = tuple(nine(0.1 * factor))
+        row = replace(RUN, run_id=name, window_s=2.0, order="in step", round_s=rounds)
+        write_run(tmp_path / name / "run", manifest(name, 2, 1, kind="multi"), [row])
+        sides.append(the_side(tmp_path / name))
+    seen = quantities(sides[0])
+    whole = "a on cpu:0, b on cpu:1, in step, in threads"
+    assert seen[f"{whole}: network 1, a: rate"].value == pytest.approx(15.0)
+    found = compare(sides[0], sides[1])
+    makespan = change(found, f"{whole}: makespan")
+    assert (round(makespan.ratio, 3), makespan.is_significant) == (1.2, True)
+    assert change(found, f"{whole}: network 1, a: rate").is_significant is None  # one value a side
+
+
 def test_kernels_need_not_be_there_and_may_be_on_one_side(tmp_path: Path) -> None:
     write_networks(tmp_path / "a", [measurement("net", nine(0.02))])
     write_programs(tmp_path / "a", [program("prog", nine(1.0))])
@@ -272,27 +301,27 @@ def test_a_baseline_keeps_what_a_later_test_needs(tmp_path: Path) -> None:
 
 
 def broken(text: str, way: str) -> str:
+    """A baseline that was cut, or whose document was changed."""
+    if way in {"empty", "cut"}:
+        return text[: len(text) // 2 if way == "cut" else 0]
+    if way == "huge":
+        return text.replace('"value": ', '"value": 1e999, "was": ', 1)
     document = json.loads(text)
     (side,) = document["content"]["sides"]
     time = side["quantities"][0]
-    if way == "empty":
-        return ""
-    if way == "cut":
-        return text[: len(text) // 2]
-    if way == "version":
-        document["version"] = 99
-    elif way == "negative":
-        time["runs"][0][""][0] = -1.0
-    elif way == "huge":
-        return text.replace('"value": ', '"value": 1e999, "was": ', 1)
-    elif way == "text":
-        time["runs"][0][""][0] = "fast"
-    elif way == "no runs":
-        document["content"]["sides"] = []
-    elif way == "empty run":
-        time["runs"][0] = {}
-    elif way == "kind":
-        time["kind"] = "p51"
+    runs = {"negative": [-1.0, 1.0], "vast": [1e300] * 9, "text": ["fast"]}
+    if way in runs:
+        time["runs"][0][""] = runs[way]
+    else:
+        changes: dict[str, tuple[Any, Any, Any]] = {
+            "version": (document, "version", 99),
+            "high end": (time, "high", 1e300),
+            "no runs": (document["content"], "sides", []),
+            "empty run": (time["runs"], 0, {}),
+            "kind": (time, "kind", "p51"),
+        }
+        place, name, value = changes[way]
+        place[name] = value
     return json.dumps(document)
 
 
@@ -300,7 +329,7 @@ def broken(text: str, way: str) -> str:
     ("way", "error"),
     [
         *((way, SchemaError) for way in ("empty", "cut", "version", "huge", "text", "kind")),
-        *((way, InputError) for way in ("negative", "no runs", "empty run")),
+        *((way, InputError) for way in ("negative", "vast", "high end", "no runs", "empty run")),
     ],
 )
 def test_a_bad_baseline_is_refused_in_a_line(

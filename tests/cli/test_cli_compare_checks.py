@@ -185,6 +185,23 @@ def test_nothing_is_left_of_a_baseline_that_cannot_be_written(
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
+def test_names_of_a_baseline_are_shown_without_control_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one_program(tmp_path / "runs", 1.0)
+    answer(capsys, "compare", tmp_path / "runs", "--save", tmp_path / "base.json")
+    text = (tmp_path / "base.json").read_text()
+    hostile = text.replace("llm", "l\\u001b[31m\\u202e\\nm").replace("6.1.0", "\\u001b]0;x\\u0007")
+    (tmp_path / "base.json").write_text(hostile)
+    for options in ((), ("--markdown",)):
+        # ``answer`` refuses output with control characters.
+        code, out, err = answer(
+            capsys, "compare", tmp_path / "base.json", tmp_path / "runs", "--check", *options
+        )
+        assert code == 4
+        assert not set("\x1b\x07\u202e") & set(out + err)
+
+
 HOSTILE = "a|b `c` <img src=x> [d](e) @team #7 https://f www.g ~~h~~ *i* _j_\x1b[31m\n# k"
 
 

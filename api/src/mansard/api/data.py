@@ -131,7 +131,7 @@ def _sides(
         return sides_of(dataset, name=name, mode=mode, build=label, with_layers=with_layers)
     run_id = read_document(manifest, Manifest).run_id
     dataset = open_runs([runs.resolve().parent], mix=mix)
-    return sides_of(dataset, name=name, run_id=run_id, with_layers=with_layers)
+    return sides_of(dataset, name=name, build=label, run_id=run_id, with_layers=with_layers)
 
 
 def measured_contention(

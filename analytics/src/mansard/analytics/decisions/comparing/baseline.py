@@ -6,7 +6,6 @@ the test of a later comparison needs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +13,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.decisions.comparing.sides import ComparedQuantity, Side
+from mansard.analytics.decisions.comparing.sides import LEAST, MOST, ComparedQuantity, Side
 from mansard.core.errors import InputError, UsageError
 from mansard.core.hardware import is_one_mode
 from mansard.core.records import Record
@@ -78,9 +77,12 @@ def read_baseline(
 
 def _check(quantity: ComparedQuantity, path: Path) -> None:
     values = [quantity.value, *(v for run in quantity.runs for part in run.values() for v in part)]
-    if not all(math.isfinite(value) and value > 0 for value in values):
+    ends = [abs(end) for end in (quantity.low, quantity.high) if end]
+    if not all(LEAST <= value <= MOST for value in values) or any(
+        not LEAST**2 <= end <= MOST**3 for end in ends
+    ):
         raise InputError(
-            f"{display_name(quantity.name)} has a value that is not above 0",
+            f"{display_name(quantity.name)} has a value that is not above 0, or too large",
             where=str(path),
             fix="it was changed by hand; save the baseline again",
         )

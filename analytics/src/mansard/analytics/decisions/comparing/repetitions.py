@@ -15,12 +15,17 @@ import numpy as np
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import display_name, engine_name, window_name
 from mansard.analytics.data.run_frames import known_totals
-from mansard.analytics.data.statistics import student_quantile
 from mansard.analytics.data.transients import settled_network, settled_program
 from mansard.analytics.decisions.comparing.kinds import KINDS, Kind
-from mansard.analytics.decisions.comparing.sides import ComparedQuantity, UnusableQuantity
+from mansard.analytics.decisions.comparing.sides import (
+    LEAST,
+    MOST,
+    ComparedQuantity,
+    UnusableQuantity,
+)
 from mansard.analytics.decisions.comparing.significance import (
     FEWEST_STRETCHES,
+    Centre,
     Span,
     find_centre,
     run_level,
@@ -95,9 +100,9 @@ def _why_not(row: Observed) -> str:
     values = [value for part in row.run.values() for value in part]
     if not values:
         return "nothing was measured"
-    if not all(math.isfinite(value) for value in values):
-        return "a repetition is not a number"
-    return "" if min(values) > 0 else "a repetition is 0 or less, of which there is no ratio"
+    if not all(math.isfinite(value) and value <= MOST for value in values):
+        return "a repetition is not a number, or above all that is measured"
+    return "" if min(values) >= LEAST else "a repetition is 0 or less, of which there is no ratio"
 
 
 def level_span(runs: Sequence[Mapping[str, Sequence[float]]]) -> Span:
@@ -107,7 +112,8 @@ def level_span(runs: Sequence[Mapping[str, Sequence[float]]]) -> Span:
     logs = [run_level(values)[0] for values in parts]
     value = math.exp(float(np.mean(logs)))
     if len(runs) > 1:
-        half = student_quantile(len(runs) - 1) * float(np.std(logs, ddof=1)) / math.sqrt(len(runs))
+        deviation = float(np.std(logs, ddof=1)) / math.sqrt(len(runs))
+        half = Centre(math.log(value), deviation, len(runs) - 1).half
         return value, value * math.exp(-half), value * math.exp(half)
     centre = find_centre(parts[0][0])
     if centre is None or len(parts[0][0]) < FEWEST_STRETCHES:

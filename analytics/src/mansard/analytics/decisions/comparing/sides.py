@@ -13,6 +13,9 @@ from mansard.core.errors import InputError
 from mansard.core.power_mode import plain_name
 from mansard.core.records import Record, Source
 
+# Values that have a ratio which a float can hold; what is measured lies far within.
+LEAST, MOST = 1e-30, 1e30
+
 
 class ComparedQuantity(Record, frozen=True, kw_only=True):
     """One quantity of one side, with its 95 % interval and all repetitions.

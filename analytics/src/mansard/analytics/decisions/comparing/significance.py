@@ -71,8 +71,8 @@ class Centre:
 
     @property
     def half(self) -> float:
-        """Half the width of its 95 % interval."""
-        return float(stdtrit(self.freedom, 0.975)) * self.deviation
+        """Half the width of its 95 % interval; e^100, which is nothing known, at most."""
+        return min(float(stdtrit(self.freedom, 0.975)) * self.deviation, 100.0)
 
 
 def find_centre(values: Array) -> Centre | None:
