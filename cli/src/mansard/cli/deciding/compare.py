@@ -15,7 +15,7 @@ from mansard.api import results
 from mansard.cli.console import note, print_json, print_lines, print_whole
 from mansard.cli.deciding.markdown import markdown_lines
 from mansard.cli.help import HelpfulCommand
-from mansard.cli.options import JsonOption
+from mansard.cli.options import ForceOption, JsonOption, check_outputs
 from mansard.cli.tables import fits, print_fitting, print_tables
 from mansard.cli.terminal import columns
 from mansard.core.errors import UsageError
@@ -87,6 +87,7 @@ def compare(
         Path | None,
         typer.Option(help="File that keeps the last side as a baseline.", readable=False),
     ] = None,
+    force: ForceOption = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print tables for a merge request.")
     ] = False,
@@ -107,6 +108,7 @@ def compare(
     """
     if as_json and markdown:
         raise UsageError("--json and --markdown are both given", fix="give one of them")
+    check_outputs((save,), force=force)
     compared = api.compare(
         first,
         second,
