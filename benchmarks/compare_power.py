@@ -1,10 +1,16 @@
 """How often ``mansard compare`` sees a change where there is none, and where there is one of 5 %.
 
-    python benchmarks/compare_power.py [--data ../shared/data] [--pairs N] [--here] [--runs RUNS]
+    python benchmarks/compare_power.py [--data ../shared/data] [--pairs N] [--checks] [--here]
+        [--runs RUNS] [--between RUNS RUNS RUNS ...]
 
 Two adjacent stretches of one recording are compared as ``compare`` does it, with its usual
 threshold of 1 %: *false* is the share of pairs that "changed". The second stretch times 1.05 is
-a true change: *power* is the share that is found. Recordings by others: times of trtexec (A100,
+a true change: *power* is the share that is found. With --checks the same pairs go through
+``--check 'p50 +3%'``: shares that are worse (exit code 3), unknown (4) and within (0), of equal
+stretches and of those that are 5 % slower; *settled* is the share of unknown ones that are known
+with as many repetitions as the answer asks for, from another place of the recording. With
+--between folders of runs of one build are drawn into two sides of one to four runs each. Recordings
+by others: times of trtexec (A100,
 RTX 3090, RTX 3060), power by tegrastats of an Orin Nano and of a TX2's busy stretches,
 watts of an AGX Orin by a wall meter. With --here two plain loops are timed on this computer; RUNS
 are runs of it: of each trial the first half of the blocks against the second. Made-up:
@@ -17,6 +23,7 @@ import argparse
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -25,9 +32,26 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.decisions.significance import LEVEL, THRESHOLD, find_shift, shift_test
+from mansard.analytics.decisions.comparing.checks import (
+    CheckedPair,
+    CheckResult,
+    parse_checks,
+    run_checks,
+    verdict_of,
+)
+from mansard.analytics.decisions.comparing.gathering import sides_of
+from mansard.analytics.decisions.comparing.pairing import pair_quantities
+from mansard.analytics.decisions.comparing.sides import ComparedQuantity, Side
+from mansard.analytics.decisions.comparing.significance import (
+    LEVEL,
+    THRESHOLD,
+    find_shift,
+    shift_test,
+)
 from mansard.analytics.decisions.values import Array
 from mansard.analytics.models.roofs.rates import trial_rates
+
+CHECK = "p50 +3%"
 
 LENGTHS = (40, 100, 200, 500, 1000, 2500)
 CHANGE = 1.05
@@ -113,14 +137,115 @@ def _longest(values: Array, chosen: NDArray[np.bool_]) -> Array:
     return values[starts[at] : stops[at]]
 
 
+def checked(
+    first: Sequence[Array], second: Sequence[Array], check: str = CHECK
+) -> tuple[CheckResult, ...]:
+    """What ``--check`` says of one quantity of two sides, by the recordings of their runs."""
+    mine, its = (_side(_quantity("recording", side)) for side in (first, second))
+    return run_checks(parse_checks([check]), [CheckedPair(mine, its, pair_quantities(mine, its))])
+
+
+def _quantity(name: str, runs: Sequence[Array]) -> ComparedQuantity:
+    parts = tuple({"": tuple(values.tolist())} for values in runs)
+    no_ends = dict.fromkeys(("low", "high"), "not needed")
+    value = float(np.median(np.concatenate(list(runs))))
+    return ComparedQuantity(
+        kind="p50", name=name, unit="s", value=value, low=None, high=None, runs=parts,
+        unknown=no_ends,
+    )  # fmt: skip
+
+
+def _side(*quantities: ComparedQuantity) -> Side:
+    return Side(
+        label="", device="", processor="cpu", machine="", mode="", builds=(), source="measured",
+        started_utc="", facts={}, quantities=quantities, unusable=(),
+    )  # fmt: skip
+
+
+def _print_checks(names: Iterator[tuple[str, Array]], n_pairs: int) -> None:
+    """Verdicts of adjacent stretches of recordings."""
+    print(f"{'recording':<52}{'length':>7}{'equal 3/4/0':>20}{'+5 % 3/4/0':>20}{'settled':>12}")
+    everything: list[Counter[str]] = [Counter(), Counter(), Counter()]
+    for name, recording in names:
+        for length in LENGTHS:
+            if 2 * length <= len(recording):
+                counts = _verdicts(recording, length, n_pairs)
+                _print_verdicts(name, f"{length}", counts)
+                everything = [one + other for one, other in zip(everything, counts, strict=True)]
+    _print_verdicts("all of them", "", everything)
+
+
+def _verdicts(recording: Array, length: int, n_pairs: int) -> list[Counter[str]]:
+    """Of equal stretches, of slower ones, and whether what is asked for settles it."""
+    random = np.random.default_rng(0)
+    equal, slower, settled = Counter[str](), Counter[str](), Counter[str]()
+    for at in random.integers(0, len(recording) - 2 * length + 1, n_pairs):
+        first, second = recording[at : at + length], recording[at + length : at + 2 * length]
+        for factor, counts in ((1.0, equal), (CHANGE, slower)):
+            (result,) = checked([first], [factor * second])
+            counts[result.verdict] += 1
+            if result.needed is None or 2 * result.needed > len(recording):
+                continue
+            start = int(random.integers(0, len(recording) - 2 * result.needed + 1))
+            longer = recording[start : start + 2 * result.needed]
+            mine, its = longer[: result.needed], factor * longer[result.needed :]
+            settled[verdict_of(checked([mine], [its]))] += 1
+    return [equal, slower, settled]
+
+
+def _print_verdicts(name: str, length: str, counts: Sequence[Counter[str]]) -> None:
+    cells = []
+    for verdicts in counts[:2]:
+        n = sum(verdicts.values())
+        shares = (verdicts[one] / n for one in ("worse", "unknown", "within"))
+        cells.append(" ".join(f"{share:6.1%}" for share in shares))
+    n = sum(counts[2].values())
+    settled = f"{1 - counts[2]['unknown'] / n:.0%} of {n}" if n else ""
+    print(f"{name:<52}{length:>7}{cells[0]:>22}{cells[1]:>22}{settled:>14}")
+
+
+def _print_between(folders: Sequence[Path], n_pairs: int) -> None:
+    """Verdicts of two sides of one build, drawn from its runs."""
+    of_name: dict[str, list[Array]] = {}
+    for folder in folders:
+        for side in sides_of(ingest(folder)):
+            for quantity in side.quantities:
+                if quantity.kind == "p50":
+                    of_name.setdefault(quantity.name, []).append(np.array(quantity.runs[0][""]))
+    print(f"{'quantity':<64}{'runs':>6}{'between':>9}{'a side':>8}{'3/4/0':>20}")
+    random = np.random.default_rng(0)
+    for name, runs in of_name.items():
+        between = float(np.std([np.log(np.median(run)) for run in runs]))
+        for n in (1, 2, 3, 4):
+            if 2 * n > len(runs):
+                continue
+            verdicts = Counter[str]()
+            for _ in range(n_pairs):
+                drawn = random.permutation(len(runs))[: 2 * n]
+                mine, its = ([runs[at] for at in half] for half in (drawn[:n], drawn[n:]))
+                verdicts[verdict_of(checked(mine, its))] += 1
+            shares = (verdicts[one] / n_pairs for one in ("worse", "unknown", "within"))
+            cell = " ".join(f"{share:6.1%}" for share in shares)
+            print(f"{name:<64}{len(runs):>6}{between:>9.1%}{n:>8}{cell:>22}")
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--here", action="store_true")
+    parser.add_argument("--checks", action="store_true")
+    parser.add_argument("--between", type=Path, nargs="+")
     parser.add_argument("--runs", type=Path)
     parser.add_argument("--pairs", type=int, default=200)
     options = parser.parse_args()
+    if options.between is not None:
+        _print_between(options.between, options.pairs)
+        return
+    if options.checks:
+        source = loops_here() if options.here else recordings(options.data)
+        _print_checks(source, options.pairs)
+        return
     print(f"{'recording':<52}{'scatter':>8}{'length':>7}{'false':>7}{'power':>7}")
     if options.runs is not None:
         _print_runs(options.runs)

@@ -14,12 +14,15 @@ from msgspec.structs import replace
 from scipy.signal import lfilter
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.decisions.comparison import Change, Side, compare, pair_runs, sides_of
-from mansard.analytics.decisions.significance import (
+from mansard.analytics.decisions.comparing.comparison import Change, compare
+from mansard.analytics.decisions.comparing.gathering import sides_of
+from mansard.analytics.decisions.comparing.sides import Side, pair_runs
+from mansard.analytics.decisions.comparing.significance import (
+    Span,
     find_centre,
+    find_interval_difference,
     find_shift,
     holm,
-    interval_test,
     ratio_span,
     shift_test,
 )
@@ -168,6 +171,11 @@ def test_a_ratio_s_interval_adds_logarithmic_half_widths_in_squares() -> None:
     assert ratio_span((10.0, 0.0, 11.0), (20.0, 16.0, 25.0)) == (2.0, None, None)
 
 
+def interval_test(first: Span, second: Span, threshold: float) -> float | None:
+    difference = find_interval_difference(first, second)
+    return None if difference is None else shift_test(difference, threshold)
+
+
 def test_intervals_that_meet_at_the_ends_of_both_are_told_apart_or_not() -> None:
     # Half widths of ln 1.1 on both sides: 0.13479. ln(1.5) = 0.40547: z = 1.96 · 3.0081 = 5.896
     p = interval_test((1.0, 1 / 1.1, 1.1), (1.5, 1.5 / 1.1, 1.5 * 1.1), 0.0)
@@ -245,7 +253,7 @@ def test_a_trial_that_only_one_side_has_changes_no_verdict(tmp_path: Path) -> No
 def test_modes_pair_by_name_and_single_runs_whatever_their_mode(tmp_path: Path) -> None:
     both = ingest(write_two_modes(tmp_path / "runs"))
     pairs, only_first, only_second = pair_runs(sides_of(both), sides_of(both))
-    assert [(a.roof.mode, b.roof.mode) for a, b in pairs] == [("1c", "1c"), ("2c", "2c")]
+    assert [(a.mode, b.mode) for a, b in pairs] == [("1c", "1c"), ("2c", "2c")]
     assert (only_first, only_second) == ((), ())
     one, two = sides_of(both, mode="1c"), sides_of(both, mode="2C")
     ((ours, theirs),), _, _ = pair_runs(one, two)
@@ -297,9 +305,9 @@ def test_measured_networks_are_compared_at_the_same_precision(tmp_path: Path) ->
     first = side_with(tmp_path / "a", measured("one", 0.020), measured("one", 0.01, "fp16"))
     second = side_with(tmp_path / "b", measured("two", 0.015), measured("two", 0.01, "int8"))
     found = compare(first, second)
-    (change,) = [each for each in found.changes if each.kind == "network"]
-    assert change.quantity == "net inference, batch 1, fp32, onnxruntime cpu"
+    (change,) = [each for each in found.changes if each.kind == "p50"]
+    assert change.quantity == "net inference, batch 1, fp32, onnxruntime cpu: time"
     assert change.ratio == pytest.approx(0.75)
     assert change.is_significant
-    assert found.only_first == ("net inference, batch 1, fp16, onnxruntime cpu",)
-    assert found.only_second == ("net inference, batch 1, int8, onnxruntime cpu",)
+    assert found.only_first == ("net inference, batch 1, fp16, onnxruntime cpu: time",)
+    assert found.only_second == ("net inference, batch 1, int8, onnxruntime cpu: time",)

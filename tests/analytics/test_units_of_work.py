@@ -10,7 +10,7 @@ import pytest
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.quantities import NBSP
-from mansard.analytics.decisions.comparison import entries_of, sides_of
+from mansard.analytics.decisions.comparing.gathering import sides_of
 from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
 from mansard.analytics.models.counters.check import check_network
 from mansard.analytics.models.counters.importing import ExportOrigin, counters_of
@@ -150,7 +150,7 @@ def test_the_summary_has_the_unit_of_each_peak(board: Path) -> None:
 
 def test_compared_peaks_and_prices_of_int8_are_in_operations(board: Path) -> None:
     (side,) = sides_of(ingest(board))
-    units = {name: entry.unit for name, entry in entries_of(side).items()}
+    units = {quantity.name: quantity.unit for quantity in side.quantities}
     assert units["int8 tensor peak"] == "OP/s"
     assert units["energy of int8 tensor work"] == "J/OP"
     assert units["fp16 tensor peak"] == "FLOP/s"

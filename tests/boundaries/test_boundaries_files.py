@@ -45,6 +45,8 @@ OF_THE_USER = {
     ("watching.py", "RowWriter"),  # --record FILE
     ("watching.py", "open_rows"),
     ("data.py", "read_document"),  # a single run, named to compare
+    ("baseline.py", "read_document"),  # to compare with
+    ("baseline.py", "write_document"),  # compare --save FILE
 }
 # Ways around it. ``rename`` and ``replace`` are also Polars' and Python's.
 AROUND = {"unlink", "rmdir", "write_text", "write_bytes", "touch", "mkdir", "rmtree", "mkdtemp"}

@@ -91,7 +91,7 @@ def test_the_threshold_says_what_counts(
     [
         (["--mode", "9c"], 2, "no run is of mode '9c'; there are 1c, 2c"),
         (["--other-mode", "9c"], 2, "no run is of mode '9c'"),
-        (["--threshold", "5"], 2, "a threshold of 5 is no share; say 0.01 for 1 %"),
+        (["--threshold", "5"], 2, "a threshold of 5 is not a share; say 0.01 for 1 %"),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(

@@ -40,6 +40,7 @@ def prepared(folder: Path) -> dict[str, tuple[object, ...]]:
         "score html": ("score", model, "--html", folder / "a.html"),
         "telemetry output": ("telemetry", LOG, "--format", "csv", "--output", folder / "t.csv"),
         "report output": ("report", "--runs", runs, "--output", folder / "r.html"),
+        "compare save": ("compare", runs, "--save", folder / "b.json"),
         "hi curve": (*hi, "--curve", folder / "c.csv"),
         "hi html": (*hi, "--html", folder / "h.html"),
         "schedule html": ("schedule", problem, "--html", folder / "s.html"),
@@ -67,7 +68,7 @@ FORCED_AGAIN = {"schedule save_problem"}  # anyone's problem looks like it
 REPLACED = sorted(
     {
         *("zoo write folder", "score output", "score html", "telemetry output", "report output"),
-        *("hi curve", "hi html", "schedule html", "schedule save_problem"),
+        *("hi curve", "hi html", "schedule html", "schedule save_problem", "compare save"),
         *("report runs", *UNWRITTEN),
     }
 )

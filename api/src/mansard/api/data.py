@@ -19,8 +19,20 @@ from mansard.analytics.data.published.importing import Imported, import_files
 from mansard.analytics.data.published.modes import filled_notes
 from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.analytics.data.published.store import write_published
-from mansard.analytics.decisions.comparison import Comparison, Side, pair_runs, sides_of
-from mansard.analytics.decisions.comparison import compare as compare_sides
+from mansard.analytics.decisions.comparing.baseline import read_baseline, write_baseline
+from mansard.analytics.decisions.comparing.checks import (
+    CheckedPair,
+    CheckResult,
+    Verdict,
+    parse_checks,
+    run_checks,
+    verdict_of,
+)
+from mansard.analytics.decisions.comparing.comparison import Comparison
+from mansard.analytics.decisions.comparing.comparison import compare as compare_sides
+from mansard.analytics.decisions.comparing.gathering import sides_of
+from mansard.analytics.decisions.comparing.pairing import pair_quantities
+from mansard.analytics.decisions.comparing.sides import Side, pair_runs
 from mansard.analytics.models.contention import FitLine, VictimContention
 from mansard.analytics.models.contention import measured_contention as find
 from mansard.analytics.models.predict.generation_times import GenerationTimes, generation_times
@@ -49,45 +61,77 @@ if TYPE_CHECKING:
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """The comparison of each pair of runs, and the labels of those that have no partner."""
+    """The comparison of each pair of sides, and the labels of those that have no partner.
+
+    ``verdict``: of all ``checks``: "worse" if one is, else "unknown" if one is, else "within".
+    """
 
     comparisons: tuple[Comparison, ...]
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
+    checks: tuple[CheckResult, ...] = ()
+    verdict: Verdict | Literal["unchecked"] = "unchecked"
 
 
-def compare(
+def compare(  # noqa: PLR0913 - one keyword for each thing a user can state
     first: Path,
-    second: Path,
+    second: Path | None = None,
     *,
     mode: str | None = None,
     other_mode: str | None = None,
+    label: str | None = None,
+    other_label: str | None = None,
     threshold: float = 0.01,
     mix: bool = False,
+    layers: bool = False,
+    checks: Sequence[str] = (),
+    save: Path | None = None,
 ) -> Compared:
-    """Hold two folders of runs against each other: ceilings, costs and measured networks.
+    """Hold two folders of runs against each other: kernels, networks, programs and servers.
 
-    ``first`` and ``second``: folders of runs, or single runs in them; the same one with another
-    mode. ``mode``: only this mode of the first; ``other_mode``: of the second, the same by
-    default. ``threshold``: the share that a quantity has to differ by to count. ``mix``: take runs
-    of different versions together. Each ratio has its 95 % interval and a test, corrected for
-    their number. Runs pair by processor and mode; one run on each side
-    is a pair whatever its mode. Raises InputError, UsageError, StorageError.
+    ``first`` and ``second``: folders of runs, single runs in them, or files of baselines; the same
+    one with another mode or label. ``mode``: only this mode of the first; ``other_mode``: of the
+    second, the same by default; ``label`` and ``other_label`` likewise. ``threshold``: the share
+    that a quantity has to differ by to count. ``mix``: take runs of different versions together.
+    ``layers``: compare those of networks too. ``checks``: what is allowed, such as "p50 +5%",
+    "rate -3%" or "default". ``save``: a file that keeps the second side as a baseline, or the only
+    one. Each ratio has its 95 % interval and a test, corrected for their number. Runs pair by
+    processor and mode; one side each is a pair whatever its mode. Raises InputError, UsageError,
+    StorageError.
     """
+    parsed = parse_checks(checks)
+    with_layers = layers or any(check.kind == "layer" for check in parsed)
+    if second is None:
+        if save is None or parsed:
+            raise UsageError("only one side is given", fix="give a second one, or --save FILE")
+        write_baseline(save, _sides(first, "", mode, label, mix=mix, with_layers=with_layers))
+        return Compared((), (), ())
     names = ("", "") if first.resolve() == second.resolve() else (f"{first}: ", f"{second}: ")
-    ours = _sides(first, names[0], mode, mix=mix)
-    theirs = _sides(second, names[1], other_mode or mode, mix=mix)
+    ours = _sides(first, names[0], mode, label, mix=mix, with_layers=with_layers)
+    theirs = _sides(
+        second, names[1], other_mode or mode, other_label or label, mix=mix, with_layers=with_layers
+    )
     pairs, only_first, only_second = pair_runs(ours, theirs)
-    comparisons = tuple(compare_sides(*pair, threshold) for pair in pairs)
-    return Compared(comparisons, tuple(only_first), tuple(only_second))
+    checked = [CheckedPair(*pair, pair_quantities(*pair)) for pair in pairs]
+    comparisons = tuple(compare_sides(*pair[:2], threshold, pair.paired) for pair in checked)
+    results = run_checks(parsed, checked, only_first, only_second)
+    if save is not None:
+        write_baseline(save, theirs)
+    return Compared(comparisons, only_first, only_second, results, verdict_of(results))
 
 
-def _sides(runs: Path, name: str, mode: str | None, *, mix: bool) -> tuple[Side, ...]:
+def _sides(
+    runs: Path, name: str, mode: str | None, label: str | None, *, mix: bool, with_layers: bool
+) -> tuple[Side, ...]:
+    if runs.is_file():
+        return read_baseline(runs, name=name, mode=mode, build=label)
     manifest = runs / "manifest.json"
     if not manifest.is_file():
-        return sides_of(open_runs([runs], mix=mix), name=name, mode=mode)
+        dataset = open_runs([runs], mix=mix)
+        return sides_of(dataset, name=name, mode=mode, build=label, with_layers=with_layers)
     run_id = read_document(manifest, Manifest).run_id
-    return sides_of(open_runs([runs.resolve().parent], mix=mix), name=name, run_id=run_id)
+    dataset = open_runs([runs.resolve().parent], mix=mix)
+    return sides_of(dataset, name=name, build=label, run_id=run_id, with_layers=with_layers)
 
 
 def measured_contention(

@@ -1,7 +1,8 @@
 from mansard.analytics.data.accuracies import NetworkAccuracy as NetworkAccuracy
 from mansard.analytics.data.opening import Merged as Merged
-from mansard.analytics.decisions.comparison import Change as Change
-from mansard.analytics.decisions.comparison import Comparison as Comparison
+from mansard.analytics.decisions.comparing.checks import CheckResult as CheckResult
+from mansard.analytics.decisions.comparing.comparison import Change as Change
+from mansard.analytics.decisions.comparing.comparison import Comparison as Comparison
 from mansard.analytics.decisions.fitting import MemoryFit as MemoryFit
 from mansard.analytics.decisions.next_modes import Pick as Pick
 from mansard.analytics.decisions.next_modes import Plan as Plan

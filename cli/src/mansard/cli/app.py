@@ -65,7 +65,7 @@ _COMMANDS = MappingProxyType(
             "compare": (
                 "deciding.compare",
                 "compare",
-                "What changed between two boards, modes or runs",
+                "What changed between two boards, modes or builds",
             ),
             "schedule": (
                 "deciding.schedule",
@@ -109,8 +109,8 @@ def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
         pretty_exceptions_enable=False,  # errors are one line; __main__ prints them
         rich_markup_mode=None,  # plain help starts twice as fast
         help="Rooflines of time and energy for deep networks: measure, score, predict, report.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no answer (recommend --check), "
-        "130 interrupted.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage; of --check 3 no answer (recommend) or "
+        "worse (compare), 4 not known (compare); 130 interrupted.",
     )
     app.callback()(main)
     # No global option takes a value: the first word without a dash is the command.

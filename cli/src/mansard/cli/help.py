@@ -25,6 +25,7 @@ _VALUES = MappingProxyType(
         **dict.fromkeys(("network", "local", "offload", "front"), "NETWORK"),
         **dict.fromkeys(("models", "remote-network"), "MODEL"),
         **dict.fromkeys(("name", "keep"), "NAME"),
+        **dict.fromkeys(("label", "other-label"), "LABEL"),
         **dict.fromkeys(("dim", "trip"), "NAME=N"),
         **dict.fromkeys(("fixed", "value"), "NAME=VALUE"),
         **dict.fromkeys(("shape", "input"), "NAME=SHAPE"),
@@ -37,6 +38,7 @@ _VALUES = MappingProxyType(
         **dict.fromkeys(("boundary", "rest", "seconds"), "SECONDS"),
         **dict.fromkeys(("data", "calibration", "places"), "PATH"),
         "batch": "N,N",
+        "check": "CHECK",
         "beta": "COST",
         "cache": "SIZE",
         "chip": "CHIP",
@@ -111,8 +113,8 @@ EXAMPLES = MappingProxyType(
             "mansard report --runs boards/a --runs boards/b --output fleet.html",
         ),
         "compare": (
-            "mansard compare before after",
             "mansard compare runs runs --mode 15W --other-mode MAXN",
+            "mansard compare baseline.json runs --check 'p50 +5%' --check 'memory +10%'",
         ),
         "export": (
             "mansard export torchvision:resnet50 -o resnet50.onnx",

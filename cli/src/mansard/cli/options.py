@@ -29,7 +29,7 @@ _HEAD_BYTES = 4096
 # How each form begins: pages name their generator, documents their schema, tables our columns.
 _OURS = re.compile(
     rb'\s*<!doctype html>.*<meta name="generator" content="Mansard |'
-    rb'\s*\{\s*"schema"\s*:\s*"mansard/|'
+    rb'\s*\{\s*"schema"\s*:\s*"(?:mansard/|baseline")|'
     rb"(?:score_id,model,|threshold,share,accuracy_least,|log,time,time_s,)",
     re.DOTALL,
 )

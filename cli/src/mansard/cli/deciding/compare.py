@@ -1,43 +1,96 @@
-"""``mansard compare``: what changed between two boards, modes or runs."""
+"""``mansard compare``: what changed between two boards, modes, builds or runs."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mansard import api
-from mansard.analytics.data.quantities import fixed, quantity, seconds
+from mansard.analytics.data.quantities import capacity, fixed, joules, quantity, seconds
 from mansard.api import results
-from mansard.cli.console import note, print_json, print_lines
-from mansard.cli.options import JsonOption
-from mansard.cli.tables import fits, print_fitting
+from mansard.cli.console import note, print_json, print_lines, print_whole
+from mansard.cli.deciding.markdown import markdown_lines
+from mansard.cli.help import HelpfulCommand
+from mansard.cli.options import ForceOption, JsonOption, check_outputs
+from mansard.cli.tables import fits, print_fitting, print_tables
 from mansard.cli.terminal import columns
+from mansard.core.errors import UsageError
 from mansard.core.table import Table
 
 _COLUMNS = ("quantity", "first", "second", "second / first", "p, corrected", "verdict")
-# Of which more is better; of times and energies less is.
-_RATES = frozenset(("FLOP/s", "OP/s", "B/s"))
+# Of which more is better; of a metric only its owner knows.
+_RATES = frozenset(("rate", "peak", "bandwidth"))
+_WIDE = 10  # times: the interval of the ratio says it better
+_EXIT_CODES = {"worse": 3, "unknown": 4}
+
+
+class CompareCommand(HelpfulCommand):
+    """``--check`` without a value takes the limits that each kind has by default."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give it its value before options are looked for."""
+        end = args.index("--") if "--" in args else len(args)
+        words = []
+        for at, word in enumerate(args):
+            words.append(word)
+            is_last = at + 1 >= end or args[at + 1].startswith("--")
+            if word == "--check" and at < end and is_last:
+                words.append("default")
+        return super().parse_args(ctx, words)
+
+
+COMMAND_CLASS = CompareCommand  # app.py builds the command with it
 
 
 def compare(
     first: Annotated[
-        Path, typer.Argument(help="A folder of runs, or one run in it.", readable=False)
+        Path,
+        typer.Argument(help="A folder of runs, one run in it, or a baseline.", readable=False),
     ],
     second: Annotated[
-        Path, typer.Argument(help="Another one, or the same with another mode.", readable=False)
-    ],
+        Path | None,
+        typer.Argument(
+            help="Another one, or the same with another mode or label.",
+            readable=False,
+            show_default=False,
+        ),
+    ] = None,
     mode: Annotated[str | None, typer.Option(help="Only this mode of the first.")] = None,
     other_mode: Annotated[
         str | None, typer.Option(help="Only this mode of the second; as --mode by default.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Only runs of this label, a build, of the first.")
+    ] = None,
+    other_label: Annotated[
+        str | None, typer.Option(help="Only this label of the second; as --label by default.")
     ] = None,
     threshold: Annotated[
         float,
         typer.Option(min=0, max=1000, help="Share that a quantity has to differ by: 0.01 is 1 %."),
     ] = 0.01,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What is allowed: 'p50 +5%', 'rate -3%'; alone, a limit for each kind. Exit code "
+            "3 where more is shown, 4 where too little is known. Repeatable."
+        ),
+    ] = None,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Compare the layers of networks as well.")
+    ] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option(help="File that keeps the last side as a baseline.", readable=False),
+    ] = None,
+    force: ForceOption = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print tables for a merge request.")
+    ] = False,
     all_rows: Annotated[
         bool, typer.Option("--all", help="Show what did not change as well.")
     ] = False,
@@ -46,43 +99,119 @@ def compare(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Hold FIRST and SECOND against each other: ceilings, costs and measured networks.
+    """Hold FIRST and SECOND against each other: kernels, networks, programs and servers.
 
     Each ratio has its 95 % interval and a test, corrected for their number; scatter counts by the
-    samples that are independent. Runs pair by
-    processor and mode; one run on each side is a pair whatever its mode. Exit code 0 whether
-    or not anything changed.
+    samples that are independent, or by runs where there are several. Runs pair by processor and
+    mode; one on each side is a pair whatever its mode. Without --check the exit code is 0 whether
+    or not anything changed; with it 0 says that all is within what is allowed.
     """
+    if as_json and markdown:
+        raise UsageError("--json and --markdown are both given", fix="give one of them")
+    check_outputs((save,), force=force)
     compared = api.compare(
-        first, second, mode=mode, other_mode=other_mode, threshold=threshold, mix=mix
+        first,
+        second,
+        mode=mode,
+        other_mode=other_mode,
+        label=label,
+        other_label=other_label,
+        threshold=threshold,
+        mix=mix,
+        layers=layers,
+        checks=tuple(check or ()),
+        save=save,
     )
     if as_json:
         print_json("compare", compared)
-        return
+    elif markdown:
+        print_whole(*markdown_lines(_all_tables(compared, all_rows=all_rows), _last(compared)))
+    else:
+        _print(compared, all_rows=all_rows)
+    for where, labels in ((first, compared.only_first), (second, compared.only_second)):
+        if labels and not as_json:
+            note(f"only in {where}: {', '.join(labels)}")
+    if save is not None:
+        note(f"the baseline is in {save}")
+    code = _EXIT_CODES.get(compared.verdict, 0)
+    if code:
+        raise typer.Exit(code)
+
+
+def _print(compared: results.Compared, *, all_rows: bool) -> None:
     for comparison in compared.comparisons:
         for table in _tables(comparison, all_rows=all_rows):
             print_fitting(table, ("p, corrected",), "--json has it", few=0)
         print_lines(_lines(comparison))
-    for where, labels in ((first, compared.only_first), (second, compared.only_second)):
-        if labels:
-            note(f"only in {where}: {', '.join(labels)}")
+    print_tables(_check_tables(compared))
+    print_lines(_last(compared))
+
+
+def _all_tables(compared: results.Compared, *, all_rows: bool) -> Iterator[Table]:
+    yield from _check_tables(compared)
+    for comparison in compared.comparisons:
+        yield from _tables(comparison, all_rows=all_rows)
+
+
+def _check_tables(compared: results.Compared) -> Iterator[Table]:
+    """What was checked: first what is worse, then what is not known."""
+    order = ("worse", "unknown", "within")
+    rows = sorted(compared.checks, key=lambda one: order.index(one.verdict))
+    if rows:
+        columns_ = ("check", "quantity", "second / first", "verdict", "why")
+        yield Table("Checks", columns_, [_check_row(one) for one in rows])
+
+
+def _check_row(one: results.CheckResult) -> tuple[str, ...]:
+    needs = f"; {one.needed:,} {one.needed_of} of each side would settle it" if one.needed else ""
+    return (
+        one.check,
+        one.quantity or "–",
+        "–" if one.ratio is None else f"{one.ratio:.3f}",
+        {"worse": "worse than allowed", "within": "within", "unknown": "not known"}[one.verdict],
+        f"{one.why}{needs}",
+    )
+
+
+def _last(compared: results.Compared) -> Iterator[str]:
+    """The verdict of all checks in a sentence."""
+    if not compared.checks:
+        return
+    n = {name: sum(one.verdict == name for one in compared.checks) for name in _EXIT_CODES}
+    of = f"of {len(compared.checks)} checks"
+    said = {
+        "worse": f"worse: {n['worse']} {of} found a change that is significant and larger than "
+        f"allowed (exit code 3); {n['unknown']} not known",
+        "unknown": f"not known: {n['unknown']} {of} cannot be decided (exit code 4)",
+        "within": f"within: all {len(compared.checks)} checks are kept",
+    }
+    yield said[compared.verdict]
 
 
 def _tables(comparison: results.Comparison, *, all_rows: bool) -> list[Table]:
-    """What changed significantly, or all that both sides have."""
-    shown = [change for change in comparison.changes if all_rows or change.is_significant]
-    if not shown:
-        return []
+    """What changed significantly, or all that both sides have; layers apart, the worst first."""
     title = f"{comparison.first} (first) and {comparison.second} (second)"
-    whole, brief = (
-        Table(
-            title,
-            _COLUMNS,
-            [_row(change, comparison.threshold, with_ends=with_ends) for change in shown],
+    groups = {title: [(change.quantity, change) for change in comparison.changes]}
+    for change in sorted(comparison.layers, key=lambda one: one.first - one.second):
+        network, _, layer = change.quantity.partition(": ")
+        groups.setdefault(f"{network}; {title}", []).append((layer, change))
+    tables = []
+    for name, changes in groups.items():
+        shown = [one for one in changes if all_rows or one[1].is_significant]
+        whole, brief = (
+            Table(
+                name,
+                _COLUMNS,
+                [
+                    (what, *_row(change, comparison.threshold, with_ends=with_ends))
+                    for what, change in shown
+                ],
+            )
+            for with_ends in (True, False)
         )
-        for with_ends in (True, False)
-    )
-    return [whole if fits(whole, columns(sys.stdout)) else brief]
+        if shown:
+            tables.append(whole if fits(whole, columns(sys.stdout)) else brief)
+    return tables
 
 
 def _row(change: results.Change, threshold: float, *, with_ends: bool) -> tuple[str, ...]:
@@ -90,7 +219,6 @@ def _row(change: results.Change, threshold: float, *, with_ends: bool) -> tuple[
     first = (change.first_low, change.first_high) if with_ends else (None, None)
     second = (change.second_low, change.second_high) if with_ends else (None, None)
     return (
-        change.quantity,
         _value(change.first, *first, change.unit),
         _value(change.second, *second, change.unit),
         _ratio(change),
@@ -100,8 +228,16 @@ def _row(change: results.Change, threshold: float, *, with_ends: bool) -> tuple[
 
 
 def _value(value: float, low: float | None, high: float | None, unit: str) -> str:
+    if low is not None and high is not None and high > _WIDE * low:  # of two runs
+        low = high = None
     if unit == "s":
-        return seconds(value, low, high)
+        return seconds(value, low, high, advise=False)
+    if unit == "J":
+        return joules(value, low, high, advise=False)
+    if unit == "B":
+        return capacity(value)
+    if not unit:
+        return fixed(value, unit, low, high)
     if unit.startswith("J/"):
         low, high = (None if end is None else end * 1e12 for end in (low, high))
         return fixed(value * 1e12, f"p{unit}", low, high)
@@ -123,9 +259,11 @@ def _p(p: float | None) -> str:
 def _verdict(change: results.Change, threshold: float) -> str:
     """What the second is against the first; within the threshold they are equal."""
     if change.is_significant:
-        is_higher = change.ratio > 1
-        is_better = is_higher == (change.unit in _RATES)
-        return f"{'better' if is_better else 'worse'}: {'higher' if is_higher else 'lower'}"
+        way = "higher" if change.ratio > 1 else "lower"
+        if change.kind == "metric":
+            return f"changed: {way}"
+        is_better = (change.ratio > 1) == (change.kind in _RATES)
+        return f"{'better' if is_better else 'worse'}: {way}"
     if change.is_equal:
         return f"within {_percent(threshold)}"
     if change.is_significant is None:
@@ -139,13 +277,15 @@ def _percent(share: float) -> str:
 
 def _lines(comparison: results.Comparison) -> Iterator[str]:
     """The summary, what only one side has, and what else differs."""
-    n_tested = sum(change.p is not None for change in comparison.changes)
-    n_changed = sum(bool(change.is_significant) for change in comparison.changes)
-    yield (
-        f"{comparison.first} and {comparison.second}: {n_changed} of {n_tested} quantities that "
-        f"were tested differ by more than {_percent(comparison.threshold)} and their scatter "
-        "(p < 0.05, Holm's correction)"
-    )
+    for what, changes in (("quantities", comparison.changes), ("layers", comparison.layers)):
+        n_tested = sum(change.p is not None for change in changes)
+        n_changed = sum(bool(change.is_significant) for change in changes)
+        if changes or what == "quantities":
+            yield (
+                f"{comparison.first} and {comparison.second}: {n_changed} of {n_tested} {what} "
+                f"that were tested differ by more than {_percent(comparison.threshold)} and their "
+                "scatter (p < 0.05, Holm's correction)"
+            )
     yield from _only(comparison.first, comparison.only_first)
     yield from _only(comparison.second, comparison.only_second)
     if comparison.differences:

@@ -18,16 +18,26 @@ d = ln(second/first) is compared with Student's t of Welch's degrees of freedom.
 |d| ≤ Δ = ln(1 + threshold); its p is P(T ≥ (|d| − Δ)/s) + P(T ≥ (|d| + Δ)/s) (J. L. Hodges, E. L.
 Lehmann, Journal of the Royal Statistical Society B 16, 1954).
 
-It sees the scatter within the recordings alone. A machine that was slower during a whole run
-differs significantly: repeat the run to see how much runs differ by themselves.
+Of several runs of the same thing the run is the sample: with yᵢ their levels, n₁ and n₂ of them,
+the variance of the difference of means is s²(1/n₁ + 1/n₂), s² the pooled variance of y with
+n₁ + n₂ − 2 degrees of freedom, and no less than what scatter within the runs makes it. Of one run a
+side it sees the scatter within the recordings alone: a machine that was slower during a whole run
+differs significantly.
+
+A limit λ = ln(1 ± allowed) is tested from one side: P(T ≥ (d − λ)/s) is the p of a level that keeps
+it. The repetitions that would settle it are the fewest n′ > n with
+
+    |d − λ| ≥ (t(1 − α, f′) + t(0.8, f′)) · s √(n/n′)
+
+so that four of five would, were d the true difference (J. M. Lachin, Controlled Clinical Trials 2,
+1981, with Student's quantiles). α is 5 %; where d exceeds λ it is 2 % over the number of tests.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -38,9 +48,16 @@ N_STRETCHES = 16
 FEWEST_STRETCHES = 4  # of a side
 THRESHOLD = 0.01  # a smaller share is of no matter, unless the user says so
 LEVEL = 0.05
+WORSE_LEVEL = 0.02  # of a limit that is exceeded: an equal build is to be stopped rarely
 _LEAST_INDEPENDENT, _LEAST_FREEDOM = 1.5, 2.5  # of a random walk
 _MOST_CORRELATED = 0.999
+_NORMAL = 1e12  # degrees of freedom with which Student's distribution is the normal one
+_POWER = 0.8  # of a comparison that is to be settled
+_MOST_TIMES = 10_000  # as many repetitions: more settle nothing, the level is at the limit
+_ROUNDING = 1e-12
+_STEP = 1.05  # of numbers of repetitions that are tried
 Stratum = tuple[Array, Array]
+Recording = Mapping[str, Array]  # of one run: what was seen of each experiment, above 0, in order
 Span = tuple[float, float | None, float | None]  # value, low, high
 
 
@@ -54,8 +71,8 @@ class Centre:
 
     @property
     def half(self) -> float:
-        """Half the width of its 95 % interval."""
-        return float(stdtrit(self.freedom, 0.975)) * self.deviation
+        """Half the width of its 95 % interval; e^100, which is nothing known, at most."""
+        return min(float(stdtrit(self.freedom, 0.975)) * self.deviation, 100.0)
 
 
 def find_centre(values: Array) -> Centre | None:
@@ -107,17 +124,50 @@ def find_shift(strata: Sequence[Stratum]) -> Centre | None:
     )
 
 
-def shift_test(shift: Centre, threshold: float) -> float:
-    """p that the levels differ by ``threshold`` (a share) at most."""
-    distance, allowed = abs(shift.log), math.log1p(threshold)
-    if shift.deviation == 0:
-        return 1.0 if distance <= allowed + 1e-12 else 0.0
-    ends = [-(distance - allowed) / shift.deviation, -(distance + allowed) / shift.deviation]
-    return float(sum(stdtr(shift.freedom, ends)))
+def find_difference(first: Sequence[Recording], second: Sequence[Recording]) -> Centre | None:
+    """ln(second / first) of the runs of two sides; None where its scatter is not known.
+
+    One run a side is told by the scatter within, several by the scatter between them. Experiments
+    that all runs have are compared one by one; where there are none, all of a run is one.
+    """
+    if not first or not second:
+        return None
+    runs = [*first, *second]
+    common = [key for key in runs[0] if all(key in run for run in runs)]
+    strata = [
+        [run[key] for key in common] if common else [np.concatenate(list(run.values()))]
+        for run in runs
+    ]
+    if len(runs) == 2:
+        return find_shift(list(zip(*strata, strict=True)))
+    levels = [run_level(parts) for parts in strata]
+    sides = levels[: len(first)], levels[len(first) :]
+    logs = [np.array([log for log, _ in side]) for side in sides]
+    freedom = len(runs) - 2
+    squares = sum(float(((side - side.mean()) ** 2).sum()) for side in logs)
+    between = squares / freedom * sum(1 / len(side) for side in logs)
+    within = sum(sum(variance for _, variance in side) / len(side) ** 2 for side in sides)
+    return Centre(
+        log=float(logs[1].mean() - logs[0].mean()),
+        deviation=math.sqrt(max(between, within)),
+        freedom=freedom,
+    )
 
 
-def interval_test(first: Span, second: Span, threshold: float) -> float | None:
-    """p from the 95 % intervals of two values above 0, as ``shift_test``; None without one.
+def run_level(parts: Sequence[Array]) -> tuple[float, float]:
+    """The mean logarithm of the levels of one run's experiments, and its variance by the scatter
+    within the run; 0 where no experiment has two values."""
+    centres = [find_centre(values) for values in parts]
+    logs = [
+        math.log(float(values[0])) if centre is None else centre.log
+        for centre, values in zip(centres, parts, strict=True)
+    ]
+    variances = [centre.deviation**2 for centre in centres if centre is not None]
+    return float(np.mean(logs)), sum(variances) / len(parts) ** 2
+
+
+def find_interval_difference(first: Span, second: Span) -> Centre | None:
+    """ln(second / first) of two values by their 95 % intervals; None without one.
 
     The standard error is the root of the sum of the squares of the logarithmic half widths that
     face each other, over 1.96; the distribution is normal.
@@ -125,13 +175,43 @@ def interval_test(first: Span, second: Span, threshold: float) -> float | None:
     ratio = ratio_span(first, second)
     if ratio[1] is None or ratio[2] is None:
         return None
-    distance, allowed = abs(math.log(ratio[0])), math.log1p(threshold)
     end = ratio[1] if ratio[0] > 1 else ratio[2]
-    deviation = abs(math.log(end / ratio[0])) / Z95
-    if deviation == 0:
-        return 1.0 if distance <= allowed + 1e-12 else 0.0
-    cdf = NormalDist().cdf
-    return cdf((allowed - distance) / deviation) + cdf(-(allowed + distance) / deviation)
+    return Centre(math.log(ratio[0]), abs(math.log(end / ratio[0])) / Z95, _NORMAL)
+
+
+def shift_test(shift: Centre, threshold: float) -> float:
+    """p that the levels differ by ``threshold`` (a share) at most."""
+    distance, allowed = abs(shift.log), math.log1p(threshold)
+    if shift.deviation == 0:
+        return 1.0 if distance <= allowed + _ROUNDING else 0.0
+    ends = [-(distance - allowed) / shift.deviation, -(distance + allowed) / shift.deviation]
+    return float(sum(stdtr(shift.freedom, ends)))
+
+
+def excess_test(shift: Centre, limit: float) -> float:
+    """p that ``shift`` is ``limit`` (a logarithm) at most; 1 less it is that of the other side."""
+    if shift.deviation == 0:
+        return 1.0 if shift.log <= limit + _ROUNDING else 0.0
+    return float(stdtr(shift.freedom, (limit - shift.log) / shift.deviation))
+
+
+def needed_repetitions(
+    shift: Centre, limit: float, n: float, freedom: Callable[[int], float], n_tests: int = 1
+) -> int | None:
+    """How many repetitions instead of ``n`` a side would settle on which side of ``limit`` it is.
+
+    ``limit``: a logarithm. ``freedom``: the degrees of freedom of so many. ``n_tests``: that are
+    corrected together. None where 10,000 times as many would not.
+    """
+    distance = abs(shift.log - limit)
+    level = WORSE_LEVEL / n_tests if shift.log > limit else LEVEL
+    count, most = float(n), n * _MOST_TIMES
+    while count < most:
+        count = max(count + 1, count * _STEP)
+        quantiles = stdtrit(freedom(int(count)), [1 - level, _POWER])
+        if distance >= float(sum(quantiles)) * shift.deviation * math.sqrt(n / int(count)):
+            return int(count)
+    return None
 
 
 def ratio_span(first: Span, second: Span) -> Span:

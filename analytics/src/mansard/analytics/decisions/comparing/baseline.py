@@ -1,0 +1,94 @@
+"""A baseline: the sides of a comparison in one file, with all their repetitions.
+
+It is small enough to be kept beside the code that it is a baseline of, and its repetitions are what
+the test of a later comparison needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from msgspec.structs import replace
+
+from mansard.analytics.data.names import display_name
+from mansard.analytics.decisions.comparing.sides import LEAST, MOST, ComparedQuantity, Side
+from mansard.core.errors import InputError, UsageError
+from mansard.core.hardware import is_one_mode
+from mansard.core.records import Record
+from mansard.core.records.base import Schema
+from mansard.core.storage.documents import read_document, readable_json, write_document
+from mansard.core.storage.files import MOST_BYTES
+
+
+class BaselineDocument(Record, frozen=True, kw_only=True):
+    """What was measured, to hold later runs against."""
+
+    schema: ClassVar[Schema] = Schema("baseline", 1)
+
+    sides: tuple[Side, ...]
+
+
+def write_baseline(path: Path, sides: Sequence[Side]) -> None:
+    """Write ``sides`` into one file, whole or not at all; raises InputError, StorageError."""
+    baseline = BaselineDocument(sides=tuple(sides))
+    if len(readable_json(baseline)) > MOST_BYTES * 0.9:
+        raise InputError(
+            f"the repetitions are more than {MOST_BYTES >> 20} MiB",
+            where=str(path),
+            fix="keep one mode with --mode, or the folder of runs itself",
+        )
+    write_document(path, baseline)
+
+
+def read_baseline(
+    path: Path, *, name: str = "", mode: str | None = None, build: str | None = None
+) -> tuple[Side, ...]:
+    """The sides of a file that ``write_baseline`` wrote; of one mode or label if asked for.
+
+    Raises SchemaError, StorageError, InputError where its numbers cannot be compared, UsageError
+    where it has no such mode or label.
+    """
+    sides = read_document(path, BaselineDocument).sides
+    for side in sides:
+        for quantity in side.quantities:
+            _check(quantity, path)
+    if not sides:
+        raise InputError("is a baseline of nothing", where=str(path), fix="save it again")
+    chosen = [
+        side
+        for side in sides
+        if (mode is None or is_one_mode(side.mode, mode, side.machine))
+        and (build is None or build in side.builds)
+    ]
+    if not chosen:
+        what = f"mode {mode!r}" if build is None else f"label {build!r}"
+        there = (
+            [side.mode for side in sides] if build is None else [b for s in sides for b in s.builds]
+        )
+        names = ", ".join(dict.fromkeys(map(display_name, there))) or "none"
+        raise UsageError(f"{path} has no {what}", fix=f"there are {names}")
+    return tuple(
+        replace(side, label=f"{name}{display_name(side.label.rpartition(': ')[2])}")
+        for side in chosen
+    )
+
+
+def _check(quantity: ComparedQuantity, path: Path) -> None:
+    values = [quantity.value, *(v for run in quantity.runs for part in run.values() for v in part)]
+    ends = [abs(end) for end in (quantity.low, quantity.high) if end]
+    if not all(LEAST <= value <= MOST for value in values) or any(
+        not LEAST**2 <= end <= MOST**3 for end in ends
+    ):
+        raise InputError(
+            f"{display_name(quantity.name)} has a value that is not above 0, or too large",
+            where=str(path),
+            fix="it was changed by hand; save the baseline again",
+        )
+    if any(not part for run in quantity.runs for part in run.values()) or not all(quantity.runs):
+        raise InputError(
+            f"{display_name(quantity.name)} has a run without repetitions",
+            where=str(path),
+            fix="it was changed by hand; save the baseline again",
+        )
