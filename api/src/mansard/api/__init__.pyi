@@ -5,6 +5,7 @@ from mansard.analytics.decisions.offload.records import make_amount as make_amou
 from mansard.analytics.decisions.records import Wanted as Wanted
 from mansard.analytics.models.counters.importing import ExportOrigin as ExportOrigin
 from mansard.analytics.pages.report.answer_pages import write_score_page as write_score_page
+from mansard.analytics.pages.report.layers_page import write_layers_page as write_layers_page
 from mansard.api.benches import BenchRequest as BenchRequest
 from mansard.api.benches import bench as bench
 from mansard.api.benches import dry_run as dry_run
@@ -43,6 +44,7 @@ from mansard.api.images import fit_image as fit_image
 from mansard.api.images import list_images as list_images
 from mansard.api.images import load_image as load_image
 from mansard.api.images import save_image as save_image
+from mansard.api.layers import layers as layers
 from mansard.api.measurements import dry_run_contention as dry_run_contention
 from mansard.api.measurements import measure_contention as measure_contention
 from mansard.api.measurements import measure_layers as measure_layers

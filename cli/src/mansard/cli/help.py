@@ -36,6 +36,7 @@ _VALUES = MappingProxyType(
         **dict.fromkeys(("boundary", "rest", "seconds"), "SECONDS"),
         **dict.fromkeys(("data", "calibration", "places"), "PATH"),
         "batch": "N,N",
+        "bandwidth": "BANDWIDTH",
         "beta": "COST",
         "cache": "SIZE",
         "chip": "CHIP",
@@ -55,6 +56,7 @@ _VALUES = MappingProxyType(
         "host": "HOST",
         "image": "IMAGE",
         "into": "PATH",
+        "launch": "TIME",
         "logistic": "WEIGHTS",
         "logs": "LOG",
         "max-power": "POWER",
@@ -63,6 +65,7 @@ _VALUES = MappingProxyType(
         **dict.fromkeys(("prompt", "context"), "TOKENS"),
         "module": "MODULE",
         "offload-energy": "ENERGY",
+        "peak": "PRECISION=RATE",
         "on": "ADDRESS",
         "precision": "PRECISION",
         "preprocess": "SETTINGS",
@@ -99,6 +102,10 @@ EXAMPLES = MappingProxyType(
         "fit": (
             "mansard fit llama-3.1-8b:Q4_K_M --board orin-nano-8gb",
             "mansard fit resnet50 --here --batch 8 --engine tensorrt",
+        ),
+        "layers": (
+            "mansard layers resnet50 --profile profile.json --graph graph.json --device orin-nano",
+            "mansard layers resnet18 --runs runs --html layers.html",
         ),
         "score": (
             "mansard score resnet50 --batch 1,8",

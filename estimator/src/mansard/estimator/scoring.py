@@ -27,6 +27,7 @@ from mansard.estimator.missing_sizes import (
     advise_shapes,
     advise_sizes,
     find_full_caches,
+    FullCaches,
     with_head_widths,
 )
 from mansard.estimator.model import Given, Model, Value, all_nodes, always_run
@@ -40,6 +41,7 @@ from mansard.estimator.shape_inference.dimensions import (
     with_usual,
 )
 from mansard.estimator.shape_inference.inference import (
+    InferredNetwork,
     Prepared,
     infer_shapes,
     prepare,
@@ -331,13 +333,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         settings = msgspec.structs.replace(settings, optimizer="none", recompute=False)
     given = settled(loaded, settings.given)
     settings = msgspec.structs.replace(settings, given=given)
-    binding = _bind(loaded, settings)
-    network = infer_shapes(loaded.model, binding, loaded.prepared)
-    full = find_full_caches(loaded.model, loaded.caches, network)
-    if full.values:
-        filled = msgspec.structs.replace(binding.given, values={**full.values, **given.values})
-        binding = bind(loaded.model, filled)
-        network = infer_shapes(loaded.model, binding, loaded.prepared)
+    binding, network, full = _infer(loaded, settings)
     check_batch(loaded.model, binding, network)
     batch = find_batch(loaded.model, binding, network)
     inputs = tuple(binding.tensors.values())
@@ -384,6 +380,27 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         unknown=unknown_fields(memory, batch.size, settings.cache_bytes),
         kv_cache_update=memory.kv_cache_update,
     )
+
+
+def _infer(loaded: Loaded, settings: Settings) -> tuple[Binding, InferredNetwork, FullCaches]:
+    """The network with all shapes; the sizes of ``settings.given`` are settled."""
+    given, binding = settings.given, _bind(loaded, settings)
+    network = infer_shapes(loaded.model, binding, loaded.prepared)
+    full = find_full_caches(loaded.model, loaded.caches, network)
+    if full.values:
+        filled = msgspec.structs.replace(binding.given, values={**full.values, **given.values})
+        binding = bind(loaded.model, filled)
+        network = infer_shapes(loaded.model, binding, loaded.prepared)
+    return binding, network, full
+
+
+def shaped_nodes(loaded: Loaded, settings: Settings) -> tuple[Node, ...]:
+    """The nodes that ``score_loaded`` counts, with their tensors; raises what that raises."""
+    with naming_model(loaded.where), _paused_collector():
+        if loaded.drawn and settings.precision is not None:
+            loaded = _in_precision(loaded, settings.precision.name)
+        given = settled(loaded, settings.given)
+        return _infer(loaded, msgspec.structs.replace(settings, given=given))[1].nodes
 
 
 def _bind(loaded: Loaded, settings: Settings) -> Binding:

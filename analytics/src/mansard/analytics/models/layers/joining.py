@@ -1,0 +1,345 @@
+"""Which nodes of a network each layer of an engine runs.
+
+Names tell first: those in a layer's name or metadata that nodes of the file have. Where most names
+are of another export of the network, and for layers that no name tells, shapes do: a product by its
+number of weights and of results, a pool by what it reads and writes, each in the order in which the
+data flows. Layers without any description are matched by the order of their operators alone, which
+is a guess and called so. What an epilogue does (activations, additions, quantisers) belongs to the
+last layer that it reads from. No node is given to two layers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from types import MappingProxyType
+from typing import Literal
+
+from mansard.analytics.models.layers.engine import EngineLayer, depths
+from mansard.analytics.models.layers.network import NetworkGraph, NetworkNode
+
+# "traced": the engine was asked with labelled nodes. "names", "shapes", "graph" (what lies between
+# named nodes), "order": of operators alone, a guess. "none": no node.
+JoinedBy = Literal["traced", "names", "graph", "shapes", "order", "none"]
+
+_LEAST_NAMED = 0.5  # of the names in an engine; fewer are chance, as Conv_0 in any export
+_MOST_CONTRADICTED = 0.1  # of the named products may have other shapes than their layer
+_MOST_SIBLINGS = 6  # products that read one tensor, of which an engine may fuse some
+_SUFFIXES = re.compile(r"(?:_bn)?_nchwc$|_token_\d+$|_myl\d+_\d+$| \[profile \d+\]$")
+_PREFIXES = re.compile(r"^(?:fused |InsertedPrecisionFreeCast_)")
+# What TensorRT calls layers that are neither products nor pools, and their operators of ONNX.
+_OPERATORS = MappingProxyType(
+    {
+        "Shuffle": frozenset({"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze"}),
+        "Slice": frozenset({"Slice", "Pad"}),
+        "Padding": frozenset({"Pad"}),
+        "Concatenation": frozenset({"Concat"}),
+        "Resize": frozenset({"Resize", "Upsample"}),
+        "Gather": frozenset({"Gather"}),
+        "TopK": frozenset({"TopK", "ArgMax"}),
+    }
+)
+_WORD = re.compile(r"[A-Za-z]+")
+
+
+@dataclass
+class Join:
+    """The nodes of one layer; ``remark``: what is doubtful, or why there is none."""
+
+    nodes: tuple[int, ...] = ()
+    by: JoinedBy = "none"
+    remark: str = ""
+
+
+@dataclass
+class _Claims:
+    """Which layer has which node, as the steps find them."""
+
+    layers: Sequence[EngineLayer]
+    graph: NetworkGraph
+    owner: dict[int, int] = field(default_factory=dict)  # of a node, the position of its layer
+    joins: list[Join] = field(default_factory=list)
+
+    def give(self, at: int, nodes: Iterable[int], by: JoinedBy, remark: str = "") -> None:
+        """Give the layer at ``at`` those of ``nodes`` that no other has."""
+        new = [node for node in nodes if node not in self.owner]
+        join = self.joins[at]
+        self.owner |= dict.fromkeys(new, at)
+        join.nodes = tuple(sorted({*join.nodes, *new}))
+        if new and join.by == "none":
+            join.by = by
+        if remark and remark not in join.remark:
+            join.remark = "; ".join(filter(None, (join.remark, remark)))
+
+    def is_open(self, at: int) -> bool:
+        """Whether the layer at ``at`` is one of nodes, and has none yet."""
+        return self.layers[at].kind in {"layer", "region"} and not self.joins[at].nodes
+
+    def free(self, wanted: Callable[[NetworkNode], bool]) -> list[NetworkNode]:
+        """The nodes that no layer has."""
+        return [n for n in self.graph.nodes if n.index not in self.owner and wanted(n)]
+
+
+def join_layers_to_nodes(
+    layers: Sequence[EngineLayer], graph: NetworkGraph
+) -> tuple[Join, ...]:
+    """The nodes of each of ``layers``, which are in the order in which they ran."""
+    claims = _Claims(layers, graph, joins=[Join() for _ in layers])
+    if any(layer.is_traced for layer in layers):
+        _by_tracing(claims)
+    else:
+        _by_names(claims)
+        _by_shapes(claims)
+        _by_order(claims)
+        _others(claims)
+        _regions(claims)
+        _epilogues(claims)
+    for layer, join in zip(layers, claims.joins, strict=True):
+        if not join.nodes and not join.remark:
+            join.remark = _why_none(layer)
+    return tuple(claims.joins)
+
+
+def _why_none(layer: EngineLayer) -> str:
+    if layer.kind == "layer" and layer.op_class == "quantiser":
+        return "a quantiser that the network's file does not have"
+    if layer.kind == "reformat":
+        return "a reformat, of no node"
+    if layer.kind == "engine":
+        return "the engine's own: shapes, constants or a view"
+    if layer.kind == "region" and not layer.parts:
+        return "a kernel of Myelin: its name says no node, and no shape tells"
+    return "no name, shape or order tells which nodes it runs"
+
+
+def _by_tracing(claims: _Claims) -> None:
+    for at, layer in enumerate(claims.layers):
+        known = [node for node in layer.nodes or () if node in claims.graph.by_index]
+        shared = [node for node in known if node in claims.owner]
+        if known:
+            # Pieces of one layer of the engine run the same nodes: their work counts once.
+            first = claims.owner[shared[0]] if len(shared) == len(known) else None
+            remark = "" if first is None else f"a piece of {claims.layers[first].name}"
+            claims.give(at, known, "traced", remark)
+
+
+def _names(graph: NetworkGraph) -> dict[str, int]:
+    """Nodes by name, and by the tensor that they write where that is no other's name."""
+    seen: dict[str, list[int]] = {}
+    for node in graph.nodes:
+        for name in {node.name, *node.writes} - {""}:
+            seen.setdefault(name, []).append(node.index)
+    by_name = {name: found[0] for name, found in seen.items() if len(found) == 1}
+    return by_name | {
+        node.name: node.index
+        for node in graph.nodes
+        if node.name and sum(graph.by_index[i].name == node.name for i in seen[node.name]) == 1
+    }
+
+
+def _by_names(claims: _Claims) -> None:
+    nodes = _names(claims.graph)
+    named: dict[int, list[int]] = {}
+    n_parts = n_known = 0
+    for at, layer in enumerate(claims.layers):
+        for part in layer.parts:
+            n_parts += 1
+            plain = _PREFIXES.sub("", _SUFFIXES.sub("", part))
+            node = nodes.get(part, nodes.get(plain))
+            if node is not None:
+                n_known += 1
+                named.setdefault(at, []).append(node)
+    if n_known < _LEAST_NAMED * n_parts or _n_contradicted(claims, named) > (
+        _MOST_CONTRADICTED * len(named)
+    ):
+        return
+    graph = claims.graph
+    for at, found in named.items():
+        if claims.layers[at].kind == "layer":
+            twice = [node for node in found if node in claims.owner]
+            remark = "also names nodes of other layers" if twice else ""
+            claims.give(at, found, "names", remark)
+    for at, found in named.items():
+        if claims.layers[at].kind == "region":
+            inside = graph.between(found[:1], found[-1:]) if len(found) > 1 else set(found)
+            claims.give(at, sorted({*inside, *found}), "graph")
+
+
+def _n_contradicted(claims: _Claims, named: dict[int, list[int]]) -> int:
+    """Layers whose described shapes are not those of the products that their names call."""
+    wrong = 0
+    for at, found in named.items():
+        signature = _signature(claims.layers[at])
+        products = [n for i in found if (n := claims.graph.by_index[i]).op_class == "product"]
+        if signature is not None and len(products) == 1 and claims.layers[at].kind == "layer":
+            wrong += signature[0] == "product" and _signature_of(products[0]) != signature
+    return wrong
+
+
+_Signature = tuple[str, int, int]
+
+
+def _signature(layer: EngineLayer) -> _Signature | None:
+    """What tells a layer by its shapes; None where it is not described."""
+    if layer.op_class == "product":
+        if layer.n_weights and layer.n_written:
+            return "product", layer.n_weights, layer.n_written
+    elif layer.op_class in {"pool", "softmax", "quantiser"} and layer.n_read and layer.n_written:
+        return layer.op_class, layer.n_read, layer.n_written
+    return None
+
+
+def _signature_of(node: NetworkNode) -> _Signature:
+    if node.op_class == "product":
+        return "product", node.n_weights, node.n_written
+    return node.op_class, node.n_read, node.n_written
+
+
+def _by_shapes(claims: _Claims) -> None:
+    """Layers and nodes with the same numbers, the one that comes first in the data flow first."""
+    depth = depths(claims.layers)
+    of_layers: dict[_Signature, list[int]] = {}
+    for at, layer in enumerate(claims.layers):
+        signature = _signature(layer)
+        if signature is not None and claims.is_open(at):
+            of_layers.setdefault(signature, []).append(at)
+    of_nodes: dict[_Signature, list[NetworkNode]] = {}
+    for node in claims.free(lambda n: n.op_class != "other"):
+        of_nodes.setdefault(_signature_of(node), []).append(node)
+    for signature, places in of_layers.items():
+        alike = sorted(of_nodes.get(signature, ()), key=lambda n: claims.graph.depth[n.index])
+        places.sort(key=lambda at: (depth[at], at))
+        remark = ""
+        if len(places) != len(alike):
+            # An engine fuses some of them: how deep they lie tells which are left.
+            paired = _by_depth(places, depth, alike, claims.graph)
+            if paired is None:
+                remark = f"a guess: {len(places)} layers and {len(alike)} nodes have these shapes"
+            else:
+                alike = paired
+        for at, node in zip(places, alike, strict=False):
+            claims.give(at, [node.index], "shapes", remark)
+    _siblings(claims)
+
+
+def _by_depth(
+    places: Sequence[int], depth: Sequence[int], alike: Sequence[NetworkNode], graph: NetworkGraph
+) -> list[NetworkNode] | None:
+    """The node as deep as each layer; None where that does not tell one from another."""
+    of_depth: dict[int, list[NetworkNode]] = {}
+    for node in alike:
+        of_depth.setdefault(graph.depth[node.index], []).append(node)
+    paired = [of_depth.get(depth[at], []) for at in places]
+    is_unique = len({depth[at] for at in places}) == len(places)
+    return [nodes[0] for nodes in paired] if is_unique and all(map(_is_one, paired)) else None
+
+
+def _is_one(nodes: Sequence[NetworkNode]) -> bool:
+    """Whether they are one node, or quantise one tensor, which an engine does once."""
+    return len(nodes) > 0 and len({node.reads for node in nodes}) == 1
+
+
+def _siblings(claims: _Claims) -> None:
+    """Products that read one tensor and that an engine runs as one, side by side."""
+    groups: dict[tuple[str, ...], list[NetworkNode]] = {}
+    for node in claims.free(lambda n: n.op_class == "product" and n.n_weights > 0):
+        groups.setdefault(node.reads, []).append(node)
+    for at, layer in enumerate(claims.layers):
+        signature = _signature(layer)
+        if signature is None or signature[0] != "product" or not claims.is_open(at):
+            continue
+        for some in _subsets(groups.values()):
+            sums = sum(n.n_weights for n in some), sum(n.n_written for n in some)
+            if sums == signature[1:] and all(n.index not in claims.owner for n in some):
+                claims.give(at, [n.index for n in some], "shapes", "products side by side")
+                break
+
+
+def _subsets(groups: Iterable[list[NetworkNode]]) -> Iterator[tuple[NetworkNode, ...]]:
+    for group in groups:
+        for size in range(2, min(len(group), _MOST_SIBLINGS) + 1):
+            yield from combinations(group[:_MOST_SIBLINGS], size)
+
+
+_GUESS = "a guess: by the order of operators"
+
+
+def _by_order(claims: _Claims) -> None:
+    """Layers without a description, each operator in its order."""
+    for op_class in ("product", "pool", "softmax", "quantiser"):
+        places = [
+            at
+            for at, layer in enumerate(claims.layers)
+            if claims.is_open(at)
+            and layer.op_class == op_class
+            and _signature(layer) is None
+            and (layer.kind == "layer" or not layer.parts)
+            and not (layer.n_read and layer.n_written)
+        ]
+        nodes = claims.free(lambda n, wanted=op_class: n.op_class == wanted)  # type: ignore[misc]
+        remark = _GUESS
+        if len(places) != len(nodes):
+            remark += f", of which the engine has {len(places)} and the network {len(nodes)}"
+        for at, node in zip(places, nodes, strict=False):
+            claims.give(at, [node.index], "order", remark)
+
+
+def _others(claims: _Claims) -> None:
+    """Layers that only move or change elements: by their operator, and their number of results."""
+    for at, layer in enumerate(claims.layers):
+        if not claims.is_open(at) or layer.op_class == "product":
+            continue
+        words = {
+            word.casefold()
+            for part in (*layer.parts, layer.name)
+            for word in _WORD.findall(part.rpartition("/")[2])
+        }
+        wanted = _OPERATORS.get(layer.op_type, frozenset())
+        for node in claims.free(lambda n: n.op_class != "product"):
+            is_called = node.op_type in wanted or node.op_type.casefold() in words
+            is_as_large = layer.n_written is None or node.n_written == layer.n_written
+            if is_called and is_as_large:
+                by: JoinedBy = "order" if layer.n_written is None else "shapes"
+                claims.give(at, [node.index], by, _GUESS if by == "order" else "")
+                break
+
+
+def _regions(claims: _Claims) -> None:
+    """A region whose ends are not named: all that lies between its neighbours' nodes."""
+    last_to_first = range(len(claims.layers))
+    for at in last_to_first:
+        if not claims.is_open(at) or claims.layers[at].kind != "region":
+            continue
+        if not claims.layers[at].parts:  # one kernel of several of a region
+            continue
+        before = [i for i, owner in claims.owner.items() if owner < at]
+        after = [i for i, owner in claims.owner.items() if owner > at]
+        order = {node.index: place for place, node in enumerate(claims.graph.nodes)}
+        low = max((order[i] for i in before), default=-1)
+        high = min((order[i] for i in after), default=len(order))
+        inside = [n.index for n in claims.graph.nodes[low + 1 : high]]
+        claims.give(at, inside, "graph", "a guess: all between the layers around it")
+
+
+def _epilogues(claims: _Claims) -> None:
+    """Give what is left to the last layer that it reads from, else to the first that reads it."""
+    graph = claims.graph
+    for node in claims.free(lambda n: n.op_class != "product"):
+        owners = [
+            claims.owner[writer]
+            for tensor in node.reads
+            if (writer := graph.writer.get(tensor)) in claims.owner
+        ]
+        if owners:
+            claims.give(max(owners), [node.index], "graph")
+    for node in reversed(claims.free(lambda n: n.op_class != "product")):
+        owners = [
+            claims.owner[reader]
+            for tensor in node.writes
+            for reader in graph.readers.get(tensor, ())
+            if reader in claims.owner
+        ]
+        if owners:
+            claims.give(min(owners), [node.index], "graph")
