@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from mansard.analytics.data.dataset import Dataset, machine_id, processor_of
-from mansard.analytics.data.names import device_labels, engine_name
+from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.data.published.cells import LayerRow
 from mansard.analytics.data.published.readers.reader import MOST_TOOL_BYTES, ToolFile
@@ -16,10 +16,10 @@ from mansard.analytics.models.layers.engine import (
     EngineLayer,
     batch_of,
     layers_of_rows,
-    layers_of_times,
     n_described,
 )
-from mansard.analytics.models.layers.network import network_graph
+from mansard.analytics.models.layers.measured import measured_layers
+from mansard.analytics.models.layers.network import NetworkGraph, network_graph
 from mansard.analytics.models.layers.roofs import (
     LayerRoofs,
     PeakKey,
@@ -28,14 +28,12 @@ from mansard.analytics.models.layers.roofs import (
     roofs_of_run,
 )
 from mansard.analytics.models.layers.rows import LayersOrigin, RoofedLayers, roofed_layers
-from mansard.analytics.models.predict.measured import times_of
 from mansard.analytics.models.roofs.published_rooflines import published_rooflines
-from mansard.analytics.models.roofs.roofline import Roofline, rooflines
-from mansard.analytics.models.scaling.observations import counted_measurements
+from mansard.analytics.models.roofs.roofline import rooflines
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.formats.onnx import named
 from mansard.core.precision import PRECISIONS, parse_precision
-from mansard.core.records import Measurement
+from mansard.core.records import Measurement, ModelScore
 from mansard.core.storage.files import read_whole
 from mansard.core.text import listed, printable
 from mansard.estimator.model import Given
@@ -83,7 +81,7 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
         if description is not None:
             raise UsageError("a description has no times", fix="give a profile beside it")
         wanted = _Wanted(mode, device, batch, precision)
-        return tuple(_measured(loaded, open_runs(runs or ["runs"]), wanted, given))
+        return _measured(loaded, open_runs(runs or ["runs"]), wanted, given, str(model))
     if given is None and runs:
         given = _roofs_in(open_runs(runs), device, mode)
     elif given is None and device is not None:
@@ -176,10 +174,14 @@ def _result(
     roofs: LayerRoofs,
     origin: LayersOrigin,
 ) -> RoofedLayers:
+    return roofed_layers(engine, *_scored(loaded, settings), roofs, origin)
+
+
+def _scored(loaded: Loaded, settings: Settings) -> tuple[NetworkGraph, ModelScore]:
     score = score_loaded(loaded, settings)
     outputs = [output.name for output in loaded.model.outputs]
-    graph = network_graph(shaped_nodes(loaded, settings), score, outputs, settings.precision)
-    return roofed_layers(engine, graph, score, roofs, origin)
+    nodes = shaped_nodes(loaded, settings)
+    return network_graph(nodes, score, outputs, settings.precision), score
 
 
 def _roofs_in(dataset: Dataset, device: str | None, mode: str | None) -> LayerRoofs:
@@ -203,13 +205,14 @@ def _roofs_in(dataset: Dataset, device: str | None, mode: str | None) -> LayerRo
     raise UsageError(f"{', '.join(dataset.locations)} has {what}", fix=fix)
 
 
+@dataclass(frozen=True)
 class _Wanted:
-    """Which measurements are meant."""
+    """Which measurements are meant; what is None may be anything."""
 
-    def __init__(
-        self, mode: str | None, device: str | None, batch: int | None, precision: str | None
-    ) -> None:
-        self.mode, self.device, self.batch, self.precision = mode, device, batch, precision
+    mode: str | None
+    device: str | None
+    batch: int | None
+    precision: str | None
 
     def keeps(self, row: Measurement, device: str, mode: str) -> bool:
         """Whether a row is one of them."""
@@ -222,44 +225,25 @@ class _Wanted:
 
 
 def _measured(
-    loaded: Loaded, dataset: Dataset, wanted: _Wanted, given: LayerRoofs | None
-) -> Iterator[RoofedLayers]:
+    loaded: Loaded, dataset: Dataset, wanted: _Wanted, roofs: LayerRoofs | None, model: str
+) -> tuple[RoofedLayers, ...]:
     """The layers of each measurement of a network; raises InputError where there is none."""
-    manifests = {run.run_id: run for run in dataset.workload_manifests}
-    devices, roofs = device_labels(dataset.all_manifests), rooflines(dataset)
-    n_rows = n_shown = 0
-    for row in counted_measurements(dataset):
-        manifest = manifests[row.run_id]
-        device, mode = devices[row.run_id], manifest.mode_read_back.name
-        if row.model_hash != loaded.model_hash or not wanted.keeps(row, device, mode):
-            continue
-        n_rows += 1
-        if not row.layers or row.phase != "inference":
-            continue
-        n_shown += 1
-        same = (machine_id(manifest.machine), processor_of(manifest), mode)
-        own = [r for r in roofs if (r.machine_id, r.processor, r.mode) == same and r.peaks]
+
+    def graph_of(row: Measurement) -> tuple[NetworkGraph, ModelScore] | None:
+        if row.model_hash != loaded.model_hash:
+            return None
         dims = {name: size for name, size in row.dimensions.items() if name != "batch"}
-        settings = Settings(
-            with_defaults(loaded, Given(row.batch, dims)),
-            parse_precision(row.precision) if row.precision in PRECISIONS else None,
-        )
-        origin = LayersOrigin(
-            f"{engine_name(row)}, its profile of {len(row.profiled_s or ())} calls",
-            *(row.source, device, mode, times_of(row)["time_s"]),
-        )
-        layers = layers_of_times(row.layers)
-        yield _result(loaded, settings, layers, given or _newest(own, mode), origin)
-    if not n_shown:
-        what = "have no layers" if n_rows else "are not there"
+        precision = parse_precision(row.precision) if row.precision in PRECISIONS else None
+        settings = Settings(with_defaults(loaded, Given(row.batch, dims)), precision)
+        return _scored(loaded, settings)
+
+    found = tuple(measured_layers(dataset, graph_of, wanted.keeps, roofs))
+    if not found:
+        is_there = any(row.model_hash == loaded.model_hash for row in dataset.measurements)
+        which = "in this mode and setting that have layers" if is_there else "there"
         raise InputError(
-            f"measurements of {loaded.name} {what}",
+            f"no measurements of {printable(model)} are {which}",
             where=", ".join(dataset.locations),
-            fix=f"measure it: mansard measure {loaded.where}; or give a --profile",
+            fix=f"measure it: mansard measure {printable(model)}; or give a --profile",
         )
-
-
-def _newest(own: Sequence[Roofline], mode: str) -> LayerRoofs:
-    if not own:
-        return LayerRoofs(why=f"no roofs were measured in {mode}: 'mansard bench' measures them")
-    return roofs_of_run(own[-1])
+    return found

@@ -97,15 +97,15 @@ def layers(
     for one in found:
         for line in one.notes[:_SHOWN_NOTES]:
             note(f"note: {one.network}: {line}")
-    if as_json:
-        print_json("layers", {"networks": found})
-    else:
-        for one in found:
-            _print(one, show_all=show_all)
     if html is not None:
         api.write_layers_page(found, html)
-        if not as_json:
-            print_whole(f"page: {html}")
+    if as_json:
+        print_json("layers", {"networks": found})
+        return
+    for one in found:
+        _print(one, show_all=show_all)
+    if html is not None:
+        print_whole(f"page: {html}")
 
 
 def _peak(text: str) -> tuple[tuple[str, Literal["fma", "tensor"]], float]:
@@ -124,7 +124,7 @@ def _peak(text: str) -> tuple[tuple[str, Literal["fma", "tensor"]], float]:
 def _print(one: results.RoofedLayers, *, show_all: bool) -> None:
     most = None if show_all else _SHOWN
     table = without_silent(pages.engine_layer_table(one, most), _ALWAYS)
-    print_fitting(table, () if show_all else _DROPPED, "--all or --json has them")
+    print_fitting(table, _DROPPED, "--json or --html has them")
     print_lines(_lines(one, most))
 
 

@@ -161,10 +161,33 @@ def _by_names(claims: _Claims) -> None:
             twice = [node for node in found if node in claims.owner]
             remark = "also names nodes of other layers" if twice else ""
             claims.give(at, found, "names", remark)
+    for at in named:
+        if claims.layers[at].kind == "layer":
+            claims.give(at, _behind(claims, at), "graph")
     for at, found in named.items():
         if claims.layers[at].kind == "region":
             inside = graph.between(found[:1], found[-1:]) if len(found) > 1 else set(found)
             claims.give(at, sorted({*inside, *found}), "graph")
+
+
+def _behind(claims: _Claims, at: int) -> list[int]:
+    """What leads to the nodes of a layer that is named after its result, as ONNX Runtime does.
+
+    Up to the nodes of other layers; nothing where its product is named.
+    """
+    graph, nodes = claims.graph, claims.joins[at].nodes
+    if claims.layers[at].op_class == "other" or any(
+        graph.by_index[i].op_class == claims.layers[at].op_class for i in nodes
+    ):
+        return []
+    ahead, reached = list(nodes), set(nodes)
+    while ahead:
+        for tensor in graph.by_index[ahead.pop()].reads:
+            writer = graph.writer.get(tensor)
+            if writer is not None and writer not in reached and writer not in claims.owner:
+                reached.add(writer)
+                ahead.append(writer)
+    return sorted(reached)
 
 
 def _n_contradicted(claims: _Claims, named: dict[int, list[int]]) -> int:

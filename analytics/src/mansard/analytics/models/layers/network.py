@@ -156,3 +156,32 @@ def _class_of(op_type: str, layer: LayerScore) -> OpClass:
     if "Softmax" in op_type:
         return "softmax"
     return "quantiser" if op_type == "QuantizeLinear" else "other"
+
+
+def graph_of_score(score: ModelScore) -> NetworkGraph:
+    """The nodes of a score without the tensors between them: for layers whose nodes are known.
+
+    What a node moves is what its fused group does, which counts at the group's heaviest node.
+    """
+    nodes, stored, n_bytes = [], {}, {}
+    for layer in score.layers:
+        own = f"@{layer.index}@"
+        moved = layer.fused_traffic_bytes
+        n_bytes[own] = (layer.traffic_bytes if moved is None else moved) or 0
+        stored[layer.index] = (own,)
+        nodes.append(
+            NetworkNode(
+                index=layer.index,
+                name=layer.name,
+                op_type=layer.op_type,
+                op_class=_class_of(layer.op_type, layer),
+                reads=(),
+                writes=(),
+                n_read=0,
+                n_written=0,
+                n_weights=0,
+                is_free=not layer.work_flop and not layer.traffic_bytes,
+            )
+        )
+    layers = {layer.index: layer for layer in score.layers}
+    return NetworkGraph(tuple(nodes), layers, n_bytes, stored, frozenset())

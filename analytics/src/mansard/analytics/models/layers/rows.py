@@ -89,7 +89,7 @@ class RoofedLayers(Record, frozen=True, kw_only=True):
     lost_share: float | None
     guessed_share: float | None  # of the time that was joined by a guess; part of joined_share
     joined_work_share: float | None  # of the network's FLOP
-    gap_s: float | None  # in sum
+    gap_s: float | None  # the sum of those above 0: what is to be gained at most
     launch_s: float | None
     peaks: dict[str, float]  # FLOP/s, by name
     levels: tuple[MemoryRoof, ...]
@@ -134,7 +134,7 @@ def roofed_layers(
         "whole_s": origin.whole_s,
         **_shares(rows, total_s),
         "joined_work_share": joined_flop / whole if whole else None,
-        "gap_s": sum(gaps) if gaps else None,
+        "gap_s": sum(max(gap, 0.0) for gap in gaps) if gaps else None,
         "launch_s": roofs.launch_s,
         "roofs_source": roofs.source if not roofs.why else None,
     }

@@ -21,6 +21,7 @@ from mansard.core.table import Table
 
 MOST_ROWS = 600  # layers listed of one engine: the page stays small
 MOST_ENGINES = 12  # with charts of their own
+_IN_CHARTS = ("Work", "Bytes", "Rate", "Bandwidth")  # the table under the roofline has them
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def layers_sections(results: Sequence[RoofedLayers]) -> list[LayersSection]:
                 sentences=tuple(engine_layer_words(result)),
                 strip=time_strip(number, result),
                 roofline=roofline_of_layers(number, result),
-                table=engine_layer_table(result, MOST_ROWS),
+                table=engine_layer_table(result, MOST_ROWS).without(_IN_CHARTS),
                 notes=tuple(notes),
             )
         )

@@ -53,7 +53,7 @@ def engine_layer_table(result: RoofedLayers, most: int | None = None) -> Table:
         Column("Bandwidth", lambda row: quantity(row.bytes_per_s, "B/s", n_digits=3),
                is_numeric=True),
         Column("Joined by", lambda row: "–" if row.joined_by == "none" else row.joined_by),
-        Column("Remark", lambda row: display_text(row.remark)),
+        Column("Remark", lambda row: display_text(row.remark) if row.remark else ""),
     ]  # fmt: skip
     by = "gap" if result.roofs_source is not None else "time"
     return tabulate(f"Layers of {network_title(result)} by {by}", columns, rows)
@@ -125,9 +125,9 @@ def engine_layer_words(result: RoofedLayers) -> list[str]:
         lines.append(f"No roof is known: {display_text(result.unknown['roofs_source'])}.")
     elif result.gap_s is not None and result.layers_s:
         lines.append(
-            f"Under the roofs of {display_text(result.roofs)} ({result.roofs_source}) they would "
-            f"take {seconds(max(result.layers_s - result.gap_s, 0.0))}: the gap is "
-            f"{_gap_text(result.gap_s)}, {_percent(result.gap_s / result.layers_s)} of the time."
+            f"Over the roofs of {display_text(result.roofs)} ({result.roofs_source}) they take "
+            f"{_gap_text(result.gap_s)}, {_percent(result.gap_s / result.layers_s)} of the time: "
+            "the most that can be gained."
         )
     return lines
 
