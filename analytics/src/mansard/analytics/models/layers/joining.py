@@ -231,37 +231,66 @@ def _by_shapes(claims: _Claims) -> None:
     of_nodes: dict[_Signature, list[NetworkNode]] = {}
     for node in claims.free(lambda n: n.op_class != "other"):
         of_nodes.setdefault(_signature_of(node), []).append(node)
-    for signature, places in of_layers.items():
-        alike = sorted(of_nodes.get(signature, ()), key=lambda n: claims.graph.depth[n.index])
-        places.sort(key=lambda at: (depth[at], at))
-        remark = ""
-        if len(places) != len(alike):
-            # An engine fuses some of them: how deep they lie tells which are left.
-            paired = _by_depth(places, depth, alike, claims.graph)
-            if paired is None:
-                remark = f"a guess: {len(places)} layers and {len(alike)} nodes have these shapes"
-            else:
-                alike = paired
-        for at, node in zip(places, alike, strict=False):
-            claims.give(at, [node.index], "shapes", remark)
+    # Products first: what is beside them is told by whose result it reads.
+    for signature in sorted(of_layers, key=lambda key: key[0] != "product"):
+        places = sorted(of_layers[signature], key=lambda at: (depth[at], at))
+        alike = [n for n in of_nodes.get(signature, ()) if n.index not in claims.owner]
+        alike.sort(key=lambda n: claims.graph.depth[n.index])
+        if len(places) == len(alike):
+            for at, node in zip(places, alike, strict=True):
+                claims.give(at, [node.index], "shapes")
+        else:
+            _by_flow(claims, places, alike)
     _siblings(claims)
 
 
-def _by_depth(
-    places: Sequence[int], depth: Sequence[int], alike: Sequence[NetworkNode], graph: NetworkGraph
-) -> list[NetworkNode] | None:
-    """The node as deep as each layer; None where that does not tell one from another."""
-    of_depth: dict[int, list[NetworkNode]] = {}
-    for node in alike:
-        of_depth.setdefault(graph.depth[node.index], []).append(node)
-    paired = [of_depth.get(depth[at], []) for at in places]
-    is_unique = len({depth[at] for at in places}) == len(places)
-    return [nodes[0] for nodes in paired] if is_unique and all(map(_is_one, paired)) else None
+def _by_flow(claims: _Claims, places: Sequence[int], alike: Sequence[NetworkNode]) -> None:
+    """Layers of which the network has more or fewer: by whose result they read, else a guess.
+
+    An engine runs some quantisers in the layer before them, and one for all that read its result.
+    """
+    remark = f"a guess: {len(places)} layers and {len(alike)} nodes have these shapes"
+    left = list(alike)
+    for at in places:
+        source = _source(claims, at)
+        after = [n for n in left if source is not None and _latest(claims, n) == source]
+        if after and len({n.reads for n in after}) == 1:
+            claims.give(at, [n.index for n in after], "shapes")
+        elif left:
+            after = left[:1]
+            claims.give(at, [after[0].index], "shapes", remark)
+        left = [n for n in left if n not in after]
 
 
-def _is_one(nodes: Sequence[NetworkNode]) -> bool:
-    """Whether they are one node, or quantise one tensor, which an engine does once."""
-    return len(nodes) > 0 and len({node.reads for node in nodes}) == 1
+def _source(claims: _Claims, at: int) -> int | None:
+    """The layer with nodes whose result the layer at ``at`` reads, through reformats."""
+    writer = {tensor.name: i for i, layer in enumerate(claims.layers) for tensor in layer.writes}
+    seen = {at}
+    while claims.layers[at].reads:
+        before = writer.get(claims.layers[at].reads[0].name)
+        if before is None or before in seen:
+            return None
+        if claims.joins[before].nodes:
+            return before
+        seen.add(before)
+        at = before
+    return None
+
+
+def _latest(claims: _Claims, node: NetworkNode) -> int | None:
+    """The last of the layers whose nodes ``node`` follows from, with none of a layer between."""
+    ahead, reached, owners = [node.index], {node.index}, set[int]()
+    while ahead:
+        for tensor in claims.graph.by_index[ahead.pop()].reads:
+            writer = claims.graph.writer.get(tensor)
+            if writer is None or writer in reached:
+                continue
+            reached.add(writer)
+            if writer in claims.owner:
+                owners.add(claims.owner[writer])
+            else:
+                ahead.append(writer)
+    return max(owners, default=None)
 
 
 def _siblings(claims: _Claims) -> None:

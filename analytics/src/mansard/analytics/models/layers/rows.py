@@ -7,8 +7,8 @@
 W: FLOP of the nodes that it runs, as the estimator counts them. Q: bytes of the tensors that the
 engine says it reads and writes, with its weights; where it does not say, of the nodes as one kernel
 (``NetworkGraph.traffic_bytes``). P: the peak of its precision. B: of DRAM; where the layer is
-faster than DRAM allows, of the first cache that allows it. A launch that takes longer than both
-binds where its time is known.
+faster than DRAM allows, of the first cache that allows it. A launch binds where it takes longer
+than both; where its time is not known it is at most that of the shortest layer with nodes.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from mansard.core.records import LayerScore, ModelScore, Record, Source
 LayerBound = Literal["compute", "memory", "launch", "unknown"]
 TrafficOf = Literal["engine", "estimate", "unknown"]  # what its bytes are counted from
 
+_LABEL = re.compile(r"@(\d{1,9})@")  # core/formats/onnx.py
 _TF32 = re.compile(r"tf32", re.I)
 # Kernels whose names say that they multiply on CUDA cores: SIMT, matrix times vector, dp4a.
 _ON_CUDA_CORES = re.compile(r"simt|gemvx|scudnn|sgemm|icudnn_int8x4|ffma", re.I)
@@ -90,7 +91,7 @@ class RoofedLayers(Record, frozen=True, kw_only=True):
     guessed_share: float | None  # of the time that was joined by a guess; part of joined_share
     joined_work_share: float | None  # of the network's FLOP
     gap_s: float | None  # the sum of those above 0: what is to be gained at most
-    launch_s: float | None
+    launch_s: float | None  # of a roof, else of the shortest layer with nodes
     peaks: dict[str, float]  # FLOP/s, by name
     levels: tuple[MemoryRoof, ...]
     layers: tuple[RoofedLayer, ...]
@@ -120,8 +121,12 @@ def roofed_layers(
     joins = join_layers_to_nodes(layers, graph)
     total_s = sum(layer.time_s or 0.0 for layer in layers)
     heavy = _LEAST_WORK * sum(row.multiply_add_flop or 0 for row in score.layers)
+    of_nodes = [layer.time_s for layer, join in zip(layers, joins, strict=True) if join.nodes]
+    least_s = min(filter(None, of_nodes), default=None)
+    launch_s = roofs.launch_s if roofs.launch_s is not None else least_s
+    context = _Context(graph, roofs, total_s, heavy, launch_s)
     rows = [
-        _row(at, layer, join, _Context(graph, roofs, total_s, heavy))
+        _row(at, layer, join, context)
         for at, (layer, join) in enumerate(zip(layers, joins, strict=True))
     ]
     rows.sort(key=lambda row: (-(row.gap_s or 0.0), -(row.time_s or 0.0), row.index))
@@ -135,14 +140,14 @@ def roofed_layers(
         **_shares(rows, total_s),
         "joined_work_share": joined_flop / whole if whole else None,
         "gap_s": sum(max(gap, 0.0) for gap in gaps) if gaps else None,
-        "launch_s": roofs.launch_s,
+        "launch_s": launch_s,
         "roofs_source": roofs.source if not roofs.why else None,
     }
     why = {
         "whole_s": "the profile does not say it",
         "joined_work_share": "the network does no work",
         "gap_s": roofs.why or "no layer has a time and a roof",
-        "launch_s": "no roof of launches is known",
+        "launch_s": "no layer with nodes has a time",
         "roofs_source": roofs.why,
     }
     return RoofedLayers(
@@ -207,6 +212,7 @@ class _Context:
     roofs: LayerRoofs
     total_s: float
     least_flop: float  # of a layer whose kernel is worth a remark
+    launch_s: float | None
 
 
 def _row(at: int, layer: EngineLayer, join: Join, context: _Context) -> RoofedLayer:
@@ -233,7 +239,7 @@ def _row(at: int, layer: EngineLayer, join: Join, context: _Context) -> RoofedLa
     }
     return RoofedLayer(
         index=at,
-        name=layer.name,
+        name=_named(layer.name, context.graph),
         kind=layer.kind,
         op_type=layer.op_type,
         kernel=layer.tactic,
@@ -253,6 +259,16 @@ def _row(at: int, layer: EngineLayer, join: Join, context: _Context) -> RoofedLa
         },
         **values,  # type: ignore[arg-type]
     )
+
+
+def _named(name: str, graph: NetworkGraph) -> str:
+    """A layer's name with the names of nodes in the place of their labels."""
+
+    def of_node(match: re.Match[str]) -> str:
+        node = graph.by_index.get(int(match[1]))
+        return match[0] if node is None else node.name or f"{node.op_type} {node.index}"
+
+    return _LABEL.sub(of_node, name)
 
 
 def _why_unknown(name: str, join: Join, roof: _Roof, layer: EngineLayer) -> str:
@@ -322,7 +338,7 @@ def _roof(  # noqa: PLR0913 - what a roof depends on
     memory_s = traffic / level.bytes_per_s
     roof_s = max(compute_s, memory_s)
     bound: LayerBound = "compute" if compute_s > memory_s else "memory"
-    if roofs.launch_s is not None and roofs.launch_s > roof_s and (layer.time_s or 0.0) > 0:
+    if context.launch_s is not None and context.launch_s > roof_s and layer.time_s:
         bound = "launch"
     return _Roof(roof_s, bound, name, level.name, "")
 

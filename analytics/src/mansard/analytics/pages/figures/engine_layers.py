@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import altair as alt
 import polars as pl
 
+from mansard.analytics.data.names import display_text
 from mansard.analytics.models.layers.rows import RoofedLayer, RoofedLayers
 from mansard.analytics.pages.figures.charting import Chart, colour, log_scale, plot, shape, with_tooltip
 from mansard.analytics.pages.figures.figure import (
@@ -17,17 +20,16 @@ from mansard.analytics.pages.figures.figure import (
     schema_of,
 )
 from mansard.analytics.pages.figures.tables import Column, tabulate
-from mansard.analytics.pages.tables.engine_layers import bound_text, layer_title
 
 MOST_LAYERS = 1500  # drawn of one engine
 _WIDTH_PX, _STRIP_PX, _HEIGHT_PX = 760, 84, 380
-_KINDS = ("compute", "memory", "launch", "reformat", "not joined", "no roof")
+_OWN = "the engine's own"
+_KINDS = ("compute", "memory", "launch", "reformat", _OWN, "not joined", "no roof")
 NO_TIMES = "The profile has no times: nothing is drawn."
 NO_ROOFS = "No layer has a roof: name runs, a device, or peaks and a bandwidth."
 STRIP_CAPTION = (
-    "The layers in the order in which they run, each as wide as its time. The upper strip is "
-    "coloured by what binds a layer, the dark part below it is the time at its roof: what is "
-    "pale above it is the gap.",
+    "The layers in the order in which they run, each as wide as its time. The colour is what binds "
+    "a layer. The dark part is its share of the roof, the pale part above it the gap.",
 )
 ROOF_CAPTION = (
     "Each point is a layer: its rate over its arithmetic intensity. Lines are the roofs of the "
@@ -43,11 +45,56 @@ _COLUMNS = (
 )
 
 
+_LONGEST = 34  # characters of a layer's name in a table
+_COPY = re.compile(r"^Reformatting CopyNode for (?P<way>Input|Output) Tensor \d+ to (?P<rest>.+)")
+_TORCH = re.compile(r"\[[^\[\]]*\]-\[[^\[\]]*\]-\[([^\[\]]+)\]")
+_BESIDE = re.compile(r"ReadVariableOp|^Quant\w*Linear|^QuantLinear|\.weight$|\.bias$|^\(Unnamed Layer")
+_SECOND = re.compile(r"\s*(?:\+|\|\|)\s*")
+
+
+def layer_title(row: RoofedLayer, longest: int = _LONGEST) -> str:
+    """A layer's name as a table shows it: the end of each path, and what a copy is before."""
+    name = _TORCH.sub(r"\1", row.name)
+    copy = _COPY.match(name)
+    text = _plain_name(copy["rest"] if copy else name)
+    if copy:
+        text = f"reformat {'before' if copy['way'] == 'Input' else 'after'} {text}"
+    shown = display_text(text)
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def _plain_name(name: str) -> str:
+    """``features.3/Conv + Relu`` of ``/features/features.3/Conv + /features/features.4/Relu``.
+
+    What a quantised layer has beside its operators, weights and their quantisers, is left out.
+    """
+    pieces = _SECOND.split(name)
+    first, *others = [piece for piece in pieces if not _BESIDE.search(piece)] or pieces
+    parts = [part for part in first.split("/") if part]
+    # A module's name is in that of the next: features in features.3, conv.0 in conv.0.1.
+    kept = [
+        part
+        for part, inner in zip(parts, [*parts[1:], ""], strict=True)
+        if not inner.startswith(f"{part}.")
+    ]
+    head = "/".join(kept[-3:]) or first
+    return " + ".join([head, *(other.rpartition("/")[2] or other for other in others)])
+
+
+def bound_text(row: RoofedLayer) -> str:
+    """What binds a layer, with the peak or the level of memory."""
+    if row.bound == "compute":
+        return f"compute, {row.peak}"
+    return f"memory, {row.level}" if row.bound == "memory" else row.bound
+
+
 def _kind(row: RoofedLayer) -> str:
     if row.kind == "reformat":
         return "reformat"
     if row.kind in {"layer", "region"} and not row.nodes:
         return "not joined"
+    if row.kind == "engine":
+        return _OWN
     return "no roof" if row.bound == "unknown" else row.bound
 
 

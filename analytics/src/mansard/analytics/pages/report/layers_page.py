@@ -43,11 +43,13 @@ class LayersSection:
         return [figure for figure in (self.strip, self.roofline) if isinstance(figure, Figure)]
 
 
-def layers_sections(results: Sequence[RoofedLayers]) -> list[LayersSection]:
-    """A section for each engine, the first MOST_ENGINES of them."""
+def layers_sections(
+    results: Sequence[RoofedLayers], most: int = MOST_ENGINES, most_rows: int = MOST_ROWS
+) -> list[LayersSection]:
+    """A section for each engine, the first ``most`` of them."""
     sections = []
-    for number, result in enumerate(results[:MOST_ENGINES]):
-        left = len(result.layers) - MOST_ROWS
+    for number, result in enumerate(results[:most]):
+        left = len(result.layers) - most_rows
         notes = [*map(display_text, result.notes)]
         if left > 0:
             notes.append(f"{left} layers with smaller gaps are left out; JSON holds all.")
@@ -60,7 +62,7 @@ def layers_sections(results: Sequence[RoofedLayers]) -> list[LayersSection]:
                 sentences=tuple(engine_layer_words(result)),
                 strip=time_strip(number, result),
                 roofline=roofline_of_layers(number, result),
-                table=engine_layer_table(result, MOST_ROWS).without(_IN_CHARTS),
+                table=engine_layer_table(result, most_rows).without(_IN_CHARTS),
                 notes=tuple(notes),
             )
         )

@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from mansard.analytics.data.names import display_text
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, counted, digits, quantity, seconds
 from mansard.analytics.models.layers.rows import RoofedLayer, RoofedLayers
+from mansard.analytics.pages.figures.engine_layers import bound_text, layer_title
 from mansard.analytics.pages.figures.tables import Column, tabulate
 from mansard.core.precision import work_unit
 from mansard.core.table import Table
-
-_LONGEST = 34  # characters of a layer's name in a table
-_COPY = re.compile(r"^Reformatting CopyNode for (?P<way>Input|Output) Tensor \d+ to (?P<rest>.+)")
-_TORCH = re.compile(r"\[[^\[\]]*\]-\[[^\[\]]*\]-\[([^\[\]]+)\]")
-_SECOND = re.compile(r"\s*(?:\+|\|\|)\s*")
-
-
-def layer_title(row: RoofedLayer, longest: int = _LONGEST) -> str:
-    """A layer's name as a table shows it: the end of each path, and what a copy is before."""
-    name = _TORCH.sub(r"\1", row.name)
-    copy = _COPY.match(name)
-    text = _plain_name(copy["rest"] if copy else name)
-    if copy:
-        text = f"reformat {'before' if copy['way'] == 'Input' else 'after'} {text}"
-    shown = display_text(text)
-    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
-
-
-def _plain_name(name: str) -> str:
-    """``features.3/Conv + Relu`` of ``/features/features.3/Conv + /features/features.4/Relu``."""
-    first, *others = _SECOND.split(name)
-    head = "/".join([part for part in first.split("/") if part][-2:]) or first
-    return " + ".join([head, *(other.rpartition("/")[2] or other for other in others)])
-
 
 def engine_layer_table(result: RoofedLayers, most: int | None = None) -> Table:
     """The layers with the largest gap, or those that take most time where no roof is known."""
@@ -74,13 +49,6 @@ def _operators_text(row: RoofedLayer) -> str:
     more = len(row.operators) - 1
     first = display_text(row.operators[0])
     return f"{first} + {more}" if more > 0 else first
-
-
-def bound_text(row: RoofedLayer) -> str:
-    """What binds a layer, with the peak or the level of memory."""
-    if row.bound == "compute":
-        return f"compute, {row.peak}"
-    return f"memory, {row.level}" if row.bound == "memory" else row.bound
 
 
 def _percent(share: float | None) -> str:
