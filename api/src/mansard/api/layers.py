@@ -12,6 +12,7 @@ from mansard.analytics.data.opening import open_runs
 from mansard.analytics.data.published.cells import LayerRow
 from mansard.analytics.data.published.readers.reader import MOST_TOOL_BYTES, ToolFile
 from mansard.analytics.data.published.readers.registry import recognise
+from mansard.analytics.data.published.store import published_in
 from mansard.analytics.models.layers.engine import (
     EngineLayer,
     batch_of,
@@ -76,6 +77,8 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
     limits of a Jetson called ``device``. Raises UsageError, InputError, ModelError, StorageError.
     """
     loaded = load_network(named(model))
+    if profile is not None and mode is not None and device is None and not runs:
+        raise UsageError("a mode of no device", fix="add --device, or --runs with its roofs")
     given = roofs_given(peaks or {}, bandwidth, launch_s) if peaks or bandwidth else None
     if profile is None:
         if description is not None:
@@ -186,7 +189,7 @@ def _scored(loaded: Loaded, settings: Settings) -> tuple[NetworkGraph, ModelScor
 
 def _roofs_in(dataset: Dataset, device: str | None, mode: str | None) -> LayerRoofs:
     """The roofs of the one device and mode that are meant; raises UsageError."""
-    roofs = [*rooflines(dataset), *published_rooflines(dataset.published)]
+    roofs = [*rooflines(dataset), *published_rooflines(published_in(dataset.locations))]
     roofs = [roof for roof in roofs if roof.peaks]
     meant = [
         roof
@@ -199,8 +202,10 @@ def _roofs_in(dataset: Dataset, device: str | None, mode: str | None) -> LayerRo
     labels = [printable(f"{roof.full_name} in {roof.mode}") for roof in meant or roofs]
     what = "roofs of several devices or modes" if meant else "no roofs of this device and mode"
     more = "" if len(labels) <= _MOST_CHOICES else f", and {len(labels) - _MOST_CHOICES} more"
-    fix = f"say --device and --mode: {listed(labels[:_MOST_CHOICES])}{more}" if labels else (
-        "measure them with 'mansard bench'"
+    fix = (
+        f"say --device and --mode: {listed(labels[:_MOST_CHOICES])}{more}"
+        if labels
+        else ("measure them with 'mansard bench'")
     )
     raise UsageError(f"{', '.join(dataset.locations)} has {what}", fix=fix)
 
@@ -237,8 +242,8 @@ def _measured(
         settings = Settings(with_defaults(loaded, Given(row.batch, dims)), precision)
         return _scored(loaded, settings)
 
-    found = tuple(measured_layers(dataset, graph_of, wanted.keeps, roofs))
-    if not found:
+    results = tuple(measured_layers(dataset, graph_of, wanted.keeps, roofs))
+    if not results:
         is_there = any(row.model_hash == loaded.model_hash for row in dataset.measurements)
         which = "in this mode and setting that have layers" if is_there else "there"
         raise InputError(
@@ -246,4 +251,4 @@ def _measured(
             where=", ".join(dataset.locations),
             fix=f"measure it: mansard measure {printable(model)}; or give a --profile",
         )
-    return found
+    return results

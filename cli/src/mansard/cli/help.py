@@ -23,7 +23,7 @@ _VALUES = MappingProxyType(
         **dict.fromkeys(("mode", "other-mode", "default"), "MODE"),
         **dict.fromkeys(("runs", "board", "folder", "wheels"), "FOLDER"),
         **dict.fromkeys(("network", "local", "offload", "front"), "NETWORK"),
-        **dict.fromkeys(("models", "remote-network"), "MODEL"),
+        **dict.fromkeys(("model", "models", "remote-network"), "MODEL"),
         **dict.fromkeys(("name", "keep"), "NAME"),
         **dict.fromkeys(("dim", "trip"), "NAME=N"),
         **dict.fromkeys(("fixed", "value"), "NAME=VALUE"),
@@ -105,6 +105,10 @@ EXAMPLES = MappingProxyType(
         ),
         "layers": (
             "mansard layers resnet50 --profile profile.json --graph graph.json --device orin-nano",
+            "mansard layers resnet18 --runs runs --html layers.html",
+        ),
+        "layers": (
+            "mansard layers resnet50 --profile profile.json --graph graph.json",
             "mansard layers resnet18 --runs runs --html layers.html",
         ),
         "score": (

@@ -78,7 +78,9 @@ class Interval(msgspec.Struct, frozen=True):
         return Interval(number / self.value if self.value else math.inf, low, high, self.kind)
 
 
-QuantityKind = Literal["time", "power", "energy", "rate", "bandwidth", "peak", "frequency", "size", "share"]
+QuantityKind = Literal[
+    "time", "power", "energy", "rate", "bandwidth", "peak", "frequency", "size", "share"
+]
 _PREFIXES = {"u": -6, "µ": -6, "μ": -6, "m": -3, "": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 

@@ -24,10 +24,10 @@ from mansard.estimator import zoo
 from mansard.estimator.caches import Caches, find_caches
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.missing_sizes import (
+    FullCaches,
     advise_shapes,
     advise_sizes,
     find_full_caches,
-    FullCaches,
     with_head_widths,
 )
 from mansard.estimator.model import Given, Model, Value, all_nodes, always_run

@@ -80,7 +80,7 @@ def layers(
     those of --runs, of the hardware of --device in --mode, or --peak and --bandwidth.
     """
     check_outputs([html], force=force)
-    found = api.layers(
+    engines = api.layers(
         model,
         profile=profile,
         description=graph,
@@ -94,15 +94,15 @@ def layers(
         bandwidth=parse_optional("--bandwidth", bandwidth, "bandwidth"),
         launch_s=parse_optional("--launch", launch, "time"),
     )
-    for one in found:
+    for one in engines:
         for line in one.notes[:_SHOWN_NOTES]:
             note(f"note: {one.network}: {line}")
     if html is not None:
-        api.write_layers_page(found, html)
+        api.write_layers_page(engines, html)
     if as_json:
-        print_json("layers", {"networks": found})
+        print_json("layers", {"networks": engines})
         return
-    for one in found:
+    for one in engines:
         _print(one, show_all=show_all)
     if html is not None:
         print_whole(f"page: {html}")

@@ -23,7 +23,8 @@ from mansard.core.records import LayerTime
 EngineLayerKind = Literal["layer", "region", "reformat", "engine"]
 
 _REFORMAT = re.compile(
-    r"^Reformatting CopyNode|(?:input|output) reformatter|^Reformatted |copy finish$|nvm$|HostCopy$",
+    r"^Reformatting CopyNode|(?:input|output) reformatter|^Reformatted "
+    r"|copy finish$|nvm$|HostCopy$",
     re.IGNORECASE,
 )
 _OWN_TYPES = frozenset({"shape_call", "NoOp", "Constant"})  # no work, and nothing that moves
@@ -34,7 +35,10 @@ _CLASSES: tuple[tuple[re.Pattern[str], OpClass], ...] = (
     (re.compile(r"quantizelinear|quantlinearnode", re.I), "quantiser"),
     (re.compile(r"pool|^mean$|reducemean|^reduce$", re.I), "pool"),
     (re.compile(r"softmax", re.I), "softmax"),
-    (re.compile(r"conv(?!ert)|gemm|matmul|matrixmultiply|fullyconnected|attention", re.I), "product"),
+    (
+        re.compile(r"conv(?!ert)|gemm|matmul|matrixmultiply|fullyconnected|attention", re.I),
+        "product",
+    ),
 )
 _MIXED_TYPES = frozenset({"kgen", "PointWiseV2", "PointWise", "Myelin", "DLA", "Reformat"})
 
@@ -189,7 +193,9 @@ def layers_of_times(times: Sequence[LayerTime]) -> tuple[EngineLayer, ...]:
     return tuple(
         EngineLayer(
             name=time.name or time.op_type,
-            kind="reformat" if time.op_type in _ORT_REFORMATS and not time.nodes else "layer"
+            kind="reformat"
+            if time.op_type in _ORT_REFORMATS and not time.nodes
+            else "layer"
             if time.nodes or time.nodes is None
             else "engine",
             op_type=time.op_type,
@@ -222,5 +228,3 @@ def depths(layers: Sequence[EngineLayer]) -> list[int]:
         below = depth + (layer.op_class == "product" and layer.kind == "layer")
         depth_of |= {tensor.name: below for tensor in layer.writes}
     return depths
-
-

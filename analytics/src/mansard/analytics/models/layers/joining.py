@@ -82,9 +82,7 @@ class _Claims:
         return [n for n in self.graph.nodes if n.index not in self.owner and wanted(n)]
 
 
-def join_layers_to_nodes(
-    layers: Sequence[EngineLayer], graph: NetworkGraph
-) -> tuple[Join, ...]:
+def join_layers_to_nodes(layers: Sequence[EngineLayer], graph: NetworkGraph) -> tuple[Join, ...]:
     """The nodes of each of ``layers``, which are in the order in which they ran."""
     claims = _Claims(layers, graph, joins=[Join() for _ in layers])
     if any(layer.is_traced for layer in layers):
@@ -131,7 +129,7 @@ def _names(graph: NetworkGraph) -> dict[str, int]:
     for node in graph.nodes:
         for name in {node.name, *node.writes} - {""}:
             seen.setdefault(name, []).append(node.index)
-    by_name = {name: found[0] for name, found in seen.items() if len(found) == 1}
+    by_name = {name: nodes[0] for name, nodes in seen.items() if len(nodes) == 1}
     return by_name | {
         node.name: node.index
         for node in graph.nodes
@@ -140,34 +138,37 @@ def _names(graph: NetworkGraph) -> dict[str, int]:
 
 
 def _by_names(claims: _Claims) -> None:
+    named = _named(claims)
+    for at, nodes in named.items():
+        if claims.layers[at].kind == "layer":
+            is_shared = any(node in claims.owner for node in nodes)
+            remark = "also names nodes of other layers" if is_shared else ""
+            claims.give(at, nodes, "names", remark)
+    for at in named:
+        if claims.layers[at].kind == "layer":
+            claims.give(at, _behind(claims, at), "graph")
+    for at, nodes in named.items():
+        if claims.layers[at].kind == "region":
+            inside = claims.graph.between(nodes[:1], nodes[-1:]) if len(nodes) > 1 else set(nodes)
+            claims.give(at, sorted({*inside, *nodes}), "graph")
+
+
+def _named(claims: _Claims) -> dict[int, list[int]]:
+    """The nodes that the names in each layer call; none where names are of another export."""
     nodes = _names(claims.graph)
     named: dict[int, list[int]] = {}
     n_parts = n_known = 0
     for at, layer in enumerate(claims.layers):
+        n_parts += len(layer.parts)
         for part in layer.parts:
-            n_parts += 1
             plain = _PREFIXES.sub("", _SUFFIXES.sub("", part))
             node = nodes.get(part, nodes.get(plain))
             if node is not None:
                 n_known += 1
                 named.setdefault(at, []).append(node)
-    if n_known < _LEAST_NAMED * n_parts or _n_contradicted(claims, named) > (
-        _MOST_CONTRADICTED * len(named)
-    ):
-        return
-    graph = claims.graph
-    for at, found in named.items():
-        if claims.layers[at].kind == "layer":
-            twice = [node for node in found if node in claims.owner]
-            remark = "also names nodes of other layers" if twice else ""
-            claims.give(at, found, "names", remark)
-    for at in named:
-        if claims.layers[at].kind == "layer":
-            claims.give(at, _behind(claims, at), "graph")
-    for at, found in named.items():
-        if claims.layers[at].kind == "region":
-            inside = graph.between(found[:1], found[-1:]) if len(found) > 1 else set(found)
-            claims.give(at, sorted({*inside, *found}), "graph")
+    is_chance = n_known < _LEAST_NAMED * n_parts
+    is_contradicted = _n_contradicted(claims, named) > _MOST_CONTRADICTED * len(named)
+    return {} if is_chance or is_contradicted else named
 
 
 def _behind(claims: _Claims, at: int) -> list[int]:
@@ -193,9 +194,9 @@ def _behind(claims: _Claims, at: int) -> list[int]:
 def _n_contradicted(claims: _Claims, named: dict[int, list[int]]) -> int:
     """Layers whose described shapes are not those of the products that their names call."""
     wrong = 0
-    for at, found in named.items():
+    for at, nodes in named.items():
         signature = _signature(claims.layers[at])
-        products = [n for i in found if (n := claims.graph.by_index[i]).op_class == "product"]
+        products = [n for i in nodes if (n := claims.graph.by_index[i]).op_class == "product"]
         if signature is not None and len(products) == 1 and claims.layers[at].kind == "layer":
             wrong += signature[0] == "product" and _signature_of(products[0]) != signature
     return wrong
@@ -360,11 +361,9 @@ def _others(claims: _Claims) -> None:
 
 def _regions(claims: _Claims) -> None:
     """A region whose ends are not named: all that lies between its neighbours' nodes."""
-    last_to_first = range(len(claims.layers))
-    for at in last_to_first:
-        if not claims.is_open(at) or claims.layers[at].kind != "region":
-            continue
-        if not claims.layers[at].parts:  # one kernel of several of a region
+    for at, layer in enumerate(claims.layers):
+        # A kernel of Myelin without parts is one of several of a region.
+        if not claims.is_open(at) or layer.kind != "region" or not layer.parts:
             continue
         before = [i for i, owner in claims.owner.items() if owner < at]
         after = [i for i, owner in claims.owner.items() if owner > at]

@@ -22,12 +22,12 @@ GraphOf = Callable[[Measurement], tuple[NetworkGraph, ModelScore] | None]
 def measured_layers(
     dataset: Dataset,
     graph_of: GraphOf,
-    wanted: Callable[[Measurement, str, str], bool] = lambda row, device, mode: True,
+    wanted: Callable[[Measurement, str, str], bool] | None = None,
     roofs: LayerRoofs | None = None,
 ) -> Iterator[RoofedLayers]:
     """The layers of the newest row of each network, engine and mode that has them.
 
-    ``wanted``: by row, device and mode. ``roofs``: in the place of those that were measured in the
+    ``wanted``: by row, device and mode; None: all. ``roofs``: in the place of those that were measured in the
     row's mode.
     """
     manifests = {run.run_id: run for run in dataset.workload_manifests}
@@ -35,7 +35,9 @@ def measured_layers(
     for row in shown_measurements(dataset):
         manifest = manifests[row.run_id]
         device, mode = devices[row.run_id], manifest.mode_read_back.name
-        if not row.layers or row.phase != "inference" or not wanted(row, device, mode):
+        if not row.layers or row.phase != "inference":
+            continue
+        if wanted is not None and not wanted(row, device, mode):
             continue
         known = graph_of(row)
         if known is None:

@@ -8,7 +8,8 @@ W: FLOP of the nodes that it runs, as the estimator counts them. Q: bytes of the
 engine says it reads and writes, with its weights; where it does not say, of the nodes as one kernel
 (``NetworkGraph.traffic_bytes``). P: the peak of its precision. B: of DRAM; where the layer is
 faster than DRAM allows, of the first cache that allows it. A launch binds where it takes longer
-than both; where its time is not known it is at most that of the shortest layer with nodes.
+than both and the layer no more than three; where its time is not known it is at most that of the
+shortest layer with nodes.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _TF32 = re.compile(r"tf32", re.I)
 _ON_CUDA_CORES = re.compile(r"simt|gemvx|scudnn|sgemm|icudnn_int8x4|ffma", re.I)
 _LEAST_WORK = 0.01  # of the products' FLOP; smaller layers are no advice about tensor cores
 _ABOVE = 1.05  # of the roof; less is noise
+_MOST_LAUNCHES = 3.0  # that a layer takes which is bound by its launch
 
 
 class RoofedLayer(Record, frozen=True, kw_only=True):
@@ -144,7 +146,7 @@ def roofed_layers(
         "roofs_source": roofs.source if not roofs.why else None,
     }
     why = {
-        "whole_s": "the profile does not say it",
+        "whole_s": "no time of a call without a profile is known",
         "joined_work_share": "the network does no work",
         "gap_s": roofs.why or "no layer has a time and a roof",
         "launch_s": "no layer with nodes has a time",
@@ -168,7 +170,11 @@ def roofed_layers(
         notes=(*origin.notes, *lost),
         **values,  # type: ignore[arg-type]
         unknown={
-            **{name: why.get(name, "no layer has a time") for name in values if values[name] is None},
+            **{
+                name: why.get(name, "no layer has a time")
+                for name in values
+                if values[name] is None
+            },
             **({} if score.batch is not None else {"batch": "the network has no batch"}),
         },
     )
@@ -223,8 +229,8 @@ def _row(at: int, layer: EngineLayer, join: Join, context: _Context) -> RoofedLa
     traffic, traffic_of = _traffic(layer, join, context.graph)
     precision = _precision_of(layer, scores)
     roof = _roof(layer, scores, precision, work, traffic, context)
+    remarks = (join.remark, *_remarks(layer, scores, work, roof, context))
     time_s = layer.time_s
-    is_timed = time_s is not None and time_s > 0
     values = {
         "time_s": time_s,
         "share": time_s / context.total_s if time_s is not None and context.total_s else None,
@@ -250,8 +256,8 @@ def _row(at: int, layer: EngineLayer, join: Join, context: _Context) -> RoofedLa
         traffic_of=traffic_of,
         peak=roof.peak,
         level=roof.level,
-        bound=roof.bound if is_timed or roof.bound != "unknown" else "unknown",
-        remark="; ".join(filter(None, (join.remark, *_remarks(layer, scores, work, roof, context)))),
+        bound=roof.bound,
+        remark="; ".join(filter(None, remarks)),
         unknown={
             name: _why_unknown(name, join, roof, layer)
             for name, value in values.items()
@@ -286,9 +292,7 @@ def _work(scores: Sequence[LayerScore]) -> int | None:
     return None if None in counts else sum(filter(None, counts))
 
 
-def _traffic(
-    layer: EngineLayer, join: Join, graph: NetworkGraph
-) -> tuple[float | None, TrafficOf]:
+def _traffic(layer: EngineLayer, join: Join, graph: NetworkGraph) -> tuple[float | None, TrafficOf]:
     described = layer.traffic_bytes
     if described is not None:
         return described, "engine"
@@ -313,7 +317,7 @@ class _Roof:
     why: str  # no roof
 
 
-def _roof(  # noqa: PLR0913 - what a roof depends on
+def _roof(
     layer: EngineLayer,
     scores: Sequence[LayerScore],
     precision: str,
@@ -338,14 +342,13 @@ def _roof(  # noqa: PLR0913 - what a roof depends on
     memory_s = traffic / level.bytes_per_s
     roof_s = max(compute_s, memory_s)
     bound: LayerBound = "compute" if compute_s > memory_s else "memory"
-    if context.launch_s is not None and context.launch_s > roof_s and layer.time_s:
+    launch_s, time_s = context.launch_s or 0.0, layer.time_s or 0.0
+    if launch_s > roof_s and 0 < time_s < _MOST_LAUNCHES * launch_s:
         bound = "launch"
     return _Roof(roof_s, bound, name, level.name, "")
 
 
-def _for_tensor_cores(
-    layer: EngineLayer, scores: Sequence[LayerScore], precision: str
-) -> bool:
+def _for_tensor_cores(layer: EngineLayer, scores: Sequence[LayerScore], precision: str) -> bool:
     """Whether tensor cores could run its products; fp32 runs there as TF32 alone."""
     if precision == "fp32":
         return False

@@ -9,7 +9,13 @@ import polars as pl
 
 from mansard.analytics.data.names import display_text
 from mansard.analytics.models.layers.rows import RoofedLayer, RoofedLayers
-from mansard.analytics.pages.figures.charting import Chart, colour, log_scale, plot, shape, with_tooltip
+from mansard.analytics.pages.figures.charting import (
+    colour,
+    log_scale,
+    plot,
+    shape,
+    with_tooltip,
+)
 from mansard.analytics.pages.figures.figure import (
     GIGA,
     MEGA,
@@ -48,7 +54,9 @@ _COLUMNS = (
 _LONGEST = 34  # characters of a layer's name in a table
 _COPY = re.compile(r"^Reformatting CopyNode for (?P<way>Input|Output) Tensor \d+ to (?P<rest>.+)")
 _TORCH = re.compile(r"\[[^\[\]]*\]-\[[^\[\]]*\]-\[([^\[\]]+)\]")
-_BESIDE = re.compile(r"ReadVariableOp|^Quant\w*Linear|^QuantLinear|\.weight$|\.bias$|^\(Unnamed Layer")
+_BESIDE = re.compile(
+    r"ReadVariableOp|^Quant\w*Linear|^QuantLinear|\.weight$|\.bias$|^\(Unnamed Layer"
+)
 _SECOND = re.compile(r"\s*(?:\+|\|\|)\s*")
 
 
@@ -158,14 +166,11 @@ def time_strip(number: int, result: RoofedLayers) -> Figure | Missing:
         y=alt.Y("top:Q", **y), y2=alt.datum(0)
     )
     reached = base.mark_bar(style="m-network").encode(y=alt.Y("reached:Q", **y), y2=alt.datum(0))
-    chart = (
-        alt.layer(whole.transform_calculate(top="1"), reached)
-        .properties(
-            width=_WIDTH_PX,
-            height=_STRIP_PX,
-            title=alt.TitleParams("Time by layer; dark: what its roof allows", offset=10),
-            description="The layers of an engine in order, each as wide as its time",
-        )
+    chart = alt.layer(whole.transform_calculate(top="1"), reached).properties(
+        width=_WIDTH_PX,
+        height=_STRIP_PX,
+        title=alt.TitleParams("Time by layer; dark: what its roof allows", offset=10),
+        description="The layers of an engine in order, each as wide as its time",
     )
     table = tabulate("Layers in order", _COLUMNS, frame.iter_rows(named=True))
     return make_figure(f"strip-{number}", chart, table, STRIP_CAPTION)

@@ -10,6 +10,7 @@ from mansard.analytics.pages.figures.tables import Column, tabulate
 from mansard.core.precision import work_unit
 from mansard.core.table import Table
 
+
 def engine_layer_table(result: RoofedLayers, most: int | None = None) -> Table:
     """The layers with the largest gap, or those that take most time where no roof is known."""
     rows = result.layers if most is None else result.layers[:most]

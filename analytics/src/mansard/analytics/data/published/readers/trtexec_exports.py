@@ -142,9 +142,7 @@ def _layer(layer: str | ExportedLayer) -> LayerRow:
 
 
 def _tensor(tensor: ExportedTensor) -> LayerTensor:
-    return LayerTensor(
-        tensor.name, tuple(tensor.dimensions), precision_of(tensor.format) or ""
-    )
+    return LayerTensor(tensor.name, tuple(tensor.dimensions), precision_of(tensor.format) or "")
 
 
 TRTEXEC_LAYERS = Reader(
