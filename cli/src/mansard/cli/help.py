@@ -104,10 +104,6 @@ EXAMPLES = MappingProxyType(
             "mansard fit resnet50 --here --batch 8 --engine tensorrt",
         ),
         "layers": (
-            "mansard layers resnet50 --profile profile.json --graph graph.json --device orin-nano",
-            "mansard layers resnet18 --runs runs --html layers.html",
-        ),
-        "layers": (
             "mansard layers resnet50 --profile profile.json --graph graph.json",
             "mansard layers resnet18 --runs runs --html layers.html",
         ),

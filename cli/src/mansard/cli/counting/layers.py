@@ -41,13 +41,13 @@ def layers(
     ],
     profile: Annotated[
         Path | None,
-        typer.Option(help="Times of its layers: of trtexec --exportProfile, IProfiler, cuDLA or "
-                     "ONNX Runtime; by default those that were measured.", readable=False),
+        typer.Option(help="Times of its layers, as trtexec, TensorRT's IProfiler, cuDLA or ONNX "
+                     "Runtime write them; by default those that were measured.", readable=False),
     ] = None,
     graph: Annotated[
         Path | None,
-        typer.Option("--graph", "--layer-info", help="The same engine's layers, of trtexec "
-                     "--exportLayerInfo: their tensors, types and kernels.", readable=False),
+        typer.Option("--graph", "--layer-info", help="The same engine's layers, as its inspector "
+                     "describes them: tensors, types and kernels.", readable=False),
     ] = None,
     batch: Annotated[
         int | None, typer.Option(min=1, max=1_000_000, help="Batch; as the graph says by default.")

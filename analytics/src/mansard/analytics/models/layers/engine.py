@@ -76,7 +76,7 @@ class EngineLayer:
             return classes[0] if classes and _class_in(self.op_type) else "other"
         for wanted in ("product", "softmax", "pool", "quantiser"):
             if wanted in classes:
-                return wanted  # type: ignore[return-value]
+                return wanted
         return "other"
 
     @property

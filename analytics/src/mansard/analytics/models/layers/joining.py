@@ -232,17 +232,28 @@ def _by_shapes(claims: _Claims) -> None:
     of_nodes: dict[_Signature, list[NetworkNode]] = {}
     for node in claims.free(lambda n: n.op_class != "other"):
         of_nodes.setdefault(_signature_of(node), []).append(node)
+    uncertain = []
     # Products first: what is beside them is told by whose result it reads.
     for signature in sorted(of_layers, key=lambda key: key[0] != "product"):
         places = sorted(of_layers[signature], key=lambda at: (depth[at], at))
-        alike = [n for n in of_nodes.get(signature, ()) if n.index not in claims.owner]
-        alike.sort(key=lambda n: claims.graph.depth[n.index])
-        if len(places) == len(alike):
-            for at, node in zip(places, alike, strict=True):
-                claims.give(at, [node.index], "shapes")
-        else:
-            _by_flow(claims, places, alike)
+        if not _in_order(claims, places, of_nodes.get(signature, ())):
+            uncertain.append((places, of_nodes.get(signature, ())))
     _siblings(claims)
+    for places, alike in uncertain:
+        open_places = [at for at in places if claims.is_open(at)]
+        if not _in_order(claims, open_places, alike):
+            _by_flow(claims, open_places, alike)
+
+
+def _in_order(claims: _Claims, places: Sequence[int], alike: Sequence[NetworkNode]) -> bool:
+    """Give each layer one node, in the data flow, if there are as many; whether there are."""
+    left = [n for n in alike if n.index not in claims.owner]
+    left.sort(key=lambda n: claims.graph.depth[n.index])
+    if len(places) != len(left):
+        return False
+    for at, node in zip(places, left, strict=True):
+        claims.give(at, [node.index], "shapes")
+    return True
 
 
 def _by_flow(claims: _Claims, places: Sequence[int], alike: Sequence[NetworkNode]) -> None:
@@ -250,8 +261,9 @@ def _by_flow(claims: _Claims, places: Sequence[int], alike: Sequence[NetworkNode
 
     An engine runs some quantisers in the layer before them, and one for all that read its result.
     """
-    remark = f"a guess: {len(places)} layers and {len(alike)} nodes have these shapes"
-    left = list(alike)
+    left = [n for n in alike if n.index not in claims.owner]
+    left.sort(key=lambda n: claims.graph.depth[n.index])
+    remark = f"a guess: {len(places)} layers and {len(left)} nodes have these shapes"
     for at in places:
         source = _source(claims, at)
         after = [n for n in left if source is not None and _latest(claims, n) == source]

@@ -27,8 +27,8 @@ def measured_layers(
 ) -> Iterator[RoofedLayers]:
     """The layers of the newest row of each network, engine and mode that has them.
 
-    ``wanted``: by row, device and mode; None: all. ``roofs``: in the place of those that were measured in the
-    row's mode.
+    ``wanted``: by row, device and mode; None: all. ``roofs``: in the place of those that were
+    measured in the row's mode.
     """
     manifests = {run.run_id: run for run in dataset.workload_manifests}
     devices, measured = device_labels(dataset.all_manifests), rooflines(dataset)
