@@ -26,7 +26,7 @@ from mansard.analytics.data.quantities import seconds
 from mansard.analytics.models.layers.roofs import PeakKey
 from mansard.analytics.models.layers.rows import RoofedLayer, RoofedLayers
 from mansard.analytics.pages.figures.engine_layers import bound_text, layer_title
-from mansard.api.layers import layers
+from mansard.api.engine_layers import layers
 from mansard.core.hardware import sm_flop_per_cycle
 from mansard.estimator import zoo
 

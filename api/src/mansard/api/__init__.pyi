@@ -38,13 +38,13 @@ from mansard.api.deciding.schedules import schedule as schedule
 from mansard.api.deciding.settling import settle as settle
 from mansard.api.demos import demo as demo
 from mansard.api.demos import demo_simulated as demo_simulated
+from mansard.api.engine_layers import layers as layers
 from mansard.api.exporter import export_metrics as export_metrics
 from mansard.api.images import build_image as build_image
 from mansard.api.images import fit_image as fit_image
 from mansard.api.images import list_images as list_images
 from mansard.api.images import load_image as load_image
 from mansard.api.images import save_image as save_image
-from mansard.api.layers import layers as layers
 from mansard.api.measurements import dry_run_contention as dry_run_contention
 from mansard.api.measurements import measure_contention as measure_contention
 from mansard.api.measurements import measure_layers as measure_layers

@@ -97,7 +97,10 @@ class EngineLayer:
         """
         if not self.reads or not self.writes:
             return None
-        sizes = [_bytes(tensor) for tensor in {*self.reads, *self.writes}]
+        # A tensor that is read twice moves once; those of ONNX Runtime have no names.
+        named = {tensor.name: tensor for tensor in (*self.reads, *self.writes) if tensor.name}
+        unnamed = [tensor for tensor in (*self.reads, *self.writes) if not tensor.name]
+        sizes = [_bytes(tensor) for tensor in (*named.values(), *unnamed)]
         if any(size is None for size in sizes):
             return None
         weights = PRECISIONS.get(self.weight_precision)
