@@ -156,7 +156,7 @@ def test_recorded_engines_are_joined(shared_data: Path) -> None:
     shares = {}
     for name, result in recorded:
         if result.layers_s is not None:
-            shares[name] = result.lost_share + result.own_share
+            shares[name] = (result.lost_share or 0.0) + (result.own_share or 0.0)
             if "without" not in name:
                 assert result.guessed_share == 0, name
                 assert result.joined_work_share == pytest.approx(1), name

@@ -9,11 +9,12 @@ import pytest
 from onnx import TensorProto, helper
 
 from mansard import api
+from mansard.analytics.models.layers.roofs import PeakKey
 from mansard.core.errors import InputError, UsageError
 from tests.analytics.engine_cases import residual_network
 from tests.documents.given import make_given
 
-PEAKS = {("fp32", "fma"): 5e12, ("fp16", "tensor"): 20e12}
+PEAKS: dict[PeakKey, float] = {("fp32", "fma"): 5e12, ("fp16", "tensor"): 20e12}
 
 
 @pytest.fixture

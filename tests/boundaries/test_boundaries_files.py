@@ -33,6 +33,8 @@ OF_THE_USER = {
     ("cells.py", "read_whole"),  # a table to import
     ("importing.py", "read_whole"),  # a file of a tool
     ("answer_pages.py", "write_page"),
+    ("layers_page.py", "write_page"),
+    ("engine_layers.py", "read_whole"),  # a profile, a description
     ("schedules.py", "make_folder"),  # --html FILE
     ("problem_files.py", "write_atomic"),  # --save-problem FILE
     ("files.py", "read_whole"),  # samples, costs of modes

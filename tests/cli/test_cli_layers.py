@@ -55,7 +55,7 @@ def test_a_page_loads_nothing(engine: tuple[str, ...], tmp_path: Path) -> None:
     assert f"page: {page}" in done.stdout
     text = page.read_text("utf-8")
     assert "Layers under the roofs of DRAM" in text
-    assert "default-src 'none'" in text
+    assert "default-src &#39;none&#39;" in text
     again = mansard("layers", "alexnet", *engine, *ROOFS, "--html", page)
     assert again.returncode == 0  # our own page is replaced
 

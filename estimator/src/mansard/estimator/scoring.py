@@ -383,8 +383,22 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
 
 
 def _infer(loaded: Loaded, settings: Settings) -> tuple[Binding, InferredNetwork, FullCaches]:
-    """The network with all shapes; the sizes of ``settings.given`` are settled."""
-    given, binding = settings.given, _bind(loaded, settings)
+    """The network with all shapes; the sizes of ``settings.given`` are settled.
+
+    Raises ModelError, with advice where sizes are missing.
+    """
+    given = settings.given
+    try:
+        binding = bind(loaded.model, given)
+    except ModelError as error:
+        if not settings.allow_unknown:
+            # Dimensions do not help if an operator is unknown.
+            asked = error.flags.values() if isinstance(error, MissingDimensionsError) else ()
+            without_shape = _unstated(loaded.model, settings.given)
+            check_operators(always_run(loaded.model.nodes), without_shape, tuple(asked))
+        if isinstance(error, MissingDimensionsError):
+            raise advise_sizes(error, loaded.model, settings.given, loaded.prepared) from error
+        raise
     network = infer_shapes(loaded.model, binding, loaded.prepared)
     full = find_full_caches(loaded.model, loaded.caches, network)
     if full.values:
@@ -401,21 +415,6 @@ def shaped_nodes(loaded: Loaded, settings: Settings) -> tuple[Node, ...]:
             loaded = _in_precision(loaded, settings.precision.name)
         given = settled(loaded, settings.given)
         return _infer(loaded, msgspec.structs.replace(settings, given=given))[1].nodes
-
-
-def _bind(loaded: Loaded, settings: Settings) -> Binding:
-    """The dimensions of all inputs; raises ModelError, with advice where sizes are missing."""
-    try:
-        return bind(loaded.model, settings.given)
-    except ModelError as error:
-        if not settings.allow_unknown:
-            # Dimensions do not help if an operator is unknown.
-            asked = error.flags.values() if isinstance(error, MissingDimensionsError) else ()
-            without_shape = _unstated(loaded.model, settings.given)
-            check_operators(always_run(loaded.model.nodes), without_shape, tuple(asked))
-        if isinstance(error, MissingDimensionsError):
-            raise advise_sizes(error, loaded.model, settings.given, loaded.prepared) from error
-        raise
 
 
 def _unstated(model: Model, given: Given) -> set[str]:

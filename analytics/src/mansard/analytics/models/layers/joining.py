@@ -11,8 +11,9 @@ last layer that it reads from. No node is given to two layers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from types import MappingProxyType
 from typing import Literal
@@ -26,6 +27,8 @@ JoinedBy = Literal["traced", "names", "graph", "shapes", "order", "none"]
 
 _LEAST_NAMED = 0.5  # of the names in an engine; fewer are chance, as Conv_0 in any export
 _MOST_CONTRADICTED = 0.1  # of the named products may have other shapes than their layer
+_MOST_PAIRS = 20_000  # layers × nodes of one shape whose data flow is followed; then a guess
+_MOST_REGIONS = 1_000  # without named ends; an engine has a few
 _MOST_SIBLINGS = 6  # products that read one tensor, of which an engine may fuse some
 _SUFFIXES = re.compile(r"(?:_bn)?_nchwc$|_token_\d+$|_myl\d+_\d+$| \[profile \d+\]$")
 _PREFIXES = re.compile(r"^(?:fused |InsertedPrecisionFreeCast_)")
@@ -61,6 +64,12 @@ class _Claims:
     graph: NetworkGraph
     owner: dict[int, int] = field(default_factory=dict)  # of a node, the position of its layer
     joins: list[Join] = field(default_factory=list)
+
+    @cached_property
+    def writer(self) -> Mapping[str, int]:
+        """The position of the layer that writes each tensor of the engine."""
+        layers = enumerate(self.layers)
+        return {tensor.name: at for at, layer in layers for tensor in layer.writes}
 
     def give(self, at: int, nodes: Iterable[int], by: JoinedBy, remark: str = "") -> None:
         """Give the layer at ``at`` those of ``nodes`` that no other has."""
@@ -264,8 +273,11 @@ def _by_flow(claims: _Claims, places: Sequence[int], alike: Sequence[NetworkNode
     left = [n for n in alike if n.index not in claims.owner]
     left.sort(key=lambda n: claims.graph.depth[n.index])
     remark = f"a guess: {len(places)} layers and {len(left)} nodes have these shapes"
+    is_traceable = len(places) * len(left) <= _MOST_PAIRS
     for at in places:
-        source = _source(claims, at)
+        if not left:
+            break
+        source = _source(claims, at) if is_traceable else None
         after = [n for n in left if source is not None and _latest(claims, n) == source]
         if after and len({n.reads for n in after}) == 1:
             claims.give(at, [n.index for n in after], "shapes")
@@ -277,10 +289,9 @@ def _by_flow(claims: _Claims, places: Sequence[int], alike: Sequence[NetworkNode
 
 def _source(claims: _Claims, at: int) -> int | None:
     """The layer with nodes whose result the layer at ``at`` reads, through reformats."""
-    writer = {tensor.name: i for i, layer in enumerate(claims.layers) for tensor in layer.writes}
     seen = {at}
     while claims.layers[at].reads:
-        before = writer.get(claims.layers[at].reads[0].name)
+        before = claims.writer.get(claims.layers[at].reads[0].name)
         if before is None or before in seen:
             return None
         if claims.joins[before].nodes:
@@ -311,13 +322,16 @@ def _siblings(claims: _Claims) -> None:
     groups: dict[tuple[str, ...], list[NetworkNode]] = {}
     for node in claims.free(lambda n: n.op_class == "product" and n.n_weights > 0):
         groups.setdefault(node.reads, []).append(node)
+    of_sums: dict[_Signature, list[tuple[NetworkNode, ...]]] = {}
+    for some in _subsets(groups.values()):
+        sums = "product", sum(n.n_weights for n in some), sum(n.n_written for n in some)
+        of_sums.setdefault(sums, []).append(some)
     for at, layer in enumerate(claims.layers):
         signature = _signature(layer)
-        if signature is None or signature[0] != "product" or not claims.is_open(at):
+        if signature is None or not claims.is_open(at):
             continue
-        for some in _subsets(groups.values()):
-            sums = sum(n.n_weights for n in some), sum(n.n_written for n in some)
-            if sums == signature[1:] and all(n.index not in claims.owner for n in some):
+        for some in of_sums.get(signature, ()):
+            if all(n.index not in claims.owner for n in some):
                 claims.give(at, [n.index for n in some], "shapes", "products side by side")
                 break
 
@@ -353,35 +367,45 @@ def _by_order(claims: _Claims) -> None:
 
 def _others(claims: _Claims) -> None:
     """Layers that only move or change elements: by their operator, and their number of results."""
+    left: dict[str, list[NetworkNode]] = {}
+    for node in claims.free(lambda n: n.op_class != "product"):
+        left.setdefault(node.op_type.casefold(), []).append(node)
     for at, layer in enumerate(claims.layers):
         if not claims.is_open(at) or layer.op_class == "product":
             continue
-        words = {
+        words = [
             word.casefold()
             for part in (*layer.parts, layer.name)
             for word in _WORD.findall(part.rpartition("/")[2])
-        }
-        wanted = _OPERATORS.get(layer.op_type, frozenset())
-        for node in claims.free(lambda n: n.op_class != "product"):
-            is_called = node.op_type in wanted or node.op_type.casefold() in words
-            is_as_large = layer.n_written is None or node.n_written == layer.n_written
-            if is_called and is_as_large:
-                by: JoinedBy = "order" if layer.n_written is None else "shapes"
-                claims.give(at, [node.index], by, _GUESS if by == "order" else "")
-                break
+        ]
+        words += [name.casefold() for name in sorted(_OPERATORS.get(layer.op_type, ()))]
+        alike = [
+            node
+            for word in dict.fromkeys(words)
+            for node in left.get(word, ())
+            if layer.n_written is None or node.n_written == layer.n_written
+        ]
+        if alike:
+            node = min(alike, key=lambda n: claims.graph.place[n.index])
+            by: JoinedBy = "order" if layer.n_written is None else "shapes"
+            claims.give(at, [node.index], by, _GUESS if by == "order" else "")
+            left[node.op_type.casefold()].remove(node)
 
 
 def _regions(claims: _Claims) -> None:
     """A region whose ends are not named: all that lies between its neighbours' nodes."""
-    for at, layer in enumerate(claims.layers):
-        # A kernel of Myelin without parts is one of several of a region.
-        if not claims.is_open(at) or layer.kind != "region" or not layer.parts:
-            continue
+    # A kernel of Myelin without parts is one of several of a region.
+    regions = [
+        at
+        for at, layer in enumerate(claims.layers)
+        if claims.is_open(at) and layer.kind == "region" and layer.parts
+    ]
+    for at in regions[:_MOST_REGIONS]:
         before = [i for i, owner in claims.owner.items() if owner < at]
         after = [i for i, owner in claims.owner.items() if owner > at]
-        order = {node.index: place for place, node in enumerate(claims.graph.nodes)}
-        low = max((order[i] for i in before), default=-1)
-        high = min((order[i] for i in after), default=len(order))
+        place = claims.graph.place
+        low = max((place[i] for i in before), default=-1)
+        high = min((place[i] for i in after), default=len(place))
         inside = [n.index for n in claims.graph.nodes[low + 1 : high]]
         claims.give(at, inside, "graph", "a guess: all between the layers around it")
 

@@ -53,6 +53,11 @@ class NetworkGraph:
         return {node.index: node for node in self.nodes}
 
     @cached_property
+    def place(self) -> Mapping[int, int]:
+        """The position of each node in ``nodes``."""
+        return {node.index: at for at, node in enumerate(self.nodes)}
+
+    @cached_property
     def writer(self) -> Mapping[str, int]:
         """The node that writes each tensor."""
         return {tensor: node.index for node in self.nodes for tensor in node.writes}

@@ -58,7 +58,7 @@ class LayerRoofs:
 
 def roofs_of_run(roofline: Roofline) -> LayerRoofs:
     """The ceilings that were measured in a run, or published as a table of rates."""
-    peaks = {
+    peaks: dict[PeakKey, float] = {
         (peak.subject, peak.family): peak.value
         for peak in roofline.peaks
         if peak.value is not None and peak.family in {"fma", "tensor"}

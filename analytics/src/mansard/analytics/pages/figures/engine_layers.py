@@ -161,11 +161,13 @@ def time_strip(number: int, result: RoofedLayers) -> Figure | Missing:
         x2="to_ms:Q",
         color=colour("kind", kinds),
     )
-    y = {"scale": alt.Scale(domain=[0, 1]), "axis": None}
+    heights = alt.Scale(domain=[0, 1])
     whole = base.mark_bar(style="m-network", opacity=0.35).encode(
-        y=alt.Y("top:Q", **y), y2=alt.datum(0)
+        y=alt.Y("top:Q", scale=heights, axis=None), y2=alt.datum(0)
     )
-    reached = base.mark_bar(style="m-network").encode(y=alt.Y("reached:Q", **y), y2=alt.datum(0))
+    reached = base.mark_bar(style="m-network").encode(
+        y=alt.Y("reached:Q", scale=heights, axis=None), y2=alt.datum(0)
+    )
     chart = alt.layer(whole.transform_calculate(top="1"), reached).properties(
         width=_WIDTH_PX,
         height=_STRIP_PX,
@@ -208,9 +210,9 @@ def roof_frame(result: RoofedLayers, low: float, high: float) -> pl.DataFrame:
     """Corners of the roof of DRAM under each peak that a layer is held against, from low to high
     intensity."""
     names = dict.fromkeys(row.peak for row in result.layers if row.peak)
-    bandwidth = result.levels[0].bytes_per_s if result.levels else None
-    rows = []
-    for name in names if bandwidth is not None else ():
+    bandwidth = result.levels[0].bytes_per_s
+    rows: list[dict[str, object]] = []
+    for name in names:
         peak = result.peaks[name]
         ridge = peak / bandwidth
         corners = [low, *([ridge] if low < ridge < high else []), high]
