@@ -14,7 +14,6 @@ from mansard.api import results
 from mansard.cli.console import note, print_json, print_lines, print_whole
 from mansard.cli.options import (
     AllOption,
-    DeviceOption,
     DimOption,
     ForceOption,
     JsonOption,
@@ -57,7 +56,11 @@ def layers(
     ] = None,
     dim: DimOption = None,
     runs: RunsOption = None,
-    device: DeviceOption = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="The device of --runs, by a part of its name; without --runs a Jetson, "
+                     "whose hardware limits are the roofs."),
+    ] = None,
     mode: Annotated[str | None, typer.Option(help="The power mode whose roofs count.")] = None,
     peak: Annotated[
         list[str] | None,

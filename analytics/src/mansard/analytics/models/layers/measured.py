@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from mansard.analytics.data.dataset import Dataset, machine_id, processor_of
 from mansard.analytics.data.names import device_labels, engine_name
@@ -24,14 +25,16 @@ def measured_layers(
     graph_of: GraphOf,
     wanted: Callable[[Measurement, str, str], bool] | None = None,
     roofs: LayerRoofs | None = None,
+    measured: Sequence[Roofline] | None = None,
 ) -> Iterator[RoofedLayers]:
     """The layers of the newest row of each network, engine and mode that has them.
 
     ``wanted``: by row, device and mode; None: all. ``roofs``: in the place of those that were
-    measured in the row's mode.
+    measured in the row's mode; those are ``measured``, where the caller has them already.
     """
     manifests = {run.run_id: run for run in dataset.workload_manifests}
-    devices, measured = device_labels(dataset.all_manifests), rooflines(dataset)
+    devices = device_labels(dataset.all_manifests)
+    known_roofs = rooflines(dataset) if measured is None else measured
     for row in shown_measurements(dataset):
         manifest = manifests[row.run_id]
         device, mode = devices[row.run_id], manifest.mode_read_back.name
@@ -54,26 +57,30 @@ def measured_layers(
         )
         layers = layers_of_times(row.layers)
         own = roofs or _newest(
-            [r for r in measured if (r.machine_id, r.processor, r.mode) == place and r.peaks], mode
+            [r for r in known_roofs if (r.machine_id, r.processor, r.mode) == place and r.peaks],
+            mode,
         )
         yield roofed_layers(layers, *known, own, origin)
 
 
-def _newest(own: list[Roofline], mode: str) -> LayerRoofs:
-    if not own:
+def _newest(of_mode: Sequence[Roofline], mode: str) -> LayerRoofs:
+    with_peaks = [roofline for roofline in of_mode if roofline.peaks]
+    if not with_peaks:
         return LayerRoofs(why=f"no roofs were measured in {mode}: 'mansard bench' measures them")
-    return roofs_of_run(own[-1])
+    return roofs_of_run(with_peaks[-1])
 
 
-def layers_with_scores(dataset: Dataset) -> tuple[RoofedLayers, ...]:
-    """The layers of measured networks that ``dataset`` has scores of, as a report shows them."""
+def layers_with_scores(
+    dataset: Dataset, measured: Sequence[Roofline], most: int
+) -> tuple[RoofedLayers, ...]:
+    """The layers of the first ``most`` measured networks that ``dataset`` has scores of."""
     scores = {_key(score): score for score in dataset.scores if score.phase == "inference"}
 
     def graph_of(row: Measurement) -> tuple[NetworkGraph, ModelScore] | None:
         score = scores.get(_key(row))
         return None if score is None else (graph_of_score(score), score)
 
-    return tuple(measured_layers(dataset, graph_of))
+    return tuple(islice(measured_layers(dataset, graph_of, measured=measured), most))
 
 
 def _key(row: Measurement | ModelScore) -> tuple[object, ...]:

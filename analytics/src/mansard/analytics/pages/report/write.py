@@ -104,7 +104,7 @@ def _context(
     beside = contention.sections(contended)
     own_figures = [figure for section in offloaded for figure in section.figures]
     own_figures += [figure for section in beside for figure in section.figures]
-    of_layers = layers_with_scores(results.dataset)
+    of_layers = layers_with_scores(results.dataset, results.roofs, MOST_ENGINES + 1)
     engines = layers_sections(of_layers, MOST_ENGINES, MOST_LAYERS)
     own_figures += [figure for section in engines for figure in section.figures]
     of_models = context_figures(results)
@@ -113,7 +113,7 @@ def _context(
         "offloads": offloaded,
         "contention": beside,
         "engines": engines,
-        "more_engines": max(len(of_layers) - len(engines), 0),
+        "has_more_engines": len(of_layers) > len(engines),
         "contexts": of_models,
         "counted": counters.sections(checked),
         "title": _title(results, machines),
