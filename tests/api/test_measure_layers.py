@@ -14,7 +14,7 @@ from mansard.analytics.models.predict.models import find_models
 from mansard.analytics.models.scaling.observations import measured_observations
 from mansard.analytics.pages.results import compute
 from mansard.api import results
-from mansard.core.errors import UsageError
+from mansard.core.errors import InputError, UsageError
 from mansard.core.records import Measurement, ModelScore
 from mansard.core.storage.jsonl import read_rows
 from mansard.sweeps.layers import parse_each_layer
@@ -163,3 +163,16 @@ def test_which_layers_are_asked_for(text: str, expected: Any) -> None:
 def test_other_words_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="names no layers"):
         parse_each_layer(text)
+
+
+def test_layers_of_the_whole_network_are_held_against_their_nodes(measured: Measured) -> None:
+    request = measured.request
+    results = api.layers(Path(str(request.models[0])), runs=[request.runs])
+    (whole,) = (result for result in results if result.network == "residual")
+    assert (whole.source, whole.lost_share) == ("measured", 0)
+    assert {row.joined_by for row in whole.layers if row.nodes} == {"traced"}
+    assert whole.joined_work_share == 1
+    # No kernel was run on this machine: there are times and no roofs.
+    assert "no roofs were measured" in whole.unknown["roofs_source"]
+    with pytest.raises(InputError, match="that have layers; measure it"):
+        api.layers(Path(str(request.models[0])), runs=[request.runs], mode="9c")

@@ -34,6 +34,8 @@ OF_THE_USER = {
     ("importing.py", "read_whole"),  # a file of a tool
     ("importing.py", "open_file"),  # likewise
     ("answer_pages.py", "write_page"),
+    ("layers_page.py", "write_page"),
+    ("engine_layers.py", "read_whole"),  # a profile, a description
     ("schedules.py", "make_folder"),  # --html FILE
     ("haxconn_logs.py", "read_whole"),  # --from FOLDER
     ("problem_files.py", "write_atomic"),  # --save-problem FILE

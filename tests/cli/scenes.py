@@ -63,6 +63,7 @@ from tests.cli.test_cli_compare import slower_memory
 from tests.cli.test_cli_hi import COSTS
 from tests.cli.test_cli_ncu import ORIGIN, write_export
 from tests.device.tegrastats_lines import LINES
+from tests.documents.given import make_given
 
 BOARDS = ("agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor")
 LONG_NAME = "ssdlite320_mobilenet_v3_large_fp16_retrained"
@@ -128,6 +129,12 @@ def _scores(folder: Path) -> Iterator[Scene]:
     batches = ",".join(str(2**power) for power in range(11))
     yield Scene("score batches", ("score", "alexnet", "--batch", batches), folder)
     yield Scene("score few", ("score", "alexnet", "--batch", "1,1024"), folder)
+    for name in ("profile.json", "graph.json"):
+        make_given(name, folder / name)
+    engine = ("layers", "alexnet", "--profile", "profile.json", "--graph", "graph.json")
+    yield Scene("layers", engine, folder)
+    roofs = ("--device", "Orin Nano 8GB", "--mode", "15W")
+    yield Scene("layers under roofs", (*engine, *roofs, "--all"), folder)
     yield Scene("score layers", ("score", "shufflenet_v2_x0_5", "--layers"), folder)
     exported = Exported(
         paths=(folder / f"{LONG_NAME}.onnx", folder / f"{LONG_NAME}.onnx.data"),

@@ -5,6 +5,7 @@ from mansard.analytics.decisions.offload.records import make_amount as make_amou
 from mansard.analytics.decisions.records import Wanted as Wanted
 from mansard.analytics.models.counters.importing import ExportOrigin as ExportOrigin
 from mansard.analytics.pages.report.answer_pages import write_score_page as write_score_page
+from mansard.analytics.pages.report.layers_page import write_layers_page as write_layers_page
 from mansard.api.benches import BenchRequest as BenchRequest
 from mansard.api.benches import bench as bench
 from mansard.api.benches import dry_run as dry_run
@@ -37,6 +38,7 @@ from mansard.api.deciding.schedules import schedule as schedule
 from mansard.api.deciding.settling import settle as settle
 from mansard.api.demos import demo as demo
 from mansard.api.demos import demo_simulated as demo_simulated
+from mansard.api.engine_layers import layers as layers
 from mansard.api.exporter import export_metrics as export_metrics
 from mansard.api.measurements import dry_run_contention as dry_run_contention
 from mansard.api.measurements import measure_contention as measure_contention

@@ -20,6 +20,7 @@ from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.decisions.time_sharing import MixAnswer
 from mansard.analytics.models.contention import VictimContention
 from mansard.analytics.models.counters.check import CheckedNetwork
+from mansard.analytics.models.layers.rows import RoofedLayers
 from mansard.analytics.models.predict.generation_times import GenerationTimes
 from mansard.analytics.models.predict.group_times import GroupTimes
 from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
@@ -134,6 +135,7 @@ def output_types() -> dict[str, Any]:
         "image-load": {"image": ContainerImage},
         "image-save": Archive,
         "import": {"tables": tuple[data.ImportedTable, ...]},
+        "layers": {"networks": tuple[RoofedLayers, ...]},
         "measure": {
             "times": tuple[NetworkTimes, ...],
             "accuracies": tuple[NetworkAccuracy, ...],

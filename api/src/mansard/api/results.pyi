@@ -15,6 +15,9 @@ from mansard.analytics.decisions.time_sharing import Share as Share
 from mansard.analytics.models.contention import VictimContention as VictimContention
 from mansard.analytics.models.counters.check import CheckedNetwork as CheckedNetwork
 from mansard.analytics.models.counters.check import CheckedPart as CheckedPart
+from mansard.analytics.models.layers.roofs import MemoryRoof as MemoryRoof
+from mansard.analytics.models.layers.rows import RoofedLayer as RoofedLayer
+from mansard.analytics.models.layers.rows import RoofedLayers as RoofedLayers
 from mansard.analytics.models.predict.generation_times import GenerationTimes as GenerationTimes
 from mansard.analytics.models.predict.group_times import GroupTimes as GroupTimes
 from mansard.analytics.models.predict.measured import NetworkTimes as NetworkTimes

@@ -46,6 +46,11 @@ _COMMANDS = MappingProxyType(
                 "contention",
                 "What the GPU and the CPUs take from each other's memory",
             ),
+            "layers": (
+                "counting.layers",
+                "layers",
+                "Layers of an engine under the roof, and what binds each",
+            ),
             "ncu": ("counting.ncu", "ncu_app", "Counters of Nsight Compute beside the estimate"),
             "telemetry": (
                 "data.telemetry",

@@ -23,7 +23,7 @@ _VALUES = MappingProxyType(
         **dict.fromkeys(("mode", "other-mode", "default"), "MODE"),
         **dict.fromkeys(("runs", "board", "folder", "wheels"), "FOLDER"),
         **dict.fromkeys(("network", "local", "offload", "front"), "NETWORK"),
-        **dict.fromkeys(("models", "remote-network"), "MODEL"),
+        **dict.fromkeys(("model", "models", "remote-network"), "MODEL"),
         **dict.fromkeys(("name", "keep"), "NAME"),
         **dict.fromkeys(("label", "other-label"), "LABEL"),
         **dict.fromkeys(("dim", "trip"), "NAME=N"),
@@ -38,6 +38,7 @@ _VALUES = MappingProxyType(
         **dict.fromkeys(("boundary", "rest", "seconds"), "SECONDS"),
         **dict.fromkeys(("data", "calibration", "places"), "PATH"),
         "batch": "N,N",
+        "bandwidth": "BANDWIDTH",
         "check": "CHECK",
         "beta": "COST",
         "cache": "SIZE",
@@ -59,6 +60,7 @@ _VALUES = MappingProxyType(
         "host": "HOST",
         "image": "IMAGE",
         "into": "PATH",
+        "launch": "TIME",
         "logistic": "WEIGHTS",
         "logs": "LOG",
         "max-power": "POWER",
@@ -67,6 +69,7 @@ _VALUES = MappingProxyType(
         **dict.fromkeys(("prompt", "context"), "TOKENS"),
         "module": "MODULE",
         "offload-energy": "ENERGY",
+        "peak": "PRECISION=RATE",
         "on": "ADDRESS",
         "precision": "PRECISION",
         "preprocess": "SETTINGS",
@@ -103,6 +106,10 @@ EXAMPLES = MappingProxyType(
         "fit": (
             "mansard fit llama-3.1-8b:Q4_K_M --board orin-nano-8gb",
             "mansard fit resnet50 --here --batch 8 --engine tensorrt",
+        ),
+        "layers": (
+            "mansard layers resnet50 --profile profile.json --graph graph.json",
+            "mansard layers resnet18 --runs runs --html layers.html",
         ),
         "score": (
             "mansard score resnet50 --batch 1,8",

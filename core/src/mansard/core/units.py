@@ -78,7 +78,9 @@ class Interval(msgspec.Struct, frozen=True):
         return Interval(number / self.value if self.value else math.inf, low, high, self.kind)
 
 
-QuantityKind = Literal["time", "power", "energy", "rate", "bandwidth", "frequency", "size", "share"]
+QuantityKind = Literal[
+    "time", "power", "energy", "rate", "bandwidth", "peak", "frequency", "size", "share"
+]
 _PREFIXES = {"u": -6, "µ": -6, "μ": -6, "m": -3, "": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
@@ -114,7 +116,13 @@ _UNITS: Mapping[QuantityKind, _Units] = MappingProxyType(
             ("/s",),
         ),
         "bandwidth": _Units(
-            "50GB/s", "GB/s, MB/s, kB/s, B/s", _prefixed("B/s", "kMG"), ("GB/s", "MB/s", "B/s")
+            "50GB/s", "GB/s, MB/s, kB/s, B/s", _prefixed("B/s", "kMGT"), ("GB/s", "MB/s", "B/s")
+        ),
+        "peak": _Units(
+            "5TFLOP/s",
+            "FLOP/s, GFLOP/s, TFLOP/s, TOP/s",
+            _prefixed("FLOP/s", "kMGT") | _prefixed("OP/s", "kMGT"),
+            ("TFLOP/s", "GFLOP/s", "FLOP/s"),
         ),
         "frequency": _Units(
             "612MHz",
@@ -143,7 +151,7 @@ def parse_quantity(
     bare: str | None = None,
     may_be_zero: bool = False,
 ) -> float:
-    """The value in s, W, J, 1/s, B/s, Hz or B, the nearest float to what the text says.
+    """The value in s, W, J, 1/s, B/s, FLOP/s, Hz or B, the nearest float to what the text says.
 
     ``bare``: the unit of a number without one; None: it is refused. Raises UsageError, which begins
     with ``option``, for another unit and for nothing above 0 unless it ``may_be_zero``.

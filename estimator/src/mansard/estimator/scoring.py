@@ -24,6 +24,7 @@ from mansard.estimator import zoo
 from mansard.estimator.caches import Caches, find_caches
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.missing_sizes import (
+    FullCaches,
     advise_shapes,
     advise_sizes,
     find_full_caches,
@@ -40,6 +41,7 @@ from mansard.estimator.shape_inference.dimensions import (
     with_usual,
 )
 from mansard.estimator.shape_inference.inference import (
+    InferredNetwork,
     Prepared,
     infer_shapes,
     prepare,
@@ -331,13 +333,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         settings = msgspec.structs.replace(settings, optimizer="none", recompute=False)
     given = settled(loaded, settings.given)
     settings = msgspec.structs.replace(settings, given=given)
-    binding = _bind(loaded, settings)
-    network = infer_shapes(loaded.model, binding, loaded.prepared)
-    full = find_full_caches(loaded.model, loaded.caches, network)
-    if full.values:
-        filled = msgspec.structs.replace(binding.given, values={**full.values, **given.values})
-        binding = bind(loaded.model, filled)
-        network = infer_shapes(loaded.model, binding, loaded.prepared)
+    binding, network, full = _infer(loaded, settings)
     check_batch(loaded.model, binding, network)
     batch = find_batch(loaded.model, binding, network)
     inputs = tuple(binding.tensors.values())
@@ -386,10 +382,14 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     )
 
 
-def _bind(loaded: Loaded, settings: Settings) -> Binding:
-    """The dimensions of all inputs; raises ModelError, with advice where sizes are missing."""
+def _infer(loaded: Loaded, settings: Settings) -> tuple[Binding, InferredNetwork, FullCaches]:
+    """The network with all shapes; the sizes of ``settings.given`` are settled.
+
+    Raises ModelError, with advice where sizes are missing.
+    """
+    given = settings.given
     try:
-        return bind(loaded.model, settings.given)
+        binding = bind(loaded.model, given)
     except ModelError as error:
         if not settings.allow_unknown:
             # Dimensions do not help if an operator is unknown.
@@ -399,6 +399,22 @@ def _bind(loaded: Loaded, settings: Settings) -> Binding:
         if isinstance(error, MissingDimensionsError):
             raise advise_sizes(error, loaded.model, settings.given, loaded.prepared) from error
         raise
+    network = infer_shapes(loaded.model, binding, loaded.prepared)
+    full = find_full_caches(loaded.model, loaded.caches, network)
+    if full.values:
+        filled = msgspec.structs.replace(binding.given, values={**full.values, **given.values})
+        binding = bind(loaded.model, filled)
+        network = infer_shapes(loaded.model, binding, loaded.prepared)
+    return binding, network, full
+
+
+def shaped_nodes(loaded: Loaded, settings: Settings) -> tuple[Node, ...]:
+    """The nodes that ``score_loaded`` counts, with their tensors; raises what that raises."""
+    with naming_model(loaded.where), _paused_collector():
+        if loaded.drawn and settings.precision is not None:
+            loaded = _in_precision(loaded, settings.precision.name)
+        given = settled(loaded, settings.given)
+        return _infer(loaded, msgspec.structs.replace(settings, given=given))[1].nodes
 
 
 def _unstated(model: Model, given: Given) -> set[str]:

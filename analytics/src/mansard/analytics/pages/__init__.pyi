@@ -7,6 +7,8 @@ from mansard.analytics.pages.tables.counters import call_words as call_words
 from mansard.analytics.pages.tables.counters import checked_table as checked_table
 from mansard.analytics.pages.tables.counters import checked_words as checked_words
 from mansard.analytics.pages.tables.counters import kernel_table as kernel_table
+from mansard.analytics.pages.tables.engine_layers import engine_layer_table as engine_layer_table
+from mansard.analytics.pages.tables.engine_layers import engine_layer_words as engine_layer_words
 from mansard.analytics.pages.tables.generations import generation_table as generation_table
 from mansard.analytics.pages.tables.schedules import method_table as method_table
 from mansard.analytics.pages.tables.schedules import network_table as network_table

@@ -58,8 +58,13 @@ class ExportedLayerTime(msgspec.Struct, rename="camel"):
 
 
 class ExportedTensor(msgspec.Struct):
-    """A tensor of a layer. From TensorRT 11 on its format and its type are two fields."""
+    """A tensor of a layer. From TensorRT 11 on its format and its type are two fields.
 
+    ``dimensions``: without the channels that a format adds; -1 where a profile decides.
+    """
+
+    name: str = msgspec.field(default="", name="Name")
+    dimensions: list[int] = msgspec.field(default_factory=list, name="Dimensions")
     both: str = msgspec.field(default="", name="Format/Datatype")
     only_format: str = msgspec.field(default="", name="Format")
     data_type: str = msgspec.field(default="", name="DataType")
@@ -70,12 +75,21 @@ class ExportedTensor(msgspec.Struct):
         return self.both or f"{self.data_type} {self.only_format}".strip()
 
 
+class ExportedWeights(msgspec.Struct, rename="pascal"):
+    """The weights of a convolution: their type in TensorRT's words, and how many."""
+
+    type: str = ""
+    count: int = 0
+
+
 class ExportedLayer(msgspec.Struct, rename="pascal"):
     """A layer as the engine inspector describes it."""
 
     name: str
     layer_type: str | None = None
+    inputs: list[ExportedTensor] = []
     outputs: list[ExportedTensor] = []
+    weights: ExportedWeights | None = None
     origin: str = ""
     metadata: str = ""
     tactic_name: str | None = None

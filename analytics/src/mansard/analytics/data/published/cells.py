@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from mansard.analytics.data.published.columns import FIELDS, KnownColumn, parse_precision_name
 from mansard.analytics.data.published.origin import BOUNDS
@@ -46,9 +47,25 @@ class TextRow:
     layers: Sequence[LayerRow] = ()
 
 
+class LayerTensor(NamedTuple):
+    """A tensor that a layer reads or writes; ``precision`` is empty for other types."""
+
+    name: str
+    dimensions: tuple[int, ...]
+    precision: str
+
+    @property
+    def n_elements(self) -> int | None:
+        """None where a dimension is open."""
+        return math.prod(self.dimensions) if min(self.dimensions, default=0) >= 0 else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class LayerRow:
-    """One layer as a tool's file has it; what the file does not say is None."""
+    """One layer as a tool's file has it; what the file does not say is None or empty.
+
+    ``n_weights``: elements that are stored for it; ``weight_precision``: theirs.
+    """
 
     name: str
     metadata: str = ""  # of TensorRT: the nodes that it came from
@@ -60,6 +77,10 @@ class LayerRow:
     median_s: float | None = None
     share: float | None = None
     runs: int | None = None
+    reads: tuple[LayerTensor, ...] = ()
+    writes: tuple[LayerTensor, ...] = ()
+    n_weights: int | None = None
+    weight_precision: str | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from mansard.analytics.data.names import display_name, display_text, in_order
 from mansard.analytics.decisions.offload.records import Hierarchical
 from mansard.analytics.models.contention import VictimContention
 from mansard.analytics.models.counters.check import CheckedNetwork
+from mansard.analytics.models.layers.measured import layers_with_scores
 from mansard.analytics.models.roofs.rates import unused_trials
 from mansard.analytics.pages.figures.accuracy import accuracy_figure
 from mansard.analytics.pages.figures.batches import batch_figure
@@ -36,6 +37,7 @@ from mansard.analytics.pages.figures.roof_shares import share_figure
 from mansard.analytics.pages.figures.roofline import roofline_figure
 from mansard.analytics.pages.figures.sweeps import chain_figure, latency_figure, staircase_figure
 from mansard.analytics.pages.report import opening, page
+from mansard.analytics.pages.report.layers_page import layers_sections
 from mansard.analytics.pages.report.summary import notices, warnings
 from mansard.analytics.pages.results import Results, compute
 from mansard.analytics.pages.tables import (
@@ -54,6 +56,7 @@ from mansard.core.text import listed
 MOST_ROOFS, LEAST_ROOFS = 16, 4  # power modes with roofs, sweeps and tables of their own
 MOST_NAMED = 3  # machines in the title
 _KINDS = (" (published)", " (simulated)")
+MOST_ENGINES, MOST_LAYERS = 6, 40  # whose layers are drawn, and listed of each
 MOST_PAIRS = 300  # of a mode and a network in one precision, each with its layers
 
 
@@ -101,11 +104,16 @@ def _context(
     beside = contention.sections(contended)
     own_figures = [figure for section in offloaded for figure in section.figures]
     own_figures += [figure for section in beside for figure in section.figures]
+    of_layers = layers_with_scores(results.dataset, results.roofs, MOST_ENGINES + 1)
+    engines = layers_sections(of_layers, MOST_ENGINES, MOST_LAYERS)
+    own_figures += [figure for section in engines for figure in section.figures]
     of_models = context_figures(results)
     own_figures += of_models
     return {
         "offloads": offloaded,
         "contention": beside,
+        "engines": engines,
+        "has_more_engines": len(of_layers) > len(engines),
         "contexts": of_models,
         "counted": counters.sections(checked),
         "title": _title(results, machines),

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-from mansard.analytics.data.published.cells import LayerRow
+from mansard.analytics.data.published.cells import LayerRow, LayerTensor
 from mansard.analytics.data.published.readers.reader import (
     MOST_LAYERS,
     MOST_TOOL_BYTES,
@@ -101,9 +102,11 @@ def _read_ort(source: ToolFile) -> ToolReading:
 def _layers(events: Sequence[ProfileEvent]) -> tuple[list[LayerRow], list[str]]:
     """The nodes in the order in which they ran first, and a note for each doubt about times."""
     timed: dict[tuple[str, str, str], list[float]] = {}
+    first: dict[tuple[str, str, str], ProfileEvent] = {}
     on_gpu = set()
     for run in node_runs(events):
         key = (run.name or run.op_type, run.number, run.op_type)
+        first.setdefault(key, run.event)
         timed.setdefault(key, []).append(sum(run.kernels_us) if run.is_on_gpu else run.event.dur)
         if run.is_on_gpu:
             on_gpu.add(key)
@@ -113,6 +116,9 @@ def _layers(events: Sequence[ProfileEvent]) -> tuple[list[LayerRow], list[str]]:
         LayerRow(
             name=key[0],
             op_type=key[2] or None,
+            reads=_tensors(first[key].args.get("input_type_shape")),
+            writes=_tensors(first[key].args.get("output_type_shape")),
+            n_weights=_n_weights(first[key].args),
             mean_s=statistics.fmean(durations) / 1e6 if any(durations) else None,
             median_s=medians_s[key] if any(durations) else None,
             share=medians_s[key] / total_s if total_s and any(durations) else None,
@@ -126,6 +132,48 @@ def _layers(events: Sequence[ProfileEvent]) -> tuple[list[LayerRow], list[str]]:
     if _WITH_BODIES & {key[2] for key in timed}:
         notes.append("times of If, Loop and Scan hold those of the nodes in them")
     return layers, notes
+
+
+# ONNX Runtime's names of element types that are precisions, and their bytes.
+_ORT_TYPES = MappingProxyType(
+    {
+        "float": ("fp32", 4),
+        "float16": ("fp16", 2),
+        "bfloat16": ("bf16", 2),
+        "double": ("fp64", 8),
+        "int8": ("int8", 1),
+        "uint8": ("int8", 1),
+    }
+)
+
+
+def _tensors(shapes: object) -> tuple[LayerTensor, ...]:
+    """What a node's event says of its tensors: ``[{"float": [1, 64, 56, 56]}, …]``, since 1.8.
+
+    They have no names. Anything else is not described.
+    """
+    if not isinstance(shapes, list):
+        return ()
+    tensors = []
+    for tensor in shapes:
+        if not isinstance(tensor, dict) or len(tensor) != 1:
+            return ()
+        ((kind, dimensions),) = tensor.items()
+        is_shape = isinstance(dimensions, list) and all(isinstance(n, int) for n in dimensions)
+        if not is_shape:
+            return ()
+        precision, _ = _ORT_TYPES.get(kind, ("", 0))
+        tensors.append(LayerTensor("", tuple(dimensions), precision))
+    return tuple(tensors)
+
+
+def _n_weights(args: Mapping[str, object]) -> int | None:
+    """Elements of the largest stored tensor of a product: what it reads beside its data."""
+    tensors = _tensors(args.get("input_type_shape"))
+    sizes = [tensor.n_elements for tensor in tensors[1:]]
+    known = [size for size in sizes if size is not None]
+    stored = str(args.get("parameter_size") or "0")
+    return max(known, default=0) or None if stored.isdecimal() and int(stored[:18]) > 0 else None
 
 
 def _is_ort(head: str) -> bool:

@@ -17,7 +17,7 @@ import statistics
 
 import numpy as np
 
-from mansard.analytics.data.published.cells import LayerRow, TextRow
+from mansard.analytics.data.published.cells import LayerRow, LayerTensor, TextRow
 from mansard.analytics.data.published.readers.reader import (
     MOST_LAYERS,
     MOST_TOOL_BYTES,
@@ -37,6 +37,7 @@ from mansard.core.formats.tensorrt import (
     ExportedLayer,
     ExportedLayerTime,
     ExportedQuery,
+    ExportedTensor,
     precision_of,
 )
 
@@ -133,7 +134,15 @@ def _layer(layer: str | ExportedLayer) -> LayerRow:
         op_type=layer.layer_type,
         precision=precision_of(layer.outputs[0].format) if layer.outputs else None,
         tactic=layer.tactic_name or layer.tactic_value,
+        reads=tuple(map(_tensor, layer.inputs)),
+        writes=tuple(map(_tensor, layer.outputs)),
+        n_weights=layer.weights.count if layer.weights and layer.weights.count > 0 else None,
+        weight_precision=precision_of(layer.weights.type) if layer.weights else None,
     )
+
+
+def _tensor(tensor: ExportedTensor) -> LayerTensor:
+    return LayerTensor(tensor.name, tuple(tensor.dimensions), precision_of(tensor.format) or "")
 
 
 TRTEXEC_LAYERS = Reader(

@@ -1,0 +1,87 @@
+"""The layers of networks that were measured here, under the roofs of their own mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+from mansard.analytics.data.dataset import Dataset, machine_id, processor_of
+from mansard.analytics.data.names import device_labels, engine_name
+from mansard.analytics.models.layers.engine import layers_of_times
+from mansard.analytics.models.layers.network import NetworkGraph, graph_of_score
+from mansard.analytics.models.layers.roofs import LayerRoofs, roofs_of_run
+from mansard.analytics.models.layers.rows import LayersOrigin, RoofedLayers, roofed_layers
+from mansard.analytics.models.predict.measured import times_of
+from mansard.analytics.models.roofs.roofline import Roofline, rooflines
+from mansard.analytics.models.scaling.observations import shown_measurements, why_unused
+from mansard.core.records import Measurement, ModelScore
+
+# The graph of the network that a row is of, and its score; None where it is another network.
+GraphOf = Callable[[Measurement], tuple[NetworkGraph, ModelScore] | None]
+
+
+def measured_layers(
+    dataset: Dataset,
+    graph_of: GraphOf,
+    wanted: Callable[[Measurement, str, str], bool] | None = None,
+    roofs: LayerRoofs | None = None,
+    measured: Sequence[Roofline] | None = None,
+) -> Iterator[RoofedLayers]:
+    """The layers of the newest row of each network, engine and mode that has them.
+
+    ``wanted``: by row, device and mode; None: all. ``roofs``: in the place of those that were
+    measured in the row's mode; those are ``measured``, where the caller has them already.
+    """
+    manifests = {run.run_id: run for run in dataset.workload_manifests}
+    devices = device_labels(dataset.all_manifests)
+    known_roofs = rooflines(dataset) if measured is None else measured
+    for row in shown_measurements(dataset):
+        manifest = manifests[row.run_id]
+        device, mode = devices[row.run_id], manifest.mode_read_back.name
+        if not row.layers or row.phase != "inference":
+            continue
+        if wanted is not None and not wanted(row, device, mode):
+            continue
+        known = graph_of(row)
+        if known is None:
+            continue
+        place = (machine_id(manifest.machine), processor_of(manifest), mode)
+        notes = (f"times are at most those shown: {why}",) if (why := why_unused(row)) else ()
+        origin = LayersOrigin(
+            engine=f"{engine_name(row)}, its profile of {len(row.profiled_s or ())} calls",
+            source=row.source,
+            device=device,
+            mode=mode,
+            whole_s=times_of(row)["time_s"],
+            notes=notes,
+        )
+        layers = layers_of_times(row.layers)
+        own = roofs or _newest(
+            [r for r in known_roofs if (r.machine_id, r.processor, r.mode) == place and r.peaks],
+            mode,
+        )
+        yield roofed_layers(layers, *known, own, origin)
+
+
+def _newest(of_mode: Sequence[Roofline], mode: str) -> LayerRoofs:
+    with_peaks = [roofline for roofline in of_mode if roofline.peaks]
+    if not with_peaks:
+        return LayerRoofs(why=f"no roofs were measured in {mode}: 'mansard bench' measures them")
+    return roofs_of_run(with_peaks[-1])
+
+
+def layers_with_scores(
+    dataset: Dataset, measured: Sequence[Roofline], most: int
+) -> tuple[RoofedLayers, ...]:
+    """The layers of the first ``most`` measured networks that ``dataset`` has scores of."""
+    scores = {_key(score): score for score in dataset.scores if score.phase == "inference"}
+
+    def graph_of(row: Measurement) -> tuple[NetworkGraph, ModelScore] | None:
+        score = scores.get(_key(row))
+        return None if score is None else (graph_of_score(score), score)
+
+    return tuple(islice(measured_layers(dataset, graph_of, measured=measured), most))
+
+
+def _key(row: Measurement | ModelScore) -> tuple[object, ...]:
+    return row.model_hash, row.batch, row.precision, tuple(sorted(row.dimensions.items()))

@@ -1,0 +1,254 @@
+"""Layers of an engine, from a profile of any tool or from measurements, under roofs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.data.published.cells import LayerRow
+from mansard.analytics.data.published.readers.reader import MOST_TOOL_BYTES, ToolFile
+from mansard.analytics.data.published.readers.registry import recognise
+from mansard.analytics.data.published.store import published_in
+from mansard.analytics.models.layers.engine import (
+    EngineLayer,
+    batch_of,
+    layers_of_rows,
+    n_described,
+)
+from mansard.analytics.models.layers.measured import measured_layers
+from mansard.analytics.models.layers.network import NetworkGraph, network_graph
+from mansard.analytics.models.layers.roofs import (
+    LayerRoofs,
+    PeakKey,
+    roofs_given,
+    roofs_of_hardware,
+    roofs_of_run,
+)
+from mansard.analytics.models.layers.rows import LayersOrigin, RoofedLayers, roofed_layers
+from mansard.analytics.models.roofs.published_rooflines import published_rooflines
+from mansard.analytics.models.roofs.roofline import rooflines
+from mansard.core.errors import InputError, MansardError, UsageError
+from mansard.core.formats.onnx import named
+from mansard.core.precision import PRECISIONS, parse_precision
+from mansard.core.records import Measurement, ModelScore
+from mansard.core.storage.files import read_whole
+from mansard.core.text import listed, printable
+from mansard.estimator.model import Given
+from mansard.estimator.score_context import Settings
+from mansard.estimator.scoring import (
+    Loaded,
+    load_network,
+    score_loaded,
+    shaped_nodes,
+    with_defaults,
+)
+
+_MOST_CHOICES = 8  # named in an error
+
+
+def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
+    model: Path | str,
+    *,
+    profile: Path | None = None,
+    description: Path | None = None,
+    runs: Sequence[str | Path] = (),
+    mode: str | None = None,
+    device: str | None = None,
+    batch: int | None = None,
+    precision: str | None = None,
+    dims: Mapping[str, int] | None = None,
+    peaks: Mapping[PeakKey, float] | None = None,
+    bandwidth: float | None = None,
+    launch_s: float | None = None,
+) -> tuple[RoofedLayers, ...]:
+    """The layers of an engine joined to the nodes of ``model``, each under its roof.
+
+    ``profile``: times of layers, as trtexec, TensorRT's IProfiler, cuDLA or ONNX Runtime write
+    them. ``description``: the layers of the same engine by TensorRT's inspector. Without a profile
+    the layers of ``model`` that ``runs`` hold are shown, one result for each measurement.
+
+    ``batch``, ``precision`` and ``dims``: of the network; by default as the description says.
+    Roofs are ``peaks`` (FLOP/s by precision and "fma" or "tensor") with ``bandwidth`` (bytes/s),
+    the ceilings in ``runs``, of ``device`` and ``mode`` where they are several, or without runs the
+    limits of a Jetson called ``device``. Raises UsageError, InputError, ModelError, StorageError.
+    """
+    loaded = load_network(named(model))
+    if profile is not None and mode is not None and device is None and not runs:
+        raise UsageError("a mode of no device", fix="add --device, or --runs with its roofs")
+    given = roofs_given(peaks or {}, bandwidth, launch_s) if peaks or bandwidth else None
+    if profile is None:
+        if description is not None:
+            raise UsageError("a description has no times", fix="give a profile beside it")
+        wanted = _Wanted(mode, device, batch, precision)
+        return _measured(loaded, open_runs(runs or ["runs"]), wanted, given, str(model))
+    if given is None and runs:
+        given = _roofs_in(open_runs(runs), device, mode)
+    elif given is None and device is not None:
+        given = roofs_of_hardware(device, mode)
+    if given is None:
+        why = "no roofs are given: name runs, a device, or peaks and a bandwidth"
+        given = LayerRoofs(why=why)
+    elif bool(given.peaks) is not bool(given.levels) and not runs and device is None:
+        raise UsageError("roofs are peaks and a bandwidth", fix="give both")
+    timed, method, notes = _read(profile)
+    described, _, _ = _read(description) if description is not None else ((), "", ())
+    if described and not n_described(timed, described):
+        raise InputError(
+            "describes none of the layers of the profile",
+            where=str(description),
+            fix="give the description of the same engine",
+        )
+    engine = layers_of_rows(timed, described)
+    settings, more = _settings(loaded, engine, batch, precision, dims or {})
+    result = _result(
+        loaded, settings, engine, given, LayersOrigin(method, "published", notes=(*notes, *more))
+    )
+    return (result,)
+
+
+def _read(path: Path) -> tuple[tuple[LayerRow, ...], str, tuple[str, ...]]:
+    """The layers in a file of a tool, how they were timed, and notes; raises InputError."""
+    source = ToolFile(str(path), read_whole(path, most_bytes=MOST_TOOL_BYTES))
+    reader = recognise(source)
+    reading = reader.read_source(source) if reader is not None else None
+    row = next((row for row in reading.rows if row.layers), None) if reading else None
+    if reading is None or row is None:
+        what = f"is a file of {reader.name}, without layers" if reader else "is of no tool's layers"
+        raise InputError(
+            what,
+            where=str(path),
+            fix="give a file of trtexec --exportProfile or --exportLayerInfo, of TensorRT's "
+            "IProfiler, of cuDLA's layer statistics, or ONNX Runtime's profile",
+        )
+    for layer in row.layers:
+        time_s = layer.median_s if layer.median_s is not None else layer.mean_s
+        if time_s is not None and not 0 <= time_s < float("inf"):
+            raise InputError(
+                f"layer {printable(layer.name)} has a time of {time_s:.4g} s",
+                where=str(path),
+                fix="export it again",
+            )
+    notes = tuple(map(printable, reading.notes))
+    return tuple(row.layers), row.cells.get("method", reader.name if reader else ""), notes
+
+
+def _settings(
+    loaded: Loaded,
+    engine: Sequence[EngineLayer],
+    batch: int | None,
+    precision: str | None,
+    dims: Mapping[str, int],
+) -> tuple[Settings, tuple[str, ...]]:
+    """How to score the network: as a person says, else as the engine's description does."""
+    name = precision or _main_precision(engine)
+    known = parse_precision(name) if name else None
+    of_engine = batch_of(engine)
+    if batch is None and of_engine is not None and "batch" not in dims:
+        try:
+            settings = Settings(with_defaults(loaded, Given(of_engine, dims)), known)
+            score_loaded(loaded, settings)
+        except MansardError as error:
+            note = f"the engine is for batch {of_engine}, the network is not: {error.what}"
+            return Settings(with_defaults(loaded, Given(None, dims)), known), (note,)
+        return settings, ()
+    return Settings(with_defaults(loaded, Given(batch, dims)), known), ()
+
+
+def _main_precision(engine: Sequence[EngineLayer]) -> str | None:
+    """What most products run in; None where nothing is described."""
+    names = Counter(
+        layer.precision
+        for layer in engine
+        if layer.op_class == "product" and layer.kind == "layer" and layer.precision in PRECISIONS
+    )
+    floats = [name for name, _ in names.most_common() if not name.startswith("int")]
+    # Integers are in the file, as quantisers; what is left runs in half precision.
+    return floats[0] if floats else "fp16" if names else None
+
+
+def _result(
+    loaded: Loaded,
+    settings: Settings,
+    engine: Sequence[EngineLayer],
+    roofs: LayerRoofs,
+    origin: LayersOrigin,
+) -> RoofedLayers:
+    return roofed_layers(engine, *_scored(loaded, settings), roofs, origin)
+
+
+def _scored(loaded: Loaded, settings: Settings) -> tuple[NetworkGraph, ModelScore]:
+    score = score_loaded(loaded, settings)
+    outputs = [output.name for output in loaded.model.outputs]
+    nodes = shaped_nodes(loaded, settings)
+    return network_graph(nodes, score, outputs, settings.precision), score
+
+
+def _roofs_in(dataset: Dataset, device: str | None, mode: str | None) -> LayerRoofs:
+    """The roofs of the one device and mode that are meant; raises UsageError."""
+    roofs = [*rooflines(dataset), *published_rooflines(published_in(dataset.locations))]
+    roofs = [roof for roof in roofs if roof.peaks]
+    meant = [
+        roof
+        for roof in roofs
+        if (device is None or device.casefold() in roof.full_name.casefold())
+        and (mode is None or roof.mode == mode)
+    ]
+    if len(meant) == 1:
+        return roofs_of_run(meant[0])
+    labels = [printable(f"{roof.full_name} in {roof.mode}") for roof in meant or roofs]
+    what = "roofs of several devices or modes" if meant else "no roofs of this device and mode"
+    more = "" if len(labels) <= _MOST_CHOICES else f", and {len(labels) - _MOST_CHOICES} more"
+    fix = (
+        f"say --device and --mode: {listed(labels[:_MOST_CHOICES])}{more}"
+        if labels
+        else ("measure them with 'mansard bench'")
+    )
+    raise UsageError(f"{', '.join(dataset.locations)} has {what}", fix=fix)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Which measurements are meant; what is None may be anything."""
+
+    mode: str | None
+    device: str | None
+    batch: int | None
+    precision: str | None
+
+    def keeps(self, row: Measurement, device: str, mode: str) -> bool:
+        """Whether a row is one of them."""
+        return (
+            self.mode in {None, mode}
+            and (self.device is None or self.device.casefold() in device.casefold())
+            and self.batch in {None, row.batch}
+            and self.precision in {None, row.precision}
+        )
+
+
+def _measured(
+    loaded: Loaded, dataset: Dataset, wanted: _Wanted, roofs: LayerRoofs | None, model: str
+) -> tuple[RoofedLayers, ...]:
+    """The layers of each measurement of a network; raises InputError where there is none."""
+
+    def graph_of(row: Measurement) -> tuple[NetworkGraph, ModelScore] | None:
+        if row.model_hash != loaded.model_hash:
+            return None
+        dims = {name: size for name, size in row.dimensions.items() if name != "batch"}
+        precision = parse_precision(row.precision) if row.precision in PRECISIONS else None
+        settings = Settings(with_defaults(loaded, Given(row.batch, dims)), precision)
+        return _scored(loaded, settings)
+
+    results = tuple(measured_layers(dataset, graph_of, wanted.keeps, roofs))
+    if not results:
+        is_there = any(row.model_hash == loaded.model_hash for row in dataset.measurements)
+        which = "in this mode and setting that have layers" if is_there else "there"
+        raise InputError(
+            f"no measurements of {printable(model)} are {which}",
+            where=", ".join(dataset.locations),
+            fix=f"measure it: mansard measure {printable(model)}; or give a --profile",
+        )
+    return results
