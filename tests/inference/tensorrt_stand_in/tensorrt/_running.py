@@ -239,10 +239,8 @@ class IExecutionContext:
             text = "Error Code 1: Cuda Runtime (operation not permitted when stream is capturing)"
             self._engine._logger.log(SEVERITIES.ERROR, text)
             return False
-        except _BadAddressError as error:
-            text = f"Error Code 1: Cuda Runtime (an illegal memory access was encountered: {error})"
-            self._engine._logger.log(SEVERITIES.ERROR, text)
-            return False
+        if emits or self._allocators:  # it waits for the GPU
+            stream.flush()
         return True
 
     def report_to_profiler(self) -> bool:
@@ -314,25 +312,21 @@ class IExecutionContext:
         return int(address or 0)
 
 
-class _BadAddressError(Exception):
-    pass
-
-
 def _check_host(address: int) -> None:
     block = device.BLOCKS.get(address)
     if block is None or block.kind == "device":
-        raise _BadAddressError(f"{address:#x} is not the host's")
+        raise device.AddressError(f"{address:#x} is not the host's")
 
 
 def _read(address: int, size: int) -> bytes:
     if not device.holds(address, size):
-        raise _BadAddressError(hex(address))
+        raise device.AddressError(hex(address))
     return ctypes.string_at(address, size)
 
 
 def _write(address: int, data: bytes) -> None:
     if not device.holds(address, len(data)):
-        raise _BadAddressError(hex(address))
+        raise device.AddressError(hex(address))
     ctypes.memmove(address, data, len(data))
 
 

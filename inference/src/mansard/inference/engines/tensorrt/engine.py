@@ -10,7 +10,7 @@ from mansard.core.errors import MeasurementError, SchemaError
 from mansard.core.records import EngineBuild, Launching, LayerTime
 from mansard.core.storage.documents import read_document
 from mansard.core.storage.files import open_file, storage_errors
-from mansard.inference.engines.engine import Built, EngineProbe, absent_engine
+from mansard.inference.engines.engine import Built, EngineProbe, Enqueue, absent_engine
 from mansard.inference.engines.tensorrt.building import build
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
 from mansard.inference.engines.tensorrt.execution import ExecutionContext
@@ -51,6 +51,11 @@ class LoadedTensorrtNetwork:
         self._execution.run(self._trial.copies)
         if self._times is not None:
             self._times.end_call()
+
+    def time_enqueues(self, n_calls: int) -> list[Enqueue]:
+        """Seconds of the host and of the GPU in each call; empty where a call waits for the GPU."""
+        times = (self._execution.time_enqueue() for _ in range(n_calls))
+        return [seconds for seconds in times if seconds is not None]
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
         """Bind ``inputs`` for the next calls; other inputs stay as they are."""
