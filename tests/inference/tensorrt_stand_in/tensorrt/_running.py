@@ -1,6 +1,7 @@
 """Engines: a plan is run by ONNX Runtime on the CPU, in the precision of its file.
 
-STAND_IN_NO_PROFILED_GRAPH=1: what has a profiler cannot be captured.
+STAND_IN_NO_PROFILED_GRAPH=1: what has a profiler cannot be captured. STAND_IN_ENQUEUE_S: what the
+host takes to enqueue a call.
 """
 
 from __future__ import annotations
@@ -233,6 +234,7 @@ class IExecutionContext:
         free = not emits and not on_dla and not self._allocators
         if os.environ.get("STAND_IN_NO_PROFILED_GRAPH"):
             free &= self.profiler is None
+        time.sleep(float(os.environ.get("STAND_IN_ENQUEUE_S", "0")))
         try:
             stream.put(lambda: self._run(emits=emits), can_be_captured=free)
         except device.CaptureError:
