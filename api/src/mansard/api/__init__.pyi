@@ -43,6 +43,7 @@ from mansard.api.images import fit_image as fit_image
 from mansard.api.images import list_images as list_images
 from mansard.api.images import load_image as load_image
 from mansard.api.images import save_image as save_image
+from mansard.api.measurements import build as build
 from mansard.api.measurements import dry_run_contention as dry_run_contention
 from mansard.api.measurements import measure_contention as measure_contention
 from mansard.api.measurements import measure_layers as measure_layers

@@ -84,6 +84,10 @@ EXAMPLES = MappingProxyType(
             "mansard measure resnet50 --batch 1,8 --mode 15W",
             "mansard measure --name chat --repeat 10 -- python3 my_program.py",
         ),
+        "build": (
+            "mansard build resnet50 --batch 1,8 --precision fp16",
+            "mansard build resnet50 --engine trtexec --dla 0 --dry-run",
+        ),
         "contention": (
             "mansard contention --profile brief",
             "mansard contention --processor cpu --mode 2c --dry-run",
