@@ -25,6 +25,7 @@ _EVER = (
     "help onnx saveEngine loadEngine skipInference iterations duration warmUp avgRuns exportTimes"
     " exportProfile exportLayerInfo dumpProfile separateProfileRun profilingVerbosity shapes"
     " loadInputs timingCacheFile memPoolSize builderOptimizationLevel useDLACore allowGPUFallback"
+    " layerDeviceTypes"
     " minShapes optShapes maxShapes noDataTransfers useSpinWait useCudaGraph noTF32"
 )
 _UP_TO_10 = "fp16 int8 best calib"
@@ -85,7 +86,7 @@ def _build(given: dict[str, str]) -> bool:
             config.set_flag(getattr(tensorrt.BuilderFlag, name.upper()))
     if "noTF32" in given:
         config.clear_flag(tensorrt.BuilderFlag.TF32)
-    _configure(given, builder, config)
+    _configure(given, builder, config, network)
     known = Path(given.get("timingCacheFile", os.devnull))
     content = known.read_bytes() if known.exists() else b""
     config.set_timing_cache(config.create_timing_cache(content), False)
@@ -100,7 +101,7 @@ def _build(given: dict[str, str]) -> bool:
     return True
 
 
-def _configure(given: dict[str, str], builder: Any, config: Any) -> None:
+def _configure(given: dict[str, str], builder: Any, config: Any, network: Any) -> None:
     if given.get("profilingVerbosity") == "detailed":
         config.profiling_verbosity = tensorrt.ProfilingVerbosity.DETAILED
     if "useDLACore" in given:
@@ -108,6 +109,12 @@ def _configure(given: dict[str, str], builder: Any, config: Any) -> None:
         config.DLA_core = int(given["useDLACore"])
         if "allowGPUFallback" in given:
             config.set_flag(tensorrt.BuilderFlag.GPU_FALLBACK)
+    places = dict(
+        each.rsplit(":", 1) for each in given.get("layerDeviceTypes", "").split(",") if each
+    )
+    for layer in network._layers:
+        if layer.name in places:
+            config.set_device_type(layer, tensorrt.DeviceType[places[layer.name]])
     if "minShapes" in given:
         profile = builder.create_optimization_profile()
         ranges = [_shapes(given[name]) for name in ("minShapes", "optShapes", "maxShapes")]

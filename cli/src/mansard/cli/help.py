@@ -46,6 +46,7 @@ _VALUES = MappingProxyType(
         "cpus": "CPUS",
         "device": "DEVICE",
         "devices": "DEVICES",
+        "dla-nodes": "NODES",
         "dynamic": "NAME:AXIS=SYMBOL",
         "each-layer": "LAYERS",
         "engine": "ENGINE",

@@ -36,6 +36,7 @@ from mansard.cli.options import (
     LocalOption,
     ModeOption,
     OfflineOption,
+    OneEngineOption,
     PickOption,
     ProviderOption,
     YesOption,
@@ -149,6 +150,7 @@ def multi(
     exclusive: Annotated[
         bool, typer.Option("--exclusive", help="Let a device run one stage at a time.")
     ] = False,
+    one_engine: OneEngineOption = False,
     mode: ModeOption = None,
     pick: PickOption = None,
     profile: Annotated[
@@ -209,6 +211,7 @@ def multi(
             way="processes" if processes else "threads",
             order="pipelined" if pipelined else "in turn",
             is_exclusive=exclusive,
+            is_one_engine=one_engine,
         ),
         mode=mode,
         pick=pick,

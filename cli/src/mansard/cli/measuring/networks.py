@@ -181,6 +181,7 @@ def build_settings(
             optimization_level=how.opt_level,
             workspace_bytes=None if how.workspace is None else round(how.workspace),
             dla_core=how.dla,
+            dla_nodes=() if how.dla_nodes is None else command_line.parse_nodes(how.dla_nodes),
             with_fallback=how.fallback,
             compute_capability=compute_capability,
         ),

@@ -91,6 +91,13 @@ class BuildGroup:
             min=0, max=15, help="Build engine files for this DLA core; by default for the GPU."
         ),
     ] = None
+    dla_nodes: Annotated[
+        str | None,
+        typer.Option(
+            help="With --dla: these nodes alone, by their index in the score, as 0-56,60; the GPU "
+            "runs the others, in one engine."
+        ),
+    ] = None
     fallback: Annotated[
         bool,
         typer.Option(help="With --dla: run layers that a DLA core lacks on the GPU, or refuse."),

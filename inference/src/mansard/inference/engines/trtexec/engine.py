@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from mansard.core.errors import MeasurementError, SchemaError
+from mansard.core.formats.onnx import labels_of, read_nodes
 from mansard.core.formats.tensorrt import (
     CUDA_GRAPH,
     GRAPH_REFUSED,
@@ -28,6 +29,7 @@ from mansard.core.records import Copies, EngineBuild, Launching, LayerTime
 from mansard.core.storage.documents import read_document
 from mansard.core.storage.files import move_over, read_whole, storage_errors
 from mansard.core.storage.leftovers import temporary_folder
+from mansard.core.text import cpu_list
 from mansard.inference.engines.engine import (
     Built,
     EngineProbe,
@@ -248,6 +250,7 @@ def build(
             f"--saveEngine={made}",
             *_typing_flags(program, typing),
             *_setting_flags(program, settings),
+            *_placement_flags(program, path, settings),
             *program.optional("--profilingVerbosity=detailed"),
             *program.optional(f"--timingCacheFile={cache}"),
             *(program.optional("--skipInference") or ["--buildOnly"]),  # called so up to 8.5
@@ -316,6 +319,34 @@ def _setting_flags(program: Program, settings: BuildSettings) -> list[str]:
                 fix="leave it out",
             )
     return flags + needed
+
+
+def _placement_flags(program: Program, path: Path, settings: BuildSettings) -> list[str]:
+    """``--layerDeviceTypes`` for the nodes that are not to be on the DLA, where some are.
+
+    trtexec's default device is the DLA then, also of layers that its parser adds beside a node:
+    those that the DLA lacks run on the GPU. Raises MeasurementError where it lacks the option.
+    """
+    if not settings.dla_nodes:
+        return []
+    with storage_errors(path):
+        nodes = {node.name: labels_of(node.name) for node in read_nodes(path)}
+    others = [name for name, labels in nodes.items() if not set(labels) & set(settings.dla_nodes)]
+    if len(others) == len(nodes):
+        raise MeasurementError(
+            f"no node of it is any of {cpu_list(settings.dla_nodes)}, which are for the DLA",
+            where=path.name,
+            fix="name nodes by their index in the score: mansard score MODEL",
+        )
+    flags = [] if settings.with_fallback else ["--allowGPUFallback"]
+    if not others:
+        return flags
+    if not program.has("layerDeviceTypes"):
+        raise MeasurementError(
+            f"trtexec of {program.version.name} cannot place layers",
+            fix="use the engine tensorrt",
+        )
+    return [*flags, f"--layerDeviceTypes={','.join(f'{name}:GPU' for name in others)}"]
 
 
 def _cache_state(
