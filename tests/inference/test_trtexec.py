@@ -200,6 +200,24 @@ def test_layers_that_a_dla_lacks_run_on_the_gpu_or_are_refused(bench: Path) -> N
         built(bench, BuildSettings(dla_core=0, with_fallback=False), precision="fp16")
 
 
+def test_nodes_are_placed_by_their_names(bench: Path) -> None:
+    made = built(bench, BuildSettings(dla_core=0, dla_nodes=(0,)), precision="fp16")
+    assert made.options["dla_nodes"] == "0"
+    network = opened(bench, precision="fp16")
+    try:
+        layers = network.time_layers(1)
+    finally:
+        network.close()
+    # The Gemm on the DLA; Relu, which a DLA has, and Softmax on the GPU.
+    assert [(layer.name, layer.provider) for layer in layers if layer.nodes] == [
+        ("{ForeignNode[@0@...@0@]}", "DLA"),
+        ("@1@", "GPU"),
+        ("@2@", "GPU"),
+    ]
+    with pytest.raises(MeasurementError, match="no node of it is any of 7-8, which are for the D"):
+        built(bench, BuildSettings(dla_core=0, dla_nodes=(7, 8)), precision="fp16")
+
+
 def test_what_it_cannot_do_is_one_line(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MeasurementError, match="trtexec cannot calibrate int8"):
         built(bench, precision="int8")

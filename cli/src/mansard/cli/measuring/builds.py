@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +11,15 @@ from mansard import api
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json
 from mansard.cli.measuring.networks import build_settings, place_of
-from mansard.cli.measuring.option_groups import BuildGroup, PlaceGroup, grouped_signature
+from mansard.cli.measuring.option_groups import (
+    BuildGroup,
+    PlaceGroup,
+    group_of,
+    grouped_signature,
+)
 from mansard.cli.options import JsonOption, KeptRunsOption, ModeOption
 from mansard.cli.tables import print_tables
+from mansard.core.records import EngineBuild
 from mansard.core.table import Table
 
 
@@ -43,10 +48,7 @@ def build(
     is there is not built again, and a build that was interrupted starts again. Of several modes the
     highest is set while they are built, and the board is put back.
     """
-    how, place = (
-        group(**{field.name: options[field.name] for field in fields(group)})
-        for group in (BuildGroup, PlaceGroup)
-    )
+    how, place = group_of(BuildGroup, options), group_of(PlaceGroup, options)
     request = api.MeasureRequest(
         models=tuple(models),
         settings=build_settings(
@@ -89,10 +91,10 @@ def _files(files: tuple[results.BuiltFile, ...]) -> Table:
     return Table(f"Engine files: {', '.join(titles)}", columns, rows)
 
 
-def _size(build: results.EngineBuild | None) -> str:
-    known = build is not None and build.engine_bytes is not None
-    return f"{build.engine_bytes / 1e6:.1f} MB" if build and known and build.engine_bytes else "–"
+def _size(build: EngineBuild | None) -> str:
+    n_bytes = None if build is None else build.engine_bytes
+    return "–" if n_bytes is None else f"{n_bytes / 1e6:.1f} MB"
 
 
-def _time(build: results.EngineBuild | None) -> str:
+def _time(build: EngineBuild | None) -> str:
     return f"{build.build_s:.1f} s" if build is not None and build.build_s is not None else "–"

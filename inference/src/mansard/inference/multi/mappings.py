@@ -13,6 +13,8 @@ from mansard.core.errors import InputError, UsageError
 from mansard.core.storage.documents import read_json
 
 MOST_LOADABLES = 16  # of a DLA core; NVIDIA, TensorRT Developer Guide, "DLA Limitations"
+# How the option of a row begins that says where an engine has the nodes of one network.
+PLACEMENT_OF = "dla_placement of "
 _CPU, _WITH_GPU = "cpu", "gpu+"
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 

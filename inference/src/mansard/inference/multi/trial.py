@@ -118,11 +118,8 @@ def run(
     outcomes = [hand.outcome for hand in hands if hand.outcome is not None]
     pairs = tuple(zip(workers, outcomes, strict=True))
     n_ended = sum(outcome.stages[-1].n_runs for worker, outcome in pairs if worker.sink is None)
-    for worker, outcome in pairs:
-        told = dict(outcome.options)
-        if (placement := told.pop("dla_placement", None)) is not None:
-            told[f"dla_placement of {trial.mapped[worker.network].model}"] = placement
-        options |= told
+    for outcome in outcomes:
+        options |= outcome.options
     sizes = [worker.memory_bytes for worker in outcomes] if has_processes else [peak.bytes()]
     for sample in sampler.samples:
         instruments.keep(sample)
