@@ -15,7 +15,7 @@ from mansard.core.records import EngineBuild
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.tensorrt.building import layers_of_nodes
-from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE
+from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE, load_bindings
 from mansard.inference.plan import BuildPlan, BuildSettings, ShapeRange, make_plan
 from mansard.measuring.events import Row
 from mansard.measuring.kind import Job
@@ -247,8 +247,7 @@ def test_bf16_is_built_from_a_file_of_it(bench: Bench) -> None:
 
 def test_layers_of_the_real_parser_are_found_by_the_nodes_that_they_are(bench: Bench) -> None:
     """TensorRT for RTX has no DLA, but its parser names and adds layers as TensorRT's does."""
-    import tensorrt_rtx_bindings as tensorrt
-
+    tensorrt = load_bindings()
     node = helper.make_node
     nodes = [
         node("Gemm", ["x", "w"], ["a"], transB=1),

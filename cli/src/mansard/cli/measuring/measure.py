@@ -34,6 +34,7 @@ from mansard.cli.measuring.option_groups import (
     PlaceGroup,
     ProgramGroup,
     ServerGroup,
+    group_of,
     grouped_signature,
 )
 from mansard.cli.measuring.servers import measure_server
@@ -173,10 +174,7 @@ def measure(
     hints = get_type_hints(function)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     _check_options(context, _names(groups.values()), what)
-    values = {
-        name: group(**{field: options[field] for field in _names([group])})
-        for name, group in groups.items()
-    }
+    values = {name: group_of(group, options) for name, group in groups.items()}
     function(command or tuple(models or ()), **values)
 
 

@@ -5,7 +5,7 @@ Which groups a measurement takes is what the parameters of its function are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -65,7 +65,8 @@ class BuildGroup:
         str | None,
         typer.Option(
             help="What runs the networks: ort, tensorrt, trtexec. By default TensorRT on a Jetson "
-            "that has it, by its Python bindings or trtexec, else ONNX Runtime."
+            "that has it, by its Python bindings or trtexec, else ONNX Runtime, which builds no "
+            "engine files."
         ),
     ] = None
     batch: BatchSizesOption = None
@@ -339,6 +340,14 @@ GROUPS = (
     IdentityGroup,
     OutputGroup,
 )
+
+
+GroupT = TypeVar("GroupT")
+
+
+def group_of(group: type[GroupT], options: Mapping[str, Any]) -> GroupT:
+    """A group with those of ``options`` that are its fields."""
+    return group(**{name: options[name] for name in get_type_hints(group)})
 
 
 def grouped_signature(command: Callable[..., None], groups: Iterable[type]) -> Signature:
