@@ -361,6 +361,32 @@ def test_a_time_that_is_bound_by_the_host_is_none_of_the_gpu(tmp_path: Path, tex
     assert times_s(tmp_path) == [None]
 
 
+@pytest.mark.parametrize(
+    ("enqueue_ms", "remark"),
+    [
+        # Of a compute time of 7 ms: 0.97, 0.93 and 0.76.
+        ("6.8", "bound by the host (enqueue 6.8 ≈ compute 7 ms), unstable (varies by 24.9%)"),
+        (
+            "6.5",
+            "perhaps bound by the host (enqueue 6.5, compute 7 ms), unstable (varies by 24.9%)",
+        ),
+        ("5.3", "unstable (varies by 24.9%)"),
+    ],
+)
+def test_what_trtexec_warns_of_is_the_remark_of_its_row(
+    tmp_path: Path, enqueue_ms: str, remark: str
+) -> None:
+    keep(tmp_path, LOG.format(enqueue_ms), fixed=FIXED)
+    (run,) = read_published(tmp_path / "runs").runs
+    assert run.remark == remark
+    assert times_s(tmp_path) == [None if "≈" in remark else 0.007]
+
+
+def test_the_least_time_is_a_lower_estimate_of_the_gpu(tmp_path: Path) -> None:
+    (note,) = keep(tmp_path, LOG.format(7.87), fixed=FIXED)
+    assert "a lower estimate of the GPU's own time is its least, 5.3 ms; kept, and in no" in note
+
+
 @pytest.mark.parametrize("text", [LOG.format(6.5), exported(0.03), summary(0.03)])
 def test_a_host_that_is_ahead_of_the_gpu_gives_its_time(tmp_path: Path, text: str) -> None:
     assert keep(tmp_path, text, fixed=FIXED) == []

@@ -224,6 +224,49 @@ def test_a_log_of_tensorrt_7(tmp_path: Path) -> None:
     assert "transfers not said" in run.method
 
 
+def test_a_log_of_tensorrt_5_has_averages_alone(tmp_path: Path) -> None:
+    body = "".join(
+        f"[I] Average over 10 runs is {ms} ms (host walltime is {ms + 0.25} ms, 99% percentile "
+        "time is 9).\n"
+        for ms in (5.5, 5.25, 6.0)
+    )
+    text = f"&&&& RUNNING TensorRT.trtexec # ./trtexec --deploy=a.prototxt --batch=1 --fp16\n{body}"
+    run = run_of(one(tmp_path, text, {"mode": "MAXN", "batch": "1"}))
+    assert (run.network, run.latency_s, run.precision) == ("a", 5.5e-3, "fp16")
+    assert run.figures == {"host_latency_s": 5.75e-3}
+    assert run.method is not None
+    assert "median of 3 averages of GPU compute times" in run.method
+
+
+def test_a_log_without_a_summary_of_enqueueing_has_its_averages(tmp_path: Path) -> None:
+    averages = "".join(
+        "[I] Average on 10 runs - GPU latency: 8.4 ms - Host latency: 8.5 ms "
+        f"(end to end 16.8 ms, enqueue {ms} ms)\n"
+        for ms in (9.0, 8.75, 9.5)
+    )
+    run = run_of(one(tmp_path, log("[TensorRT v7103] ", "", averages + SUMMARY)))
+    assert run.figures["enqueue_s"] == 9e-3
+    assert run.remark == "bound by the host (enqueue 9 > compute 8.5 ms)"
+
+
+def test_a_graph_that_trtexec_could_not_capture_is_off(tmp_path: Path) -> None:
+    body = (
+        "[06/01/2026-10:00:09] [I] CUDA Graph: Enabled\n"
+        "[06/01/2026-10:00:09] [W] The specified --useCudaGraph flag has been ignored. The\n"
+    )
+    run = run_of(one(tmp_path, log("[TensorRT v8601] ", "--useCudaGraph", body + SUMMARY)))
+    assert run.method is not None
+    assert run.method.endswith("CUDA graph off")
+    assert run.remark == "CUDA graph refused by the engine"
+
+
+def test_copies_that_take_as_long_as_computing_are_a_remark(tmp_path: Path) -> None:
+    copies = "[I] H2D Latency: min = 8 ms, max = 10 ms, mean = 9 ms, median = 9 ms\n"
+    run = run_of(one(tmp_path, log("[TensorRT v8601] ", "", SUMMARY + copies)))
+    assert run.remark == "copies of inputs (9 ms) take as long as computing"
+    assert run.latency_s == 8.5e-3
+
+
 @pytest.mark.parametrize(
     "table",
     [

@@ -6,9 +6,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from mansard import api
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.data.model_frames import PREDICTION_SCHEMA
+from mansard.analytics.models.predict.measured import measured_networks
+from mansard.analytics.models.scaling.observations import measured_observations
 from mansard.core.records import EngineBuild
 from mansard.core.storage.documents import read_document
 from mansard.simulator import create_board
@@ -35,6 +40,29 @@ def request_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[api.Me
         )
 
 
+def bound_by_host(runs: Path) -> list[str]:
+    """The remarks on rows that the host bounds, as tables show them; empty on others."""
+    times = measured_networks(ingest(runs), pl.DataFrame(schema=PREDICTION_SCHEMA))
+    return [row.remark if "bound by the host" in row.remark else "" for row in times]
+
+
+def test_a_time_that_the_host_bounds_is_listed_and_in_no_model(
+    request_: api.MeasureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN_QUERY_MS", "2")
+    monkeypatch.setenv("STAND_IN_ENQUEUE_MS", "2.5")
+    result = api.measure_networks(request_)
+    result.check()  # it is measured, and no failure
+    assert [set(one.row.seconds_s) for one in result.rows] == [{2e-3}] * 2
+    why = "bound by the host (enqueue 2.5 > compute 2 ms); a lower estimate of the GPU's own time"
+    remarks = bound_by_host(request_.runs)
+    assert len(remarks) == 2
+    assert all(why in remark for remark in remarks)
+    observed = measured_observations(ingest(request_.runs))
+    assert observed.rows.is_empty()
+    assert [note for note in observed.notes if "bound by the host" in note]
+
+
 def test_the_program_builds_and_times_each_batch(request_: api.MeasureRequest) -> None:
     rows = [found.row for found in api.measure_networks(request_).rows]
     assert sorted(row.batch or 0 for row in rows) == [1, 2]
@@ -47,6 +75,7 @@ def test_the_program_builds_and_times_each_batch(request_: api.MeasureRequest) -
         assert row.layers is not None
         # Gemm, Relu, Gemm: the first two are one layer.
         assert [layer.nodes for layer in row.layers] == [(0, 1), (2,)]
+    assert all(why == "" for why in bound_by_host(request_.runs))
     documents = (request_.runs / "engines").glob("*.engine.json")
     builds = [read_document(path, EngineBuild) for path in documents]
     assert {build.engine for build in builds} == {"trtexec"}

@@ -233,5 +233,6 @@ def test_a_schema_is_found_by_what_an_output_says_and_others_are_refused() -> No
     assert (done.returncode, json.loads(done.stdout)["title"]) == (0, "mansard/merge")
     done = mansard("schema", "none")
     assert done.returncode == 2
-    assert done.stderr.startswith("mansard: there is no schema 'none'; use one of batch, compare, ")
+    names = "batch, build, compare, "
+    assert done.stderr.startswith(f"mansard: there is no schema 'none'; use one of {names}")
     assert done.stderr.count("\n") == 1

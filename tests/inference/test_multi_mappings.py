@@ -16,6 +16,9 @@ from mansard.inference.multi.mappings import (
     Mapping,
     StagePlace,
     check_mapping,
+    device_cpus,
+    dla_of,
+    in_one_engine,
     read_mappings,
 )
 from reproductions.nn_profiler.drawing import Drawing, draw
@@ -37,6 +40,42 @@ def test_a_file_names_the_last_node_of_each_stage(tmp_path: Path) -> None:
         MappedNetwork(model="a", stages=(StagePlace(device="cpu:0-1"),)),
     )
     assert second.networks == (MappedNetwork(model="b", stages=(StagePlace(device="gpu"),)),)
+
+
+def split(*stages: tuple[str, int | None]) -> MappedNetwork:
+    places = tuple(StagePlace(device=device, end=end) for device, end in stages)
+    return MappedNetwork(model="a", stages=places)
+
+
+def test_stages_on_a_gpu_and_a_dla_become_one_engine() -> None:
+    both = split(("dla0", 3), ("gpu", 7), ("dla0", None))
+    apart = split(("gpu", 4), ("cpu", None))
+    mapping = Mapping(networks=(both, apart), turns=((0, 0), (1, 0), (0, 1), (1, 1), (0, 2)))
+    one = in_one_engine(mapping)
+    engine = StagePlace(device="gpu+dla0", on_dla=((0, 3), (8, None)))
+    assert one.networks == (MappedNetwork(model="a", stages=(engine,)), apart)
+    # The network takes its turn where its first stage had it; the other one is as it was.
+    assert one.turns == ((0, 0), (1, 0), (1, 1))
+    check_mapping(one)
+    whole = MappedNetwork(model="a", stages=(StagePlace(device="dla1"),))
+    alone = Mapping(networks=(split(("dla1", 4), ("dla1", None)), whole))
+    assert in_one_engine(alone).networks == (whole, whole)
+    assert device_cpus("gpu+dla0", (0, 1)) == (0, 1)
+    assert [dla_of(device) for device in ("gpu+dla1", "dla0", "gpu", "cpu:0")] == [
+        *("dla1", "dla0", "", "")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("network", "line"),
+    [
+        (split(("gpu", 3), ("dla0", 5), ("cpu", None)), "a: a stage on cpu cannot be part of an"),
+        (split(("dla0", 3), ("dla1", None)), "a: an engine has one DLA core.* on dla0 and dla1"),
+    ],
+)
+def test_stages_that_no_engine_has_together_are_refused(network: MappedNetwork, line: str) -> None:
+    with pytest.raises(UsageError, match=line):
+        in_one_engine(Mapping(networks=(network,)))
 
 
 @pytest.mark.shared_data

@@ -14,7 +14,8 @@ from mansard.core.power_mode import core_count_mode
 from mansard.core.records import EngineBuild
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
-from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE
+from mansard.inference.engines.tensorrt.building import layers_of_nodes
+from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE, load_bindings
 from mansard.inference.plan import BuildPlan, BuildSettings, ShapeRange, make_plan
 from mansard.measuring.events import Row
 from mansard.measuring.kind import Job
@@ -242,6 +243,41 @@ def test_bf16_is_built_from_a_file_of_it(bench: Bench) -> None:
         helper.make_node("Cast", ["r"], ["y"], to=TensorProto.FLOAT),
     ]
     bench.built(save(bench.folder / "bf16.onnx", nodes, {}), FOR_86, precision="bf16")
+
+
+def test_layers_of_the_real_parser_are_found_by_the_nodes_that_they_are(bench: Bench) -> None:
+    """TensorRT for RTX has no DLA, but its parser names and adds layers as TensorRT's does."""
+    tensorrt = load_bindings()
+    node = helper.make_node
+    nodes = [
+        node("Gemm", ["x", "w"], ["a"], transB=1),
+        node("Relu", ["a"], ["b"]),
+        node("MatMul", ["b", "w"], ["c"]),
+        node("Add", ["c", "s"], ["d"]),
+        node("Softmax", ["d"], ["y"]),
+    ]
+    stored = {"w": np.eye(8, dtype=np.float32), "s": np.float32(2.0)}
+    save(bench.folder / "net.onnx", nodes, stored)
+    logger = tensorrt.Logger(tensorrt.Logger.ERROR)
+    builder = tensorrt.Builder(logger)
+    network = builder.create_network(0)
+    assert tensorrt.OnnxParser(network, logger).parse_from_file(str(bench.folder / "net.onnx"))
+    layers = [network.get_layer(index) for index in range(network.num_layers)]
+    layers = [layer for layer in layers if layer.type != tensorrt.LayerType.CONSTANT]
+    stretches = ((0,), (1,), (2,), (3,), (4,))
+    found = [{layer.name for layer in layers_of_nodes(layers, each, "net")} for each in stretches]
+    # Each layer is of one node, also those that the parser adds.
+    assert sum(map(len, found)) == len(layers) > len(nodes)
+    assert set.union(*found) == {layer.name for layer in layers}
+    for number, names in enumerate(found):
+        assert any(name.startswith(f"@{number}@") for name in names)
+
+
+def test_an_engine_of_both_is_refused_by_a_builder_without_a_dla(bench: Bench) -> None:
+    settings = BuildSettings(compute_capability="8.6", dla_core=0, dla_nodes=(0,))
+    said = refusal(bench, dense(bench.folder / "dense.onnx"), settings, precision="fp16")
+    assert said.startswith("TensorRT for RTX 1.")
+    assert "cannot build for a DLA; leave the DLA out" in said
 
 
 def test_a_device_before_ampere_has_no_bf16(bench: Bench) -> None:

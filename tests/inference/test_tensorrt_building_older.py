@@ -14,6 +14,7 @@ from onnx import helper
 from mansard.core.errors import MeasurementError
 from mansard.inference.engines.tensorrt.calibration import SampleFeed
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
+from mansard.inference.engines.tensorrt.layers import inspect
 from mansard.inference.plan import BuildSettings, InputSpec, ShapeRange
 from tests.inference import stand_in
 from tests.inference.engine_builds import Bench, dense, quantised, save, weights
@@ -80,6 +81,62 @@ def plan_allows_tf32(path: Path) -> bool:
     """What the builder's flag was, as the stand-in keeps it in its plan."""
     (said,) = re.findall(rb'"allows_tf32": (true|false)', path.read_bytes())
     return bool(said == b"true")
+
+
+def layer_types(bench: Bench) -> list[tuple[str, bool]]:
+    """The layers of the engine that was built, and whether a DLA runs each."""
+    import tensorrt
+
+    runtime = tensorrt.Runtime(tensorrt.Logger())
+    runtime.DLA_core = 1
+    engine = runtime.deserialize_cuda_engine(bench.engine.read_bytes())
+    return [(layer.name, layer.is_on_dla) for layer in inspect(tensorrt, engine)]
+
+
+def convolutions(path: Path) -> str:
+    """Five nodes: Conv, Relu, Conv, Relu, Softmax, which no DLA has."""
+    node = helper.make_node
+    kernel = np.ones((1, 1, 1, 1), np.float32)
+    nodes = [
+        node("Conv", ["x", "w"], ["a"]),
+        node("Relu", ["a"], ["b"]),
+        node("Conv", ["b", "w"], ["c"]),
+        node("Relu", ["c"], ["d"]),
+        node("Softmax", ["d"], ["y"]),
+    ]
+    return save(path, nodes, {"w": kernel}, shape=(1, 1, 4, 4))
+
+
+def test_an_engine_of_both_has_the_nodes_where_they_were_placed(bench: Bench) -> None:
+    file = convolutions(bench.folder / "net.onnx")
+    built = bench.built(file, BuildSettings(dla_core=1, dla_nodes=(2, 3)), precision="fp16")
+    assert (built.options["dla_core"], built.options["dla_nodes"]) == ("1", "2-3")
+    assert built.dla_share == 1
+    copy = "Reformatting CopyNode for Input Tensor 0 to "
+    # A copy before the first layer of fp16, and where the device changes.
+    assert layer_types(bench) == [
+        (f"{copy}@0@ + @1@", False),
+        ("@0@ + @1@", False),
+        (f"{copy}{{ForeignNode[@2@...@3@]}}", False),
+        ("{ForeignNode[@2@...@3@]}", True),
+        (f"{copy}@4@", False),
+        ("@4@", False),
+    ]
+
+
+def test_nodes_that_the_dla_lacks_run_on_the_gpu_or_are_refused(bench: Bench) -> None:
+    file = convolutions(bench.folder / "net.onnx")
+    asked = BuildSettings(dla_core=1, dla_nodes=(3, 4))
+    built = bench.built(file, asked, precision="fp16")
+    assert built.dla_share == 0.5  # of Relu and Softmax
+    assert ("{ForeignNode[@3@...@3@]}", True) in layer_types(bench)
+    assert ("@4@", False) in layer_types(bench)
+    bench.engine.unlink()
+    strict = BuildSettings(dla_core=1, dla_nodes=(3, 4), with_fallback=False)
+    said = refusal(bench, file, strict, precision="fp16")
+    assert said.startswith("small: the DLA lacks 1 of 2 layers: @4@")
+    said = refusal(bench, file, BuildSettings(dla_core=0, dla_nodes=(70,)), precision="fp16")
+    assert "no layer of it is any of the nodes 70 for the DLA; name nodes by" in said
 
 
 def test_bf16_is_in_the_newer_alone(bench: Bench) -> None:

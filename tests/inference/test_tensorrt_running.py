@@ -16,7 +16,7 @@ from mansard.core.errors import MeasurementError
 from mansard.core.formats.tensorrt import ExportedLayer
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
-from mansard.inference.engines.tensorrt.engine import LoadedTensorrtNetwork
+from mansard.inference.engines.tensorrt.engine import LoadedTensorrtNetwork, placement_words
 from mansard.inference.engines.tensorrt.execution import GrowingBuffer, allocator
 from mansard.inference.engines.tensorrt.layers import (
     LayerTimes,
@@ -125,6 +125,23 @@ def test_a_graph_is_captured_and_launched(tmp_path: Path, version: str) -> None:
         assert np.allclose(network.outputs({"x": GIVEN})["y"], expected(GIVEN), atol=1e-6)
 
 
+@pytest.mark.parametrize("with_graph", [False, True])
+def test_the_host_s_and_the_gpu_s_times_are_told_apart(tmp_path: Path, with_graph: bool) -> None:
+    with stand_in.played(), loaded(tmp_path, with_graph=with_graph) as network:
+        times = network.time_enqueues(3)
+        assert len(times) == 3
+        assert all(enqueue_s > 0 and compute_s > 0 for enqueue_s, compute_s in times)
+        network.call()
+        assert np.allclose(network.outputs({"x": GIVEN})["y"], expected(GIVEN), atol=1e-6)
+    # The host takes 5 ms to enqueue kernels, and nothing of that to launch them as a graph.
+    with (
+        stand_in.played(STAND_IN_ENQUEUE_S="0.005"),
+        loaded(tmp_path, with_graph=with_graph) as net,
+    ):
+        (enqueue_s, _), *_ = net.time_enqueues(1)
+        assert (enqueue_s > 0.005) is not with_graph
+
+
 def test_a_network_with_dla_layers_is_enqueued_where_a_graph_was_asked_for(tmp_path: Path) -> None:
     settings = BuildSettings(dla_core=1)
     with (
@@ -139,6 +156,35 @@ def test_a_network_with_dla_layers_is_enqueued_where_a_graph_was_asked_for(tmp_p
         assert network.options["dla_core"] == "1"
         network.call()
         assert np.allclose(network.outputs({"x": GIVEN})["y"], expected(GIVEN), atol=1e-6)
+
+
+@pytest.mark.parametrize("version", stand_in.VERSIONS)
+def test_an_engine_of_both_runs_and_says_where_its_nodes_are(tmp_path: Path, version: str) -> None:
+    settings = BuildSettings(dla_core=1, dla_nodes=(1, 2))
+    with stand_in.played(version), loaded(tmp_path, settings, precision="fp16") as network:
+        assert network.options["dla_placement"] == "1 of 2 nodes are on the DLA, the GPU runs 2"
+        assert np.allclose(network.outputs({"x": GIVEN})["y"], expected(GIVEN), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("placed", "words"),
+    [
+        ((0, 1), "2 of 2 nodes are on the DLA"),
+        ((0, 1, 9), "2 of 2 nodes are on the DLA"),  # no layer has node 9
+        ((1, 2), "1 of 2 nodes are on the DLA, the GPU runs 2; and 0, which were to be on the GPU"),
+    ],
+)
+def test_a_placement_is_compared_with_the_layers_of_the_engine(
+    placed: tuple[int, ...], words: str
+) -> None:
+    layers = [
+        ExportedLayer("{ForeignNode[@0@...@1@]}", layer_type="DLA"),
+        ExportedLayer("Reformatting CopyNode for Input Tensor 0 to @2@", layer_type="Reformat"),
+        ExportedLayer("@2@", layer_type="SoftMax"),
+    ]
+    assert placement_words(layers, placed) == words
+    unnamed = [ExportedLayer("{ForeignNode[a...b]}", layer_type="DLA")]
+    assert placement_words(unnamed, placed).startswith("not said")
 
 
 @pytest.mark.parametrize("with_graph", [False, True])

@@ -14,7 +14,7 @@ from onnx import helper
 
 from mansard.core.errors import MeasurementError, SchemaError
 from mansard.core.formats.tensorrt import ExportedTensor, version_in
-from mansard.core.records import Measurement
+from mansard.core.records import Copies, Measurement
 from mansard.core.storage.jsonl import read_rows
 from mansard.inference.builds import device_name
 from mansard.inference.engines import find_engine
@@ -23,9 +23,10 @@ from mansard.inference.engines.tensorrt.layers import trace
 from mansard.inference.engines.trtexec.engine import (
     TRTEXEC,
     TrtexecNetwork,
+    call_times,
     read_layers,
     read_profile,
-    read_times,
+    read_queries,
 )
 from mansard.inference.engines.trtexec.program import read_printed, shape_option
 from mansard.inference.plan import BuildSettings, BuildTrial, NetworkTrial, ShapeRange
@@ -199,6 +200,24 @@ def test_layers_that_a_dla_lacks_run_on_the_gpu_or_are_refused(bench: Path) -> N
         built(bench, BuildSettings(dla_core=0, with_fallback=False), precision="fp16")
 
 
+def test_nodes_are_placed_by_their_names(bench: Path) -> None:
+    made = built(bench, BuildSettings(dla_core=0, dla_nodes=(0,)), precision="fp16")
+    assert made.options["dla_nodes"] == "0"
+    network = opened(bench, precision="fp16")
+    try:
+        layers = network.time_layers(1)
+    finally:
+        network.close()
+    # The Gemm on the DLA; Relu, which a DLA has, and Softmax on the GPU.
+    assert [(layer.name, layer.provider) for layer in layers if layer.nodes] == [
+        ("{ForeignNode[@0@...@0@]}", "DLA"),
+        ("@1@", "GPU"),
+        ("@2@", "GPU"),
+    ]
+    with pytest.raises(MeasurementError, match="no node of it is any of 7-8, which are for the D"):
+        built(bench, BuildSettings(dla_core=0, dla_nodes=(7, 8)), precision="fp16")
+
+
 def test_what_it_cannot_do_is_one_line(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MeasurementError, match="trtexec cannot calibrate int8"):
         built(bench, precision="int8")
@@ -270,6 +289,45 @@ def test_blocks_of_one_run_can_be_stable(bench: Path, monkeypatch: pytest.Monkey
     assert row.options["blocks"] == "parts of one run of trtexec"
 
 
+@pytest.mark.parametrize(
+    ("enqueue_ms", "why"),
+    [
+        # Queries take 2 ms: the host is slower, as fast within 5 %, faster.
+        (
+            "2.5",
+            "bound by the host (enqueue 2.5 > compute 2 ms); a lower estimate of the GPU's own ",
+        ),
+        ("1.95", "bound by the host (enqueue 1.95 ≈ compute 2 ms); "),
+        ("1.8", ""),
+    ],
+)
+def test_a_host_that_sets_the_pace_is_said_with_the_row(
+    bench: Path, monkeypatch: pytest.MonkeyPatch, enqueue_ms: str, why: str
+) -> None:
+    monkeypatch.setenv("STAND_IN_QUERY_MS", "2")
+    monkeypatch.setenv("STAND_IN_ENQUEUE_MS", enqueue_ms)
+    row = measured(bench, built(bench))
+    assert set(row.seconds_s) == {2e-3}
+    assert row.enqueue_time.enqueue_s is not None
+    assert set(row.enqueue_time.compute_s or ()) == {2e-3}
+    assert row.enqueue_time.enqueue_s[-1] == pytest.approx(float(enqueue_ms) * 1e-3)
+    bound = [line for line in row.disturbances if "bound by" in line]
+    assert len(bound) == bool(why)
+    assert all(line.startswith(why) and line.endswith("is its least, 2 ms") for line in bound)
+
+
+def test_a_graph_that_the_engine_refuses_is_not_called_one(
+    bench: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN_GRAPH_REFUSED", "1")
+    built(bench)
+    network = opened(bench, with_graph=True)
+    network.time_calls(1)
+    assert network.launching == "enqueue"
+    assert network.options["cuda_graph"].startswith("not possible")
+    network.close()
+
+
 def test_a_network_is_measured_by_the_program(bench: Path) -> None:
     row = measured(bench, built(bench))
     assert row.failure is None
@@ -316,6 +374,10 @@ def test_messages_and_options_are_read_from_what_is_printed() -> None:
 def test_names_that_hold_a_separator_are_quoted() -> None:
     assert shape_option("x", (1, 3)) == "x:1x3"
     assert shape_option("Input:0", (4,)) == "'Input:0':4"
+
+
+def read_times(path: Path, copies: Copies) -> tuple[float, ...]:
+    return call_times(read_queries(path), copies, path)
 
 
 def test_times_are_with_the_copies_that_were_asked_for(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 It prints and exports what trtexec does, in its form. STAND_IN_TRTEXEC is its version, as 10.3.0;
 up to 10.x calls copy, block and enqueue unless told otherwise, from 11.0 on they copy nothing,
 spin and launch a CUDA graph, and the flags of precisions are gone. STAND_IN_START_S: seconds that
-a run takes before its first query. STAND_IN_QUERY_MS: what each query takes, as exported.
+a run takes before its first query. STAND_IN_QUERY_MS and STAND_IN_ENQUEUE_MS: what each query
+takes of the GPU and of the host, as exported. STAND_IN_GRAPH_REFUSED=1: no engine can be a graph.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _EVER = (
     "help onnx saveEngine loadEngine skipInference iterations duration warmUp avgRuns exportTimes"
     " exportProfile exportLayerInfo dumpProfile separateProfileRun profilingVerbosity shapes"
     " loadInputs timingCacheFile memPoolSize builderOptimizationLevel useDLACore allowGPUFallback"
+    " layerDeviceTypes"
     " minShapes optShapes maxShapes noDataTransfers useSpinWait useCudaGraph noTF32"
 )
 _UP_TO_10 = "fp16 int8 best calib"
@@ -84,7 +86,7 @@ def _build(given: dict[str, str]) -> bool:
             config.set_flag(getattr(tensorrt.BuilderFlag, name.upper()))
     if "noTF32" in given:
         config.clear_flag(tensorrt.BuilderFlag.TF32)
-    _configure(given, builder, config)
+    _configure(given, builder, config, network)
     known = Path(given.get("timingCacheFile", os.devnull))
     content = known.read_bytes() if known.exists() else b""
     config.set_timing_cache(config.create_timing_cache(content), False)
@@ -99,7 +101,7 @@ def _build(given: dict[str, str]) -> bool:
     return True
 
 
-def _configure(given: dict[str, str], builder: Any, config: Any) -> None:
+def _configure(given: dict[str, str], builder: Any, config: Any, network: Any) -> None:
     if given.get("profilingVerbosity") == "detailed":
         config.profiling_verbosity = tensorrt.ProfilingVerbosity.DETAILED
     if "useDLACore" in given:
@@ -107,6 +109,12 @@ def _configure(given: dict[str, str], builder: Any, config: Any) -> None:
         config.DLA_core = int(given["useDLACore"])
         if "allowGPUFallback" in given:
             config.set_flag(tensorrt.BuilderFlag.GPU_FALLBACK)
+    places = dict(
+        each.rsplit(":", 1) for each in given.get("layerDeviceTypes", "").split(",") if each
+    )
+    for layer in network._layers:
+        if layer.name in places:
+            config.set_device_type(layer, tensorrt.DeviceType[places[layer.name]])
     if "minShapes" in given:
         profile = builder.create_optimization_profile()
         ranges = [_shapes(given[name]) for name in ("minShapes", "optShapes", "maxShapes")]
@@ -160,10 +168,13 @@ def _run(given: dict[str, str]) -> bool:
         start_s = time.perf_counter()
         if not context.execute_async_v3(0):
             return False
+        runtime.cudaStreamSynchronize(0)
         seconds.append(time.perf_counter() - start_s)
     fixed = os.environ.get("STAND_IN_QUERY_MS")
     taken_ms = [each * 1e3 if fixed is None else float(fixed) for each in seconds]
     _export_times(given, taken_ms, copy_ms=0.25 if copies else 0.0)
+    if "useCudaGraph" in given and os.environ.get("STAND_IN_GRAPH_REFUSED"):
+        say("W", "The specified --useCudaGraph flag has been ignored. It is launched without.")
     _export_profile(given, engine, sum(seconds) / len(seconds) * 1e3, len(seconds))
     _export_layers(given, engine)
     say("I", "=== Performance summary ===")
@@ -198,8 +209,9 @@ def _export_times(given: dict[str, str], times_ms: list[float], copy_ms: float) 
     if "exportTimes" not in given:
         return
     at_ms, queries = 0.0, []
+    enqueue_ms = float(os.environ.get("STAND_IN_ENQUEUE_MS", "0"))
     for each in times_ms:
-        query = {"startEnqMs": at_ms, "endEnqMs": at_ms, "startH2dMs": at_ms}
+        query = {"startEnqMs": at_ms, "endEnqMs": at_ms + enqueue_ms, "startH2dMs": at_ms}
         query |= {"startComputeMs": at_ms + copy_ms, "endComputeMs": at_ms + copy_ms + each}
         query |= {"h2dMs": copy_ms, "computeMs": each, "d2hMs": 2 * copy_ms}
         queries.append(query | {"latencyMs": each + 3 * copy_ms})

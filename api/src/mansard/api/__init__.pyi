@@ -40,6 +40,7 @@ from mansard.api.demos import demo as demo
 from mansard.api.demos import demo_simulated as demo_simulated
 from mansard.api.engine_layers import layers as layers
 from mansard.api.exporter import export_metrics as export_metrics
+from mansard.api.measurements import build as build
 from mansard.api.measurements import dry_run_contention as dry_run_contention
 from mansard.api.measurements import measure_contention as measure_contention
 from mansard.api.measurements import measure_layers as measure_layers

@@ -15,6 +15,7 @@ from mansard.estimator.export.request import parse_input as parse_input
 from mansard.estimator.export.request import parse_settings as parse_settings
 from mansard.estimator.summary import differing_dimensions as differing_dimensions
 from mansard.estimator.summary import is_functional as is_functional
+from mansard.inference.plan import parse_nodes as parse_nodes
 from mansard.inference.servers.plan import parse_counts as parse_counts
 from mansard.sweeps.layers import parse_cpus as parse_cpus
 from mansard.sweeps.layers import parse_each_layer as parse_each_layer

@@ -19,6 +19,7 @@ from mansard.core.text import listed
 from mansard.inference.multi.trial import MULTI
 from mansard.inference.programs.trial import PROGRAMS
 from mansard.inference.rows import NOT_BUILT, is_for_now
+from mansard.sweeps.builds import BuiltFile, sweep_builds
 from mansard.sweeps.kernels import plan_contention
 from mansard.sweeps.layers import LayerSettings, PartPreparation
 from mansard.sweeps.mappings import MultiRequest, sweep_mappings
@@ -204,6 +205,44 @@ def _measured(
         MeasuredNetwork(manifest.machine.name, manifest.mode_read_back.name, row)
         for manifest, row in measured_rows(runs, run_ids, of_parts=of_parts)
     )
+
+
+class BuildResult(msgspec.Struct, frozen=True):
+    """The engine files of networks on each board, and what could not be built."""
+
+    files: tuple[BuiltFile, ...]
+    failure: MansardError | None
+
+    def check(self) -> None:
+        """Raise ``failure``, if there is one, or name the networks that could not be built."""
+        if self.failure is not None:
+            raise self.failure
+        failed = [file for file in self.files if file.state == "failed" and file.build is not None]
+        if not failed:
+            return
+        reasons = [file.build.failure for file in failed if file.build is not None]
+        again = "to try again, remove the .json beside where the engine file would be"
+        if all(file.build is not None and file.build.is_transient for file in failed):
+            again = "the same command tries again"
+        raise MeasurementError(
+            f"{len(failed)} of {len(self.files)} engine files could not be built; the first: "
+            f"{failed[0].network}: {reasons[0]}",
+            fix=again,
+        )
+
+
+def build(
+    request: MeasureRequest, reporter: Reporter = SILENT, *, is_dry_run: bool = False
+) -> BuildResult:
+    """Build the engine files that ``measure_networks`` of ``request`` would load, and keep them.
+
+    They are built in the highest of the modes asked for, and kept in ``request.runs``; those that
+    are there are not built again. Nothing is measured. ``is_dry_run``: nothing is built either.
+    Raises any MansardError that keeps everything from being built.
+    """
+    request = with_image(request)
+    with Preparation(request.settings) as preparation:
+        return BuildResult(*sweep_builds(request, preparation, reporter, is_dry_run=is_dry_run))
 
 
 class LayersResult(msgspec.Struct, frozen=True):

@@ -51,6 +51,7 @@ from mansard.estimator.export import Exported
 from mansard.estimator.summary import Totals
 from mansard.estimator.zoo import Entry
 from mansard.measuring.manifest import ContainerImage
+from mansard.sweeps.builds import BuiltFile
 from mansard.sweeps.sweep import DryRun
 
 
@@ -121,6 +122,7 @@ def output_types() -> dict[str, Any]:
     texts = tuple[str, ...]
     return {
         "batch": {"batches": _rows("Batch", BATCH_SCHEMA)},
+        "build": {"files": tuple[BuiltFile, ...]},
         "compare": data.Compared,
         "contention": {"victims": tuple[VictimContention, ...]},
         "doctor": {"checks": tuple[Check, ...]},

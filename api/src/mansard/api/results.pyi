@@ -46,6 +46,7 @@ from mansard.api.deciding.schedules import ScheduleAnswer as ScheduleAnswer
 from mansard.api.deciding.settling import SettledAnswer as SettledAnswer
 from mansard.api.exporter import Exporter as Exporter
 from mansard.api.images import ImageList as ImageList
+from mansard.api.measurements import BuildResult as BuildResult
 from mansard.api.measurements import ContentionResult as ContentionResult
 from mansard.api.measurements import LayersResult as LayersResult
 from mansard.api.measurements import MeasuredMulti as MeasuredMulti
@@ -75,4 +76,5 @@ from mansard.estimator.export import Exported as Exported
 from mansard.estimator.summary import Totals as Totals
 from mansard.estimator.zoo import Entry as Entry
 from mansard.scheduler.rescheduling import Rescheduled as Rescheduled
+from mansard.sweeps.builds import BuiltFile as BuiltFile
 from mansard.sweeps.sweep import DryRun as DryRun

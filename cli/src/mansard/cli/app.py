@@ -36,6 +36,11 @@ _COMMANDS = MappingProxyType(
                 "measure",
                 "Time and energy of networks, or of a program",
             ),
+            "build": (
+                "measuring.builds",
+                "build",
+                "Engine files of networks, without measuring",
+            ),
             "multi": (
                 "measuring.multi",
                 "multi",

@@ -50,6 +50,7 @@ _VALUES = MappingProxyType(
         "cpus": "CPUS",
         "device": "DEVICE",
         "devices": "DEVICES",
+        "dla-nodes": "NODES",
         "dynamic": "NAME:AXIS=SYMBOL",
         "each-layer": "LAYERS",
         "engine": "ENGINE",
@@ -90,6 +91,10 @@ EXAMPLES = MappingProxyType(
         "measure": (
             "mansard measure resnet50 --batch 1,8 --mode 15W",
             "mansard measure --host orin-1,orin-2 --name chat -- python3 my_program.py",
+        ),
+        "build": (
+            "mansard build resnet50 --batch 1,8 --precision fp16",
+            "mansard build resnet50 --engine trtexec --dla 0 --dry-run",
         ),
         "contention": (
             "mansard contention --profile brief",

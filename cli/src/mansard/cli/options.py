@@ -103,6 +103,13 @@ HostOption = Annotated[
         "Repeatable, or several with commas between."
     ),
 ]
+OneEngineOption = Annotated[
+    bool,
+    typer.Option(
+        "--one-engine",
+        help="Build a network's stages on the GPU and a DLA as one engine, not as one each.",
+    ),
+]
 MOST_SEED = 2**63 - 1  # of what NumPy's and Python's generators take alike
 LabelOption = Annotated[
     str,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
 from mansard.core.errors import InputError, MeasurementError, SchemaError
-from mansard.core.records import CpuTime, Launching, LayerTime, Measurement
+from mansard.core.formats.tensorrt import host_bound, least_compute
+from mansard.core.records import CpuTime, EnqueueTime, Launching, LayerTime, Measurement
 from mansard.core.text import cpu_list
 from mansard.inference.builds import built_options
 from mansard.inference.calls import (
@@ -28,6 +29,8 @@ from mansard.inference.calls import (
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import (
     Engine,
+    Enqueue,
+    EnqueuedNetwork,
     LoadedNetwork,
     SelfTimedNetwork,
     SelfTimingEngine,
@@ -49,6 +52,7 @@ _LOADING_S = 3600.0  # at most, with the first call: TensorRT then builds its ke
 # Of a network whose call takes so long that no part of the protocol has its time: warming up,
 # the samples, single calls, energy windows and the profile then have one call each, or some.
 _N_SLOW_CALLS = 60
+_N_ENQUEUED = 40  # calls of which the host's and the GPU's times are told apart
 _N_TRIED = 10  # calls of a program that times them itself, to see how long one takes
 _NO_LAYERS = "layers were not asked for"
 _PROFILE_SHARE = 0.25
@@ -81,6 +85,7 @@ class _Timed:
     layers: tuple[LayerTime, ...] | None
     why_no_layers: str
     unknown: Mapping[str, str] = field(default_factory=dict)
+    enqueues: Sequence[Enqueue] = ()
 
 
 def measure_network(
@@ -141,6 +146,9 @@ def _time(
         paced = paced_protocol(protocol, n_calls * call_s)
         samples = collect(source, paced, protocol.stream_interval, repetitions=n_calls)
         singles = single_calls(network.call, protocol)
+        enqueues: Sequence[Enqueue] = ()
+        if isinstance(network, EnqueuedNetwork):
+            enqueues = network.time_enqueues(min(_N_ENQUEUED, len(singles)))
         metering = instruments.metering(plan, spec.meter_period_s)
         energy = UNMETERED if metering is None else metering.run(source, n_calls, lambda: False)
         memory_bytes = peak.bytes() if spec.provider == "cpu" else None
@@ -157,6 +165,7 @@ def _time(
         profiled_s=profiled_s,
         layers=layers,
         why_no_layers=why_no_layers,
+        enqueues=enqueues,
     )
 
 
@@ -176,6 +185,7 @@ def _time_by_program(
     instruments.announce(spec.title, _LOADING_S)
     samples = samples_of_run(network.time_calls, protocol, call_s)
     singles = network.time_calls(n_single_calls(protocol, call_s))
+    enqueues = tuple(network.enqueues)
     layers, why_no_layers = None, _NO_LAYERS
     if spec.with_layers:
         try:
@@ -198,6 +208,7 @@ def _time_by_program(
             ("load_s", "first_call_s", "memory_bytes", *(("profiled_s",) if layers else ())),
             f"{spec.engine} does not say",
         ),
+        enqueues=enqueues,
     )
 
 
@@ -285,11 +296,12 @@ def _row(
         load_s=timed.load_s if timed else None,
         first_call_s=timed.first_call_s if timed else None,
         conditions=seen.conditions,
-        disturbances=seen.disturbances,
+        disturbances=(*seen.disturbances, *_gaps(timed.enqueues if timed else ())),
         started_utc=seen.started_utc,
         duration_s=seen.duration_s,
         part=spec.part,
         cpu_time=_cpu_time(spec, samples, failure),
+        enqueue_time=_enqueue_time(spec, timed, failure),
         unknown=_reasons(spec, timed, failure),
     )
 
@@ -320,6 +332,30 @@ def _cpu_time(spec: NetworkTrial, samples: Samples | None, failure: str) -> CpuT
     if spec.provider != "cpu":
         why = "it ran on a GPU"
     return CpuTime(seconds_s=None, unknown={"seconds_s": why})
+
+
+def _gaps(enqueues: Sequence[Enqueue]) -> Iterator[str]:
+    """Why the times are none of the GPU's, where the host sets the pace."""
+    if not enqueues:
+        return
+    enqueue_s, compute_s = (median(seconds) for seconds in zip(*enqueues, strict=True))
+    why = host_bound(enqueue_s, compute_s)
+    if why is not None:
+        yield f"{why}; {least_compute(min(compute_s for _, compute_s in enqueues))}"
+
+
+def _enqueue_time(spec: NetworkTrial, timed: _Timed | None, failure: str) -> EnqueueTime:
+    if timed is not None and timed.enqueues:
+        enqueue_s, compute_s = zip(*timed.enqueues, strict=True)
+        return EnqueueTime(enqueue_s=enqueue_s, compute_s=compute_s)
+    why = f"{spec.engine} does not say" if timed else f"it could not be run: {failure}"
+    if spec.provider == "cpu":
+        why = "it ran on the CPU"
+    return EnqueueTime(
+        enqueue_s=None,
+        compute_s=None,
+        unknown=dict.fromkeys(("enqueue_s", "compute_s"), why),
+    )
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, TypeVar
 
@@ -20,6 +21,7 @@ from mansard.core.records import (
     Schema,
     Waiting,
 )
+from mansard.core.text import cpu_list
 from mansard.core.version import VERSION
 from mansard.measuring.plan import PlannedTrial, RunPlan, cpus_of
 from mansard.measuring.protocol import Protocol, find_protocol
@@ -66,6 +68,8 @@ class BuildSettings(Record, frozen=True, kw_only=True):
     optimization_level: int | None = None
     workspace_bytes: int | None = None
     dla_core: int | None = None
+    # By LayerScore.index: the DLA runs these and the GPU the others. Empty: all that the DLA can.
+    dla_nodes: tuple[int, ...] = ()
     with_fallback: bool = True  # to the GPU, of layers that the DLA lacks
     compute_capability: str | None = None  # to build for, as "8.6", without a device
     ranges: dict[str, ShapeRange] = msgspec.field(
@@ -99,7 +103,26 @@ class BuildSettings(Record, frozen=True, kw_only=True):
         if self.dla_core is not None:
             changed["dla_core"] = str(self.dla_core)
             changed["dla_rest"] = "on the GPU" if self.with_fallback else "refused"
+        if self.dla_nodes:
+            changed["dla_nodes"] = cpu_list(self.dla_nodes)
         return changed
+
+
+_NODES = re.compile(r"[0-9]{1,6}(?:-[0-9]{1,6})?(?:,[0-9]{1,6}(?:-[0-9]{1,6})?)*")
+
+
+def parse_nodes(text: str) -> tuple[int, ...]:
+    """The nodes of ``0-56,60``, in rising order; raises UsageError."""
+    nodes: set[int] = set()
+    for part in text.split(",") if _NODES.fullmatch(text) else ():
+        first, _, last = part.partition("-")
+        nodes |= set(range(int(first), int(last or first) + 1))
+    if not nodes:
+        raise UsageError(
+            f"--dla-nodes {text!r} names no nodes",
+            fix="write --dla-nodes 0-56,60: their index in the score",
+        )
+    return tuple(sorted(nodes))
 
 
 _BUILDERS_OWN = {

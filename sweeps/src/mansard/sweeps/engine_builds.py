@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from mansard.inference.preparing.samples import SampleChoice
 
 # In the order in which they are taken on a Jetson where none is named.
-_OF_JETSON = ("tensorrt", "trtexec", "ort")
+BUILDERS = ("tensorrt", "trtexec")
+_OF_JETSON = (*BUILDERS, "ort")
 STAND_IN = "+stand-in"  # that the version of a stand-in of an engine ends with
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
 _NAME_CHARACTERS = 40  # of a data set, in the names of engine files
@@ -56,18 +57,45 @@ def choose_engine(
     names = (wanted,) if wanted else _OF_JETSON if is_jetson else ("ort",)
     absent = []
     for name in names:
-        probe = target.engine_probe(name)
-        if is_stand_in(probe) and not machine.is_simulated:
-            raise MeasurementError(
-                f"{name} {probe.version} is a stand-in for simulated boards, "
-                f"and {machine.name} is none",
-                fix="install the real one, or unset MANSARD_TENSORRT",
-            )
+        probe = _checked_probe(target, machine, name)
         if probe.providers is not None:
             break
         absent.append(f"{name} is not there ({probe.unknown['providers']})")
     if absent and probe.providers is not None:
         reporter.note(f"note: the networks run on {probe.engine}: {'; '.join(absent)}")
+    return probe
+
+
+def choose_builder(
+    target: BenchTarget, machine: MachineIdentity, wanted: str | None, reporter: Reporter
+) -> EngineProbe:
+    """What is known of the engine that is ``wanted``, or of the first that can build engine files.
+
+    Raises MeasurementError where none is there, or it is a stand-in on a machine that is not
+    simulated.
+    """
+    absent: list[str] = []
+    for name in (wanted,) if wanted else BUILDERS:
+        probe = _checked_probe(target, machine, name)
+        if probe.version is not None:
+            if absent:
+                reporter.note(f"note: {name} builds: {'; '.join(absent)}")
+            return probe
+        absent.append(f"{name} is not there ({probe.unknown['version']})")
+    raise MeasurementError(
+        f"nothing here builds engine files: {'; '.join(absent)}",
+        fix="'mansard doctor' says what is missing",
+    )
+
+
+def _checked_probe(target: BenchTarget, machine: MachineIdentity, name: str) -> EngineProbe:
+    probe = target.engine_probe(name)
+    if is_stand_in(probe) and not machine.is_simulated:
+        raise MeasurementError(
+            f"{name} {probe.version} is a stand-in for simulated boards, "
+            f"and {machine.name} is none",
+            fix="install the real one, or unset MANSARD_TENSORRT",
+        )
     return probe
 
 

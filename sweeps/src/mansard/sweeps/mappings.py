@@ -24,8 +24,9 @@ from mansard.inference.multi.mappings import (
     StagePlace,
     check_mapping,
     device_cpus,
+    dla_of,
+    in_one_engine,
     is_cpu,
-    is_dla,
     with_device,
 )
 from mansard.inference.plan import (
@@ -62,6 +63,7 @@ class MultiSettings(msgspec.Struct, frozen=True, kw_only=True):
     order: Order = "in turn"  # of a mapping without turns
     is_exclusive: bool = False  # a device runs one stage at a time
     meter_period_s: float | None = None  # between two readings; None: the meters' own
+    is_one_engine: bool = False  # of a network's stages on the GPU and a DLA core
 
 
 class MultiPreparation(Preparation):
@@ -127,34 +129,40 @@ class MultiPreparation(Preparation):
         mappings: Sequence[Mapping],
         used: Dict[str, tuple[EngineProbe, str]],
         device_name: str,
-    ) -> dict[tuple[str, str], BuildTrial]:
-        """The engine file of each stage that needs one, by its ONNX file and device."""
-        built: dict[tuple[str, str], BuildTrial] = {}
+    ) -> dict[_Placed, BuildTrial]:
+        """The engine file of each stage that needs one, by its ONNX file and place."""
+        built: dict[_Placed, BuildTrial] = {}
         stages = [
-            (place.device, stage)
+            (place, stage)
             for mapping in mappings
             for network in mapping.networks
             for place, stage in zip(network.stages, self._stages(network), strict=True)
         ]
         with self._lock:
-            for device, (probe, _) in used.items():
-                if is_cpu(device) or not builds_files(probe.engine):
+            for place, stage in stages:
+                probe, _ = used[place.device]
+                key = _placed(stage, place)
+                if is_cpu(place.device) or not builds_files(probe.engine) or key in built:
                     continue
-                core = int(device[3:]) if is_dla(device) else None
-                settings = msgspec.structs.replace(self.settings.build, dla_core=core, unknown={})
+                core = dla_of(place.device)
+                settings = msgspec.structs.replace(
+                    self.settings.build,
+                    dla_core=int(core[3:]) if core else None,
+                    dla_nodes=_nodes_on_dla(stage, place),
+                    unknown={},
+                )
                 builds = Builds(settings, self.settings.dims, has_scales=True)
-                on_device = [stage for on, stage in stages if on == device]
-                trials = builds.trials(on_device, probe, device_name)
+                trials = builds.trials([stage], probe, device_name)
                 self._builds.others |= builds.others
                 self.samples |= builds.samples
-                built |= {(file, device): trial for file, trial in trials.items()}
+                built[key] = trials[stage.file]
         return built
 
     def multi_trial(
         self,
         mapping: Mapping,
         used: Dict[str, tuple[EngineProbe, str]],
-        built: Dict[tuple[str, str], BuildTrial],
+        built: Dict[_Placed, BuildTrial],
         multi: MultiSettings,
     ) -> MultiTrial:
         """A mapping as one trial of a plan."""
@@ -163,7 +171,7 @@ class MultiPreparation(Preparation):
             stages = []
             for place, stage in zip(network.stages, self._stages(network), strict=True):
                 probe, provider = used[place.device]
-                build = built.get((stage.file, place.device))
+                build = built.get(_placed(stage, place))
                 trial = stage.trial(
                     engine=probe.engine,
                     provider=provider,
@@ -186,6 +194,26 @@ class MultiPreparation(Preparation):
             has_rounds=mapping.has_rounds,
             meter_period_s=multi.meter_period_s or 0.0,
         )
+
+
+# The ONNX file of a stage, its device, and which stretches of it are on the DLA.
+_Placed = tuple[str, str, tuple[tuple[int, int | None], ...]]
+
+
+def _placed(stage: PreparedNetwork, place: StagePlace) -> _Placed:
+    return (stage.file, place.device, place.on_dla)
+
+
+def _nodes_on_dla(stage: PreparedNetwork, place: StagePlace) -> tuple[int, ...]:
+    """The nodes of a whole network that an engine of both has on the DLA."""
+    return tuple(
+        row.index
+        for row in stage.score.layers
+        if any(
+            first <= row.index and (last is None or row.index <= last)
+            for first, last in place.on_dla
+        )
+    )
 
 
 def _ends(network: MappedNetwork) -> tuple[int, ...]:
@@ -215,12 +243,20 @@ def _name(mapping: Mapping, networks: Sequence[MultiNetwork]) -> str:
     names = [
         f"{whole.model}: "
         + ", ".join(
-            stage.device if stage.end is None else f"{stage.end} {stage.device}"
+            f"{_stretches(stage)}{stage.device}"
+            if stage.end is None
+            else f"{stage.end} {stage.device}"
             for stage in network.stages
         )
         for network, whole in zip(mapping.networks, networks, strict=True)
     ]
     return "; ".join([*names, *([f"beside {mapping.beside}"] if mapping.beside else [])])
+
+
+def _stretches(place: StagePlace) -> str:
+    """The nodes that an engine of both has on the DLA: ``58- on the DLA of ``."""
+    nodes = [f"{first}-{'' if last is None else last}" for first, last in place.on_dla]
+    return f"{'+'.join(nodes)} on the DLA of " if nodes else ""
 
 
 _LONGEST_S = 86_400  # a day
@@ -262,6 +298,8 @@ def sweep_mappings(request: MultiRequest, mappings: Sequence[Mapping], reporter:
         raise UsageError(
             "several networks at once have one batch size and one precision", fix="name one"
         )
+    if request.multi.is_one_engine:
+        mappings = list(map(in_one_engine, mappings))
     for mapping in mappings:
         check_mapping(mapping)
         if mapping.turns and request.multi.way == "processes":
@@ -399,7 +437,7 @@ class _Engines:
                 f"there is no device {device!r}: no GPU that {probe.engine} can use",
                 fix="map the stages to cpu, or see 'mansard doctor'",
             )
-        if probe.engine == "trtexec" or (is_dla(device) and probe.engine != "tensorrt"):
+        if probe.engine == "trtexec" or (dla_of(device) and probe.engine != "tensorrt"):
             raise UsageError(
                 f"{probe.engine} cannot run a stage on {device!r}",
                 fix="use --engine tensorrt, which needs TensorRT's Python bindings",

@@ -9,6 +9,7 @@ import ctypes
 import enum
 import functools
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ class cudaError_t(enum.IntEnum):
     cudaErrorInvalidDevice = 101
     cudaErrorInvalidResourceHandle = 400
     cudaErrorNotReady = 600
+    cudaErrorIllegalAddress = 700
     cudaErrorSetOnActiveProcess = 708
     cudaErrorStreamCaptureUnsupported = 900
     cudaErrorStreamCaptureInvalidated = 901
@@ -78,6 +80,8 @@ class cudaStream_t(_Handle):
 
 class cudaEvent_t(_Handle):
     flags = 0
+    stream: device.Stream | None = None  # that it was recorded on
+    time_s = 0.0
 
 
 class cudaGraph_t(_Handle):
@@ -94,6 +98,7 @@ _TEXTS = {
     2: b"out of memory",
     35: b"CUDA driver version is insufficient for CUDA runtime version",
     100: b"no CUDA-capable device is detected",
+    700: b"an illegal memory access was encountered",
     901: b"operation failed due to a previous error during capture",
 }
 _NO_DRIVER = cudaError_t.cudaErrorInsufficientDriver
@@ -234,9 +239,18 @@ def _copy(dst: int, src: int, count: int, kind: cudaMemcpyKind, handle: Any) -> 
     return (_OK,)
 
 
+def _flush(stream: device.Stream) -> tuple[Any, ...]:
+    try:
+        stream.flush()
+    except device.AddressError:
+        return (cudaError_t.cudaErrorIllegalAddress,)
+    return (_OK,)
+
+
 @_call()
 def cudaMemcpy(dst: int, src: int, count: int, kind: cudaMemcpyKind) -> tuple[Any, ...]:
-    return _copy(dst, src, count, kind, 0)
+    error = _copy(dst, src, count, kind, 0)
+    return error if error[0] != _OK else _flush(_stream(0))
 
 
 @_call()
@@ -281,18 +295,18 @@ def cudaStreamSynchronize(stream: Any) -> tuple[Any, ...]:
         found.is_broken = True
         return (cudaError_t.cudaErrorStreamCaptureUnsupported,)
     found.n_waits += 1
-    return (_OK,)
+    return _flush(found)
 
 
 @_call()
 def cudaStreamQuery(stream: Any) -> tuple[Any, ...]:
-    _stream(stream)
-    return (_OK,)
+    return _flush(_stream(stream))
 
 
 @_call()
 def cudaDeviceSynchronize() -> tuple[Any, ...]:
-    return (_OK,)
+    errors = [_flush(stream) for stream in list(device.STREAMS.values())]
+    return max(errors)
 
 
 @_call()
@@ -349,18 +363,27 @@ def cudaEventCreateWithFlags(flags: int) -> tuple[Any, ...]:
 
 @_call()
 def cudaEventRecord(event: cudaEvent_t, stream: Any) -> tuple[Any, ...]:
-    _stream(stream)
+    event.stream = _stream(stream)
+    if not event.flags & cudaEventDisableTiming:
+        event.stream.put(lambda: setattr(event, "time_s", time.perf_counter()))
     return (_OK,)
 
 
 @_call()
 def cudaEventQuery(event: cudaEvent_t) -> tuple[Any, ...]:
-    return (_OK,)
+    return cudaEventSynchronize(event)
 
 
 @_call()
 def cudaEventSynchronize(event: cudaEvent_t) -> tuple[Any, ...]:
-    return (_OK,)
+    return _flush(event.stream) if event.stream is not None else (_OK,)
+
+
+@_call(1)
+def cudaEventElapsedTime(start: cudaEvent_t, end: cudaEvent_t) -> tuple[Any, ...]:
+    if (start.flags | end.flags) & cudaEventDisableTiming:
+        return (cudaError_t.cudaErrorInvalidResourceHandle,)
+    return _OK, (end.time_s - start.time_s) * 1e3
 
 
 @_call()

@@ -1,4 +1,4 @@
-"""A made-up GPU: memory in the host's, streams that run at once, graphs that replay calls.
+"""A made-up GPU: memory in the host's, streams that run when waited for, graphs that replay calls.
 
 The environment says which machine it is: STAND_IN_DEVICE is one of MACHINES, STAND_IN_MEMORY_BYTES
 the memory that it has.
@@ -58,20 +58,31 @@ class CaptureError(Exception):
     """A call that is not permitted while its stream is captured."""
 
 
+class AddressError(Exception):
+    """Work at an address that is not the device's."""
+
+
 @dataclass
 class Stream:
-    """Work runs when it is put in; while the stream is captured it is kept instead."""
+    """Work runs when the stream is waited for; while it is captured it is kept for the graph."""
 
     handle: int
     flags: int = 0
     captured: list[Callable[[], None]] | None = None
     is_broken: bool = False  # the capture
     n_waits: int = 0
+    enqueued: list[Callable[[], None]] = field(default_factory=list)
+
+    def flush(self) -> None:
+        """Run what is enqueued; raises AddressError."""
+        work, self.enqueued = self.enqueued, []
+        for each in work:
+            each()
 
     def put(self, work: Callable[[], None], *, can_be_captured: bool = True) -> None:
-        """Run ``work``, or keep it for the graph; raises CaptureError where it cannot be kept."""
+        """Enqueue ``work``, or keep it for the graph; raises CaptureError where it cannot be."""
         if self.captured is None:
-            work()
+            self.enqueued.append(work)
         elif can_be_captured and not self.is_broken:
             self.captured.append(work)
         else:

@@ -144,6 +144,12 @@ class IBuilderConfig:
     def get_timing_cache(self) -> Any:
         return self._cache
 
+    def set_device_type(self, layer: Any, device_type: Any) -> None:
+        self._devices[layer.name] = device_type
+
+    def get_device_type(self, layer: Any) -> Any:
+        return self._devices.get(layer.name, self.default_device_type)
+
     def can_run_on_DLA(self, layer: Any) -> bool:
         return runs_on_dla(layer._node.op_type)
 
@@ -188,7 +194,9 @@ def _build(network: Any, config: Any, logger: Any) -> IHostMemory:
         )
     if network._model is None:
         raise _RefusedError("Error Code 4: Internal Error (Network must have at least one output)")
-    on_dla = config.default_device_type == _DEVICE.DLA
+    on_dla = frozenset(
+        layer.name for layer in network._layers if config.get_device_type(layer) == _DEVICE.DLA
+    )
     is_typed = MAJOR >= 10 and network.get_flag(
         ENUMS["NetworkDefinitionCreationFlag"].STRONGLY_TYPED
     )
@@ -201,7 +209,7 @@ def _build(network: Any, config: Any, logger: Any) -> IHostMemory:
     _check_profiles(network, config)
     nodes = [(layer.name, layer._node) for layer in network._layers]
     if on_dla:
-        _check_dla(network, config, nodes, low)
+        _check_dla(network, config, [node for node in nodes if node[0] in on_dla], low)
     if "INT8" in low:
         _calibrate(network, config, logger, nodes)
     content = network._model.SerializeToString()

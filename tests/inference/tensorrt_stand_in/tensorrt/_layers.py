@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 # https://docs.nvidia.com/deeplearning/tensorrt/ "DLA Supported Layers"; the part that networks use.
@@ -35,18 +35,24 @@ def runs_on_dla(op_type: str) -> bool:
     return op_type in _ON_DLA
 
 
-def make_layers(nodes: Sequence[tuple[str, Any]], *, on_dla: bool, is_low: bool) -> list[Layer]:
-    """The layers of an engine of ``nodes``, each by its name; ``is_low``: not all is fp32."""
+def make_layers(
+    nodes: Sequence[tuple[str, Any]], *, on_dla: Collection[str], is_low: bool
+) -> list[Layer]:
+    """The layers of an engine of ``nodes``, each by its name; ``is_low``: not all is fp32.
+
+    ``on_dla``: names of those that are to be on a DLA, where it has the operator.
+    """
+    on_dla = {name for name, node in nodes if name in on_dla and runs_on_dla(node.op_type)}
     readers = Counter(tensor for _, node in nodes for tensor in node.input)
     groups: list[list[tuple[str, Any]]] = []
     for named in nodes:
-        if groups and _joins(groups[-1], named[1], readers, on_dla=on_dla):
+        if groups and _joins(groups[-1], named, readers, on_dla):
             groups[-1].append(named)
         else:
             groups.append([named])
     layers: list[Layer] = []
     for group in groups:
-        layer = _layer(group, on_dla=on_dla)
+        layer = _layer(group, on_dla=group[0][0] in on_dla)
         changes = not layers if is_low else False
         if layers and layers[-1]["LayerType"] != layer["LayerType"]:
             changes |= "DLA" in {layers[-1]["LayerType"], layer["LayerType"]}
@@ -57,11 +63,14 @@ def make_layers(nodes: Sequence[tuple[str, Any]], *, on_dla: bool, is_low: bool)
 
 
 def _joins(
-    group: Sequence[tuple[str, Any]], node: Any, readers: Counter[str], *, on_dla: bool
+    group: Sequence[tuple[str, Any]],
+    named: tuple[str, Any],
+    readers: Counter[str],
+    on_dla: Collection[str],
 ) -> bool:
-    first, last = group[0][1], group[-1][1]
-    if on_dla and runs_on_dla(first.op_type):
-        return runs_on_dla(node.op_type)
+    first, last, node = group[0][1], group[-1][1], named[1]
+    if group[0][0] in on_dla or named[0] in on_dla:
+        return group[0][0] in on_dla and named[0] in on_dla
     if first.op_type in _MYELIN:
         return node.op_type in _MYELIN
     follows = len(last.output) == 1 and readers[last.output[0]] == 1
@@ -73,7 +82,7 @@ def _joins(
 def _layer(group: Sequence[tuple[str, Any]], *, on_dla: bool) -> Layer:
     names = [name for name, _ in group]
     region = f"{{ForeignNode[{names[0]}...{names[-1]}]}}"
-    if on_dla and runs_on_dla(group[0][1].op_type):
+    if on_dla:
         name, kind, tactic = region, "DLA", ""
     elif group[0][1].op_type in _MYELIN and len(names) > 1:
         name, kind, tactic = region, "Myelin", ""

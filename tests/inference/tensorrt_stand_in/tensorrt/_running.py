@@ -1,6 +1,7 @@
 """Engines: a plan is run by ONNX Runtime on the CPU, in the precision of its file.
 
-STAND_IN_NO_PROFILED_GRAPH=1: what has a profiler cannot be captured.
+STAND_IN_NO_PROFILED_GRAPH=1: what has a profiler cannot be captured. STAND_IN_ENQUEUE_S: what the
+host takes to enqueue a call.
 """
 
 from __future__ import annotations
@@ -233,16 +234,15 @@ class IExecutionContext:
         free = not emits and not on_dla and not self._allocators
         if os.environ.get("STAND_IN_NO_PROFILED_GRAPH"):
             free &= self.profiler is None
+        time.sleep(float(os.environ.get("STAND_IN_ENQUEUE_S", "0")))
         try:
             stream.put(lambda: self._run(emits=emits), can_be_captured=free)
         except device.CaptureError:
             text = "Error Code 1: Cuda Runtime (operation not permitted when stream is capturing)"
             self._engine._logger.log(SEVERITIES.ERROR, text)
             return False
-        except _BadAddressError as error:
-            text = f"Error Code 1: Cuda Runtime (an illegal memory access was encountered: {error})"
-            self._engine._logger.log(SEVERITIES.ERROR, text)
-            return False
+        if emits or self._allocators:  # it waits for the GPU
+            stream.flush()
         return True
 
     def report_to_profiler(self) -> bool:
@@ -314,25 +314,21 @@ class IExecutionContext:
         return int(address or 0)
 
 
-class _BadAddressError(Exception):
-    pass
-
-
 def _check_host(address: int) -> None:
     block = device.BLOCKS.get(address)
     if block is None or block.kind == "device":
-        raise _BadAddressError(f"{address:#x} is not the host's")
+        raise device.AddressError(f"{address:#x} is not the host's")
 
 
 def _read(address: int, size: int) -> bytes:
     if not device.holds(address, size):
-        raise _BadAddressError(hex(address))
+        raise device.AddressError(hex(address))
     return ctypes.string_at(address, size)
 
 
 def _write(address: int, data: bytes) -> None:
     if not device.holds(address, len(data)):
-        raise _BadAddressError(hex(address))
+        raise device.AddressError(hex(address))
     ctypes.memmove(address, data, len(data))
 
 

@@ -54,6 +54,7 @@ def engine_name(row: Measurement) -> str:
     if row.engine in _BUILDING:
         core = row.options.get("dla_core")
         words += [] if core is None else [f"DLA {core}"]
+        words += [f"nodes {row.options['dla_nodes']}"] if "dla_nodes" in row.options else []
         words += ["open batch"] if "open" in row.options else []
         words += ["calibrated"] if "calibration" in row.options else []  # by its builder
         words += [f"{word} {row.options[key]}" for key, word in _ASKED if key in row.options]

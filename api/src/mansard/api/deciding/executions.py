@@ -15,7 +15,12 @@ from mansard.api.measurements import MeasuredMulti, run_mappings
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Accelerator, MultiRun, Problem, Schedule
-from mansard.inference.multi.mappings import MappedNetwork, Mapping, StagePlace
+from mansard.inference.multi.mappings import (
+    PLACEMENT_OF,
+    MappedNetwork,
+    Mapping,
+    StagePlace,
+)
 from mansard.scheduler import solve
 from mansard.sweeps.mappings import MultiRequest
 from mansard.sweeps.reporter import SILENT, Reporter
@@ -221,7 +226,13 @@ def _remark(problem: Problem, measured: MeasuredMulti | MansardError) -> str:
     places = ((problem.machine, display_name(measured.machine)), (problem.mode, measured.mode))
     others = [of for of, here in places if of and of != here]
     elsewhere = [f"predicted from times of {', '.join(others)}"] if others else []
-    return "; ".join((*measured.row.disturbances, *elsewhere))
+    # Of engines that change the device inside them: where the layers really went.
+    placed = [
+        f"{name}: {text}"
+        for key, text in sorted(measured.row.options.items())
+        if (name := key.removeprefix(PLACEMENT_OF)) != key
+    ]
+    return "; ".join((*measured.row.disturbances, *elsewhere, *placed))
 
 
 def _round_s(row: MultiRun | None) -> float | None:

@@ -13,7 +13,14 @@ from mansard.analytics import pages
 from mansard.analytics.data import quantities
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
-from mansard.cli.options import ForceOption, JsonOption, OnOption, RunsOption, check_outputs
+from mansard.cli.options import (
+    ForceOption,
+    JsonOption,
+    OneEngineOption,
+    OnOption,
+    RunsOption,
+    check_outputs,
+)
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.records.schedule import MOST_TRANSITIONS, ContentionRule, Goal
@@ -78,6 +85,7 @@ def schedule(
         bool,
         typer.Option("--run", help="Execute the best schedule and the baselines on this machine."),
     ] = False,
+    one_engine: OneEngineOption = False,
     seconds: Annotated[
         float,
         typer.Option(
@@ -106,7 +114,7 @@ def schedule(
     if len(files) > 1:
         raise UsageError("one problem at a time", fix=f"run it again for {files[1]}")
     executed = api.MultiRequest(
-        multi=api.MultiSettings(seconds_s=seconds),
+        multi=api.MultiSettings(seconds_s=seconds, is_one_engine=one_engine),
         mode=mode,
         runs=Path((runs or ["runs"])[0]),
         is_local=local,

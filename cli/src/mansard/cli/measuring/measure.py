@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
-from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -35,6 +34,8 @@ from mansard.cli.measuring.option_groups import (
     PlaceGroup,
     ProgramGroup,
     ServerGroup,
+    group_of,
+    grouped_signature,
 )
 from mansard.cli.measuring.servers import measure_server
 from mansard.cli.terminal import plain
@@ -178,31 +179,12 @@ def measure(
     hints = get_type_hints(function)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     _check_options(context, _names(groups.values()), what)
-    values = {
-        name: group(**{field: options[field] for field in _names([group])})
-        for name, group in groups.items()
-    }
+    values = {name: group_of(group, options) for name, group in groups.items()}
     function(command or tuple(models or ()), **values)
 
 
-def _signature() -> Signature:
-    """That of the command, with the fields of all groups for ``options``."""
-    *parameters, _ = signature(measure, eval_str=True).parameters.values()
-    for group in GROUPS:
-        hints = get_type_hints(group, include_extras=True)
-        parameters += [
-            Parameter(
-                field.name,
-                Parameter.KEYWORD_ONLY,
-                default=field.default,
-                annotation=hints[field.name],
-            )
-            for field in fields(group)
-        ]
-    return Signature(parameters)
-
-
-measure.__signature__ = _signature()  # type: ignore[attr-defined]  # Typer asks inspect for it
+# Typer asks inspect for it.
+measure.__signature__ = grouped_signature(measure, GROUPS)  # type: ignore[attr-defined]
 
 
 def _names(groups: Iterable[Any]) -> list[str]:

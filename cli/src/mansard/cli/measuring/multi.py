@@ -38,6 +38,7 @@ from mansard.cli.options import (
     LocalOption,
     ModeOption,
     OfflineOption,
+    OneEngineOption,
     PickOption,
     ProviderOption,
     YesOption,
@@ -163,6 +164,7 @@ def multi(
             help="Time between samples of power, as 50ms; the meters' own.",
         ),
     ] = None,
+    one_engine: OneEngineOption = False,
     mode: ModeOption = None,
     pick: PickOption = None,
     profile: Annotated[
@@ -226,6 +228,7 @@ def multi(
             order="pipelined" if pipelined else "in turn",
             is_exclusive=exclusive,
             meter_period_s=power_interval,
+            is_one_engine=one_engine,
         ),
         mode=mode,
         pick=pick,

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from mansard import api
 from mansard.analytics.data.quantities import seconds
@@ -23,6 +24,7 @@ from mansard.cli.data.summary import (
     part_tables,
 )
 from mansard.cli.measuring.option_groups import (
+    BuildGroup,
     ModeGroup,
     NetworkGroup,
     OutputGroup,
@@ -139,12 +141,9 @@ def request_of(
     models: Sequence[str], modes: ModeGroup, how: NetworkGroup, place: PlaceGroup
 ) -> api.MeasureRequest:
     """What is to be measured; raises UsageError for a value that is not understood."""
-    settings = api.NetworkSettings(
-        engine=how.engine,
+    settings = build_settings(
+        how,
         provider=how.provider,
-        batches=parse_sizes("--batch", how.batch) if how.batch else (),
-        precisions=parse_precisions(how.precision),
-        dims=parse_dimensions(how.dim or []),
         inputs=how.inputs,
         accuracy=api.AccuracySettings(
             data=how.data,
@@ -157,13 +156,6 @@ def request_of(
         copies=how.copies,
         waiting=how.wait,
         with_graph=how.graph,
-        build=api.BuildSettings(
-            optimization_level=how.opt_level,
-            workspace_bytes=None if how.workspace is None else round(how.workspace),
-            dla_core=how.dla,
-            with_fallback=how.fallback,
-        ),
-        is_dynamic=how.dynamic,
     )
     return api.MeasureRequest(
         models=tuple(models),
@@ -175,18 +167,47 @@ def request_of(
         label=modes.label,
         variables=tuple(modes.env or ()),
         is_again=modes.again,
-        board=place.board,
-        processor=place.processor,
-        is_local=place.local,
-        hosts=tuple(place.host or ()),
-        hosts_file=place.hosts_file,
-        wanted_image=api.WantedImage(
+        **place_of(place),
+    )
+
+
+def build_settings(
+    how: BuildGroup, compute_capability: str | None = None, **others: Any
+) -> api.NetworkSettings:
+    """How engine files are built, with ``others`` of the settings; raises UsageError."""
+    return api.NetworkSettings(
+        engine=how.engine,
+        batches=parse_sizes("--batch", how.batch) if how.batch else (),
+        precisions=parse_precisions(how.precision),
+        dims=parse_dimensions(how.dim or []),
+        build=api.BuildSettings(
+            optimization_level=how.opt_level,
+            workspace_bytes=None if how.workspace is None else round(how.workspace),
+            dla_core=how.dla,
+            dla_nodes=() if how.dla_nodes is None else command_line.parse_nodes(how.dla_nodes),
+            with_fallback=how.fallback,
+            compute_capability=compute_capability,
+        ),
+        is_dynamic=how.dynamic,
+        **others,
+    )
+
+
+def place_of(place: PlaceGroup) -> dict[str, Any]:
+    """The fields of a request that say where it is done."""
+    return {
+        "board": place.board,
+        "processor": place.processor,
+        "is_local": place.local,
+        "hosts": tuple(place.host or ()),
+        "hosts_file": place.hosts_file,
+        "wanted_image": api.WantedImage(
             name=place.image,
             table=place.images,
             is_offline=place.offline,
             engine=place.container_engine,
         ),
-    )
+    }
 
 
 def print_networks(

@@ -1,13 +1,15 @@
-"""The options of ``mansard measure`` in groups; together they are in the order of its help.
+"""The options of ``mansard measure`` and ``build`` in groups, in the order of their help.
 
 Which groups a measurement takes is what the parameters of its function are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
 
@@ -68,44 +70,25 @@ class ModeGroup:
 
 
 @dataclass(frozen=True)
-class NetworkGroup:
-    """How networks are run."""
+class BuildGroup:
+    """Which engine networks are run on, in which form, and how its files are built."""
 
     engine: Annotated[
         str | None,
         typer.Option(
             help="What runs the networks: ort, tensorrt, trtexec. By default TensorRT on a Jetson "
-            "that has it, by its Python bindings or trtexec, else ONNX Runtime."
+            "that has it, by its Python bindings or trtexec, else ONNX Runtime, which builds no "
+            "engine files."
         ),
     ] = None
-    provider: ProviderOption = None
     batch: BatchSizesOption = None
     precision: PrecisionsOption = None
     dim: DimOption = None
-    inputs: InputsOption = None
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Samples to measure accuracy with: an .npz of arrays by input and labels, or a "
-            "folder of images.",
-            readable=False,
-        ),
-    ] = None
-    labels: Annotated[
-        Path | None,
-        typer.Option(help="Classes of --data, lines IMAGE,CLASS or CLASS.", readable=False),
-    ] = None
     preprocess: Annotated[
         str | None,
         typer.Option(
             help="How images are fed: imagenet (the default), unit, symmetric, caffe or raw, then "
             "what differs: imagenet,resize=232,mean=0.5/0.5/0.5."
-        ),
-    ] = None
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=100_000_000, help="So many of --data, evenly spread; all by default."
         ),
     ] = None
     calibration: Annotated[
@@ -115,22 +98,17 @@ class NetworkGroup:
             "--data by default."
         ),
     ] = None
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=4096, help="Threads of the engine; by default one for each CPU of the mode."
-        ),
-    ] = None
-    copies: Annotated[
-        Copies, typer.Option(help="Copies to and from the host's memory that a call includes.")
-    ] = "none"
-    wait: Annotated[
-        Waiting, typer.Option(help="What threads do while they wait: spin, or block.")
-    ] = "spin"
     dla: Annotated[
         int | None,
         typer.Option(
             min=0, max=15, help="Build engine files for this DLA core; by default for the GPU."
+        ),
+    ] = None
+    dla_nodes: Annotated[
+        str | None,
+        typer.Option(
+            help="With --dla: these nodes alone, by their index in the score, as 0-56,60; the GPU "
+            "runs the others, in one engine."
         ),
     ] = None
     fallback: Annotated[
@@ -152,6 +130,44 @@ class NetworkGroup:
             help="Most memory of a layer's kernel, as 512MB or 1GiB; TensorRT's own: all.",
         ),
     ] = None
+
+
+@dataclass(frozen=True)
+class NetworkGroup(BuildGroup):
+    """How networks are run."""
+
+    provider: ProviderOption = None
+    inputs: InputsOption = None
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Samples to measure accuracy with: an .npz of arrays by input and labels, or a "
+            "folder of images.",
+            readable=False,
+        ),
+    ] = None
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Classes of --data, lines IMAGE,CLASS or CLASS.", readable=False),
+    ] = None
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=100_000_000, help="So many of --data, evenly spread; all by default."
+        ),
+    ] = None
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=4096, help="Threads of the engine; by default one for each CPU of the mode."
+        ),
+    ] = None
+    copies: Annotated[
+        Copies, typer.Option(help="Copies to and from the host's memory that a call includes.")
+    ] = "none"
+    wait: Annotated[
+        Waiting, typer.Option(help="What threads do while they wait: spin, or block.")
+    ] = "spin"
     graph: Annotated[bool, typer.Option("--graph", help="Run it as a CUDA graph.")] = False
     layers: Annotated[
         bool, typer.Option("--layers", help="Print the 30 slowest layers of each network.")
@@ -342,3 +358,28 @@ GROUPS = (
     IdentityGroup,
     OutputGroup,
 )
+
+
+GroupT = TypeVar("GroupT")
+
+
+def group_of(group: type[GroupT], options: Mapping[str, Any]) -> GroupT:
+    """A group with those of ``options`` that are its fields."""
+    return group(**{name: options[name] for name in get_type_hints(group)})
+
+
+def grouped_signature(command: Callable[..., None], groups: Iterable[type]) -> Signature:
+    """That of ``command``, with the fields of ``groups`` for the options that it takes last."""
+    *parameters, _ = signature(command, eval_str=True).parameters.values()
+    for group in groups:
+        hints = get_type_hints(group, include_extras=True)
+        parameters += [
+            Parameter(
+                field.name,
+                Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=hints[field.name],
+            )
+            for field in fields(group)
+        ]
+    return Signature(parameters)

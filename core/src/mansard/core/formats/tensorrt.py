@@ -36,6 +36,13 @@ class ExportedQuery(msgspec.Struct, rename="camel"):
     end_to_end_ms: float | None = None  # up to TensorRT 8.2
 
     @property
+    def enqueue_ms(self) -> float | None:
+        """The time that the host took to enqueue it."""
+        if self.start_enq_ms is None or self.end_enq_ms is None:
+            return None
+        return self.end_enq_ms - self.start_enq_ms
+
+    @property
     def copy_in_ms(self) -> float | None:
         """The time to copy its inputs to the GPU."""
         return self.in_ms if self.h2d_ms is None else self.h2d_ms
@@ -166,6 +173,38 @@ class Switch(NamedTuple):
 TRANSFERS = Switch("Data transfers", "--noDataTransfers", is_switched_on=False)
 SPIN_WAIT = Switch("Spin-wait", "--useSpinWait", is_switched_on=True)
 CUDA_GRAPH = Switch("CUDA Graph", "--useCudaGraph", is_switched_on=True)
+
+# A warning, where CUDA Graph was said to be enabled before.
+GRAPH_REFUSED = "The specified --useCudaGraph flag has been ignored"
+
+# Enqueue and compute times that differ by less than this are not told apart: both are medians of
+# queries. Above the second share trtexec itself warns (samples/common/sampleReporting.cpp).
+_BOUND_SHARE, _DOUBTFUL_SHARE = 0.95, 0.8
+
+
+def host_bound(enqueue_s: float, compute_s: float) -> str | None:
+    """Why a GPU's time has gaps, in which it waited for the host; None where it has none.
+
+    ``enqueue_s``: what the host takes to enqueue a query; ``compute_s``: the time between events
+    before and after it, medians of queries. A host that is as slow as the GPU sets the pace.
+    """
+    if enqueue_s < _BOUND_SHARE * compute_s:
+        return None
+    sign = ">" if enqueue_s > compute_s else "≈"
+    return (
+        f"bound by the host (enqueue {enqueue_s * 1e3:.3g} {sign} compute {compute_s * 1e3:.3g} ms)"
+    )
+
+
+def may_be_host_bound(enqueue_s: float, compute_s: float) -> bool:
+    """Whether trtexec warns that the host may set the pace."""
+    return enqueue_s > _DOUBTFUL_SHARE * compute_s
+
+
+def least_compute(least_s: float) -> str:
+    """What is known of a GPU's own time where the host bounds it."""
+    return f"a lower estimate of the GPU's own time is its least, {least_s * 1e3:.3g} ms"
+
 
 _ON = frozenset({"enabled", "true", "1", "yes", "on"})
 # "[05/13/2026-12:54:14] [E] text"; the time is printed from 7.2 on.

@@ -83,6 +83,25 @@ class CpuTime(Record, frozen=True, kw_only=True):
     seconds_s: tuple[float, ...] | None  # of one call
 
 
+class EnqueueTime(Record, frozen=True, kw_only=True):
+    """How long the host took to enqueue calls on a GPU, and the GPU to run them, call by call.
+
+    The GPU's time is that between an event before the call and one after it: where the host takes
+    as long, it has gaps, and is no time of the GPU's. Of calls in a pass of their own, or of those
+    that were timed singly.
+    """
+
+    enqueue_s: tuple[float, ...] | None
+    compute_s: tuple[float, ...] | None
+
+
+_UNTIMED = EnqueueTime(
+    enqueue_s=None,
+    compute_s=None,
+    unknown=dict.fromkeys(
+        ("enqueue_s", "compute_s"), "it was not recorded before version 8 of the row"
+    ),
+)
 _EARLIER = CpuTime(
     seconds_s=None, unknown={"seconds_s": "it was not recorded before version 7 of the row"}
 )
@@ -96,7 +115,7 @@ class Measurement(Record, frozen=True, kw_only=True):
     ``profiled_s`` are of the calls that the layers were timed in, which profiling slows down.
     """
 
-    schema: ClassVar[Schema] = Schema("measurement", 7, oldest=6)
+    schema: ClassVar[Schema] = Schema("measurement", 8, oldest=6)
 
     run_id: str
     trial_id: str
@@ -141,6 +160,7 @@ class Measurement(Record, frozen=True, kw_only=True):
     duration_s: float
     part: NetworkPart = WHOLE
     cpu_time: CpuTime = _EARLIER
+    enqueue_time: EnqueueTime = _UNTIMED
 
     @property
     def is_part(self) -> bool:

@@ -89,14 +89,27 @@ class LoadedNetwork(Protocol):
         """Free its memory and other resources."""
 
 
+Enqueue = tuple[float, float]  # seconds that the host took for a call, and the GPU
+
+
+@runtime_checkable
+class EnqueuedNetwork(LoadedNetwork, Protocol):
+    """A network whose calls are enqueued on a GPU, by a host that knows when it has done so."""
+
+    def time_enqueues(self, n_calls: int) -> Sequence[Enqueue]:
+        """Of each of ``n_calls`` calls; empty where a call waits for the GPU before it returns."""
+
+
 class SelfTimedNetwork(Protocol):
     """A network that another program runs and times: it cannot be called, only asked for times.
 
-    ``options`` say what its times are of. Whatever fails raises MeasurementError or SchemaError.
+    ``options`` say what its times are of; ``enqueues`` are those of the calls that were timed last,
+    empty where the program does not say. Whatever fails raises MeasurementError or SchemaError.
     """
 
     launching: Launching
     options: Mapping[str, str]
+    enqueues: Sequence[Enqueue]
 
     def time_calls(self, n_calls: int) -> tuple[float, ...]:
         """Seconds of ``n_calls`` calls in a row, after a warm-up."""

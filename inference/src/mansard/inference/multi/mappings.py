@@ -13,7 +13,9 @@ from mansard.core.errors import InputError, UsageError
 from mansard.core.storage.documents import read_json
 
 MOST_LOADABLES = 16  # of a DLA core; NVIDIA, TensorRT Developer Guide, "DLA Limitations"
-_CPU = "cpu"
+# How the option of a row begins that says where an engine has the nodes of one network.
+PLACEMENT_OF = "dla_placement of "
+_CPU, _WITH_GPU = "cpu", "gpu+"
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
@@ -25,7 +27,7 @@ def device_cpus(device: str, cpus: tuple[int, ...]) -> tuple[int, ...]:
     """
     kind, _, numbers = device.partition(":")
     if not numbers:
-        if kind not in {_CPU, "gpu"} and not is_dla(device):
+        if kind not in {_CPU, "gpu"} and not dla_of(device):
             raise UsageError(
                 f"unknown device {device!r}", fix="use gpu, dla0, dla1, cpu or cpu:0-3"
             )
@@ -55,11 +57,20 @@ def is_dla(device: str) -> bool:
     return device.startswith("dla") and device[3:].isdecimal()
 
 
+def dla_of(device: str) -> str:
+    """The DLA core that is a device, or that an engine of ``gpu+dla0`` runs on; "" without one."""
+    core = device.removeprefix(_WITH_GPU)
+    return core if is_dla(core) else ""
+
+
 class StagePlace(msgspec.Struct, frozen=True, kw_only=True):
     """One stage of a network."""
 
     device: str = ""  # "gpu", "dla0", "cpu", "cpu:0-3"; "": the GPU where there is one, else "cpu"
     end: int | None = None  # its last node, by LayerScore.index; None: the network's
+    # Of "gpu+dla0": the first and the last node, or None for the network's, of each stretch that
+    # the DLA runs; the GPU runs the others.
+    on_dla: tuple[tuple[int, int | None], ...] = ()
 
 
 class MappedNetwork(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,11 +159,56 @@ def with_device(mapping: Mapping, device: str) -> Mapping:
     return msgspec.structs.replace(mapping, networks=tuple(networks))
 
 
+def in_one_engine(mapping: Mapping) -> Mapping:
+    """``mapping`` with one engine for each network that has a stage on a DLA core and others.
+
+    The engine changes the device inside it. Such a network takes its turn where its first stage had
+    it, and waits for no other network after that. Raises UsageError for stages that no engine has
+    together: on CPUs, and on two DLA cores.
+    """
+    networks = tuple(map(_in_one_engine, mapping.networks))
+    turns = tuple(
+        (network, stage)
+        for network, stage in mapping.turns
+        if not 0 <= network < len(networks) or stage < len(networks[network].stages)
+    )
+    return msgspec.structs.replace(mapping, networks=networks, turns=turns)
+
+
+def _in_one_engine(network: MappedNetwork) -> MappedNetwork:
+    devices = list(dict.fromkeys(stage.device for stage in network.stages))
+    cores = [device for device in devices if is_dla(device)]
+    if not cores or len(network.stages) < 2:
+        return network
+    if on_cpu := [device for device in devices if is_cpu(device)]:
+        raise UsageError(
+            f"{network.model}: a stage on {on_cpu[0]} cannot be part of an engine",
+            fix="map it to the GPU and one DLA core, or leave --one-engine out",
+        )
+    if len(cores) > 1:
+        raise UsageError(
+            f"{network.model}: an engine has one DLA core, and its stages are on "
+            f"{' and '.join(cores)}",
+            fix="map them to one core, or leave --one-engine out",
+        )
+    if len(devices) == 1:
+        return msgspec.structs.replace(network, stages=(StagePlace(device=cores[0]),))
+    stretches, first = list[tuple[int, int | None]](), 0
+    for stage in network.stages:
+        if is_dla(stage.device):
+            stretches.append((first, stage.end))
+        first = (stage.end or 0) + 1
+    place = StagePlace(device=f"{_WITH_GPU}{cores[0]}", on_dla=tuple(stretches))
+    return msgspec.structs.replace(network, stages=(place,))
+
+
 def check_mapping(mapping: Mapping) -> None:
     """Raise UsageError for a mapping that cannot run: no network, a full DLA, circular turns."""
     if not mapping.networks or not all(network.stages for network in mapping.networks):
         raise UsageError("a mapping has no network or no stage", fix="name a network")
-    devices = Counter(stage.device for network in mapping.networks for stage in network.stages)
+    devices = Counter(
+        dla_of(stage.device) for network in mapping.networks for stage in network.stages
+    )
     for network in mapping.networks:
         if any(stage.end is None for stage in network.stages[:-1]):
             raise UsageError(f"a stage of {network.model} has no last node", fix="name it")

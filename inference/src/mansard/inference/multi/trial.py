@@ -33,7 +33,7 @@ from mansard.inference.multi.gates import (
     ThreadLink,
     Turns,
 )
-from mansard.inference.multi.mappings import device_cpus, is_cpu, is_dla
+from mansard.inference.multi.mappings import device_cpus, dla_of, is_cpu
 from mansard.inference.multi.workers import Outcome, ProcessHand, SharedState, ThreadHand, Worker
 from mansard.inference.plan import MultiPlan, MultiTrial
 from mansard.inference.rows import is_for_now, why_no_batch
@@ -160,8 +160,9 @@ def _workers(trial: MultiTrial, plan: MultiPlan, folder: Path, context: Any) -> 
 
 
 def _gate(trial: MultiTrial, window: CountedWindow, context: Any) -> Gate:
+    # An engine of both waits for no other: who runs when on the GPU and the DLA is theirs.
     devices = {
-        (number, at): stage.device
+        (number, at): f"{stage.device} of {number}" if "+" in stage.device else stage.device
         for number, network in enumerate(trial.mapped)
         for at, stage in enumerate(network.stages)
     }
@@ -235,10 +236,10 @@ def measure_multi(spec: MultiTrial, plan: MultiPlan, instruments: Instruments) -
     ran, failure = None, ""
     with Observation(instruments, plan) as seen:
         seen.own_engines = {
-            stage.device.upper()
+            core.upper()
             for network in spec.mapped
             for stage in network.stages
-            if is_dla(stage.device)
+            if (core := dla_of(stage.device))
         }
         try:
             ran = run(spec, plan, instruments, instruments.files, is_ready=seen.restart)

@@ -23,7 +23,7 @@ from mansard.inference.engines.engine import LoadedNetwork
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory
 from mansard.inference.multi.gates import CountedWindow, Gate, Link, StageTotals, Tally, Turns
-from mansard.inference.multi.mappings import is_cpu
+from mansard.inference.multi.mappings import PLACEMENT_OF, is_cpu
 from mansard.inference.npz import Array
 from mansard.inference.plan import MultiStage
 
@@ -127,7 +127,10 @@ def _load(
         threads = spec.n_threads or len(cpus)
         network = find_engine(spec.engine).load(spec, worker.folder, inputs, threads)
         stack.callback(network.close)
-        options |= {f"{spec.engine} {name}": value for name, value in network.options.items()}
+        told = dict(network.options)
+        if (placement := told.pop("dla_placement", "")) != "":
+            options[f"{PLACEMENT_OF}{spec.model}"] = placement
+        options |= {f"{spec.engine} {name}": value for name, value in told.items()}
         begins = number == 0 and worker.source is None
         ends = number == len(worker.stages) - 1 and worker.sink is None
         loaded.append(

@@ -18,11 +18,11 @@ from mansard.analytics.data.published.claims import ClaimedWork, above_roof, mod
 from mansard.analytics.data.published.columns import TAILS
 from mansard.analytics.data.published.importing import Imported
 from mansard.analytics.data.published.modes import SLACK, fill_modes
-from mansard.analytics.data.published.readers.trtexec_method import host_bound
 from mansard.analytics.data.published.runs import METERS_SAY
 from mansard.analytics.data.quantities import counted, quantity, seconds
 from mansard.analytics.data.transients import LEAST_USUAL, MeanSpread, repeat_doubts, spread_doubt
 from mansard.core.errors import InputError
+from mansard.core.formats.tensorrt import host_bound, least_compute
 from mansard.core.hardware import (
     MODULES,
     SETTINGS,
@@ -229,10 +229,10 @@ def _spread(run: PublishedRun) -> MeanSpread | None:
 
 def _doubt_of_one(run: PublishedRun, mode: PublishedMode, usual: float | None) -> str | None:
     time_s, enqueue_s = run.latency_s or 0.0, run.figures.get("enqueue_s")
-    if enqueue_s is not None and enqueue_s >= time_s:
+    if enqueue_s is not None and (why := host_bound(enqueue_s, time_s)) is not None:
         least_s = run.figures.get("least_s")
-        gpu_note = f"; the GPU's own time is near the least, {seconds(least_s)}" if least_s else ""
-        return f"{run.remark or host_bound(enqueue_s, time_s)}{gpu_note}"
+        gpu_note = f"; {least_compute(least_s)}" if least_s else ""
+        return f"{run.remark or why}{gpu_note}"
     if (spread := _spread(run)) is not None and (why := spread_doubt(spread, usual)) is not None:
         return why
     claim = _claim_doubt(run, modules_called(run.device), mode)

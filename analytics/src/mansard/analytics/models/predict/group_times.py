@@ -461,4 +461,7 @@ def _accelerator(row: Measurement) -> str:
     """As mappings of networks call it."""
     if row.provider == "cpu":
         return f"cpu:{row.options['cpus']}" if "cpus" in row.options else "cpu"
-    return f"dla{row.options['dla_core']}" if "dla_core" in row.options else "gpu"
+    if "dla_core" not in row.options:
+        return "gpu"
+    core = f"dla{row.options['dla_core']}"
+    return f"gpu+{core}" if "dla_nodes" in row.options else core

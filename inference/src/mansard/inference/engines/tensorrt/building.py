@@ -9,14 +9,15 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from mansard.core.errors import MeasurementError, StorageError
+from mansard.core.formats.onnx import labels_of
 from mansard.core.storage.files import read_whole, replacing, storage_errors, write_atomic
-from mansard.core.text import first_of
+from mansard.core.text import cpu_list, first_of
 from mansard.inference.engines.engine import Built
 from mansard.inference.engines.tensorrt.calibration import (
     DeviceMemory,
@@ -99,7 +100,10 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Placement:
-    """The layers that a DLA core cannot run, of how many; constants do not count."""
+    """The layers that a DLA core cannot run, of how many; constants do not count.
+
+    Where nodes were placed, of those that were placed on the DLA.
+    """
 
     n_layers: int
     lacking: tuple[str, ...]  # names of those that it cannot run
@@ -132,17 +136,24 @@ def check_dla(settings: BuildSettings, precision: str, version: Version, n_cores
 def place_on_dla(
     bindings: Any, config: Any, network: Any, settings: BuildSettings, where: str
 ) -> Placement:
-    """Place all layers on a DLA core that it can run.
+    """Place all layers on a DLA core that it can run, or those of the nodes that are to be there.
 
-    Raises MeasurementError where it cannot run all and the GPU is not allowed for the rest.
+    One engine has both devices then, and copies where it changes them. Raises MeasurementError
+    where the core cannot run all of these and the GPU is not allowed for the rest.
     """
-    config.default_device_type = bindings.DeviceType.DLA
     config.DLA_core = settings.dla_core
-    if settings.with_fallback:
+    if settings.with_fallback or settings.dla_nodes:
         config.set_flag(bindings.BuilderFlag.GPU_FALLBACK)
     layers = [network.get_layer(index) for index in range(network.num_layers)]
     layers = [layer for layer in layers if layer.type != bindings.LayerType.CONSTANT]
+    if settings.dla_nodes:
+        layers = layers_of_nodes(layers, settings.dla_nodes, where)
+    else:
+        config.default_device_type = bindings.DeviceType.DLA
     lacking = tuple(layer.name for layer in layers if not config.can_run_on_DLA(layer))
+    for layer in layers if settings.dla_nodes else ():
+        if layer.name not in lacking:
+            config.set_device_type(layer, bindings.DeviceType.DLA)
     if lacking and not settings.with_fallback:
         raise MeasurementError(
             f"the DLA lacks {len(lacking)} of {len(layers)} layers: {first_of(lacking, _SHOWN)}",
@@ -150,6 +161,31 @@ def place_on_dla(
             fix="allow the GPU for the rest",
         )
     return Placement(len(layers), lacking)
+
+
+def layers_of_nodes(layers: Sequence[Any], nodes: Collection[int], where: str) -> list[Any]:
+    """Those of a parsed network's ``layers`` that are ``nodes``, by the labels in their names.
+
+    Up to 8.5 a layer says in its name alone of which node it is, later in its metadata too. What
+    the parser adds beside a node has no label: it goes with the layer before it, and where it comes
+    first with the one after it. Raises MeasurementError where no layer is any of ``nodes``.
+    """
+    labels = [
+        labels_of(layer.name) or labels_of(getattr(layer, "metadata", "")) for layer in layers
+    ]
+    near = next(filter(None, labels), ())
+    chosen = []
+    for layer, of_layer in zip(layers, labels, strict=True):
+        near = of_layer or near
+        if not set(near).isdisjoint(nodes):
+            chosen.append(layer)
+    if not chosen:
+        raise MeasurementError(
+            f"no layer of it is any of the nodes {cpu_list(sorted(nodes))} for the DLA",
+            where=where,
+            fix="name nodes by their index in the score: mansard score MODEL",
+        )
+    return chosen
 
 
 _NO_DLA = "it is built for the GPU"

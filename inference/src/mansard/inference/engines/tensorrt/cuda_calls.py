@@ -5,8 +5,10 @@ https://nvidia.github.io/cuda-python/cuda-bindings/latest/module/runtime.html
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -168,6 +170,27 @@ class Stream:
         """Wait until all work is done."""
         self._record()
         self._synchronise()
+
+    def time(self, enqueue: Callable[[], None]) -> tuple[float, float]:
+        """Seconds that ``enqueue`` takes of the host, and its work of the GPU; waits for it.
+
+        The GPU's time is that between an event before the work and one after it, with the gaps in
+        which it waits for the host.
+        """
+        cuda, runtime = self._cuda, self._cuda.runtime
+        with contextlib.ExitStack() as held:
+            events = []
+            for _ in range(2):
+                event = cuda.call("cudaEventCreateWithFlags", runtime.cudaEventDefault)
+                held.callback(cuda.call, "cudaEventDestroy", event)
+                events.append(event)
+            cuda.call("cudaEventRecord", events[0], self._stream)
+            start_s = time.perf_counter()
+            enqueue()
+            enqueue_s = time.perf_counter() - start_s
+            cuda.call("cudaEventRecord", events[1], self._stream)
+            self.wait()
+            return enqueue_s, 1e-3 * float(cuda.call("cudaEventElapsedTime", *events))
 
     def begin_capture(self) -> None:
         """Record work from now on instead of running it; other threads are not affected."""

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mansard.core.errors import MeasurementError, SchemaError
+from mansard.core.formats.tensorrt import ExportedLayer
 from mansard.core.records import EngineBuild, Launching, LayerTime
 from mansard.core.storage.documents import read_document
 from mansard.core.storage.files import open_file, storage_errors
-from mansard.inference.engines.engine import Built, EngineProbe, absent_engine
+from mansard.core.text import cpu_list
+from mansard.inference.engines.engine import Built, EngineProbe, Enqueue, absent_engine
 from mansard.inference.engines.tensorrt.building import build
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
 from mansard.inference.engines.tensorrt.execution import ExecutionContext
-from mansard.inference.engines.tensorrt.layers import LayerTimes, inspect, layer_times, profiler
+from mansard.inference.engines.tensorrt.layers import (
+    LayerTimes,
+    inspect,
+    layer_times,
+    profiler,
+    trace,
+)
 from mansard.inference.engines.tensorrt.messages import collect_messages, explained
 from mansard.inference.engines.tensorrt.versions import load_bindings, read_version
-from mansard.inference.plan import BuildTrial, NetworkTrial
+from mansard.inference.plan import BuildTrial, NetworkTrial, parse_nodes
 
 _DLA_CORE = "dla_core"  # among the options of a build
 
@@ -41,6 +49,8 @@ class LoadedTensorrtNetwork:
             self.options["schedule"] = "that of the first network of the process"
         if core is not None:
             self.options |= {_DLA_CORE: core, "dla_layers": self._placement(path.name)}
+        if (placed := build.options.get("dla_nodes")) is not None:
+            self.options["dla_placement"] = placement_words(self._layers, parse_nodes(placed))
         self._execution, refused = self._open(with_graph=trial.with_graph)
         self.launching: Launching = "graph" if trial.with_graph and not refused else "enqueue"
         if trial.with_graph:
@@ -51,6 +61,11 @@ class LoadedTensorrtNetwork:
         self._execution.run(self._trial.copies)
         if self._times is not None:
             self._times.end_call()
+
+    def time_enqueues(self, n_calls: int) -> list[Enqueue]:
+        """Seconds of the host and of the GPU in each call; empty where a call waits for the GPU."""
+        times = (self._execution.time_enqueue() for _ in range(n_calls))
+        return [seconds for seconds in times if seconds is not None]
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
         """Bind ``inputs`` for the next calls; other inputs stay as they are."""
@@ -127,6 +142,28 @@ class LoadedTensorrtNetwork:
         if not n_there:
             raise MeasurementError("no layer of it runs on the DLA", where=where, fix="use the GPU")
         return f"{n_there} of {len(self._layers)}"
+
+
+def placement_words(layers: Sequence[ExportedLayer], placed: Collection[int]) -> str:
+    """Whether the DLA runs the nodes that were ``placed`` on it, by the engine's ``layers``.
+
+    TensorRT may leave some of them to the GPU. Nodes that are in no layer, as what folds into
+    constants, do not count.
+    """
+    traced = list(zip(layers, trace(layers), strict=True))
+    there, elsewhere = (
+        {node for layer, nodes in traced if layer.is_on_dla is on_dla for node in nodes or ()}
+        for on_dla in (True, False)
+    )
+    if any(nodes is None for layer, nodes in traced if layer.is_on_dla):
+        return "not said: a layer of the DLA does not tell its nodes"
+    asked = set(placed) & (there | elsewhere)
+    words = f"{len(there & asked)} of {len(asked)} nodes are on the DLA"
+    if left := sorted(asked - there):
+        words += f", the GPU runs {cpu_list(left)}"
+    if others := sorted(there - asked):
+        words += f"; and {cpu_list(others)}, which were to be on the GPU"
+    return words
 
 
 def _load(bindings: Any, path: Path, dla_core: str | None) -> tuple[Any, Any]:

@@ -201,10 +201,7 @@ class ExecutionContext:
     def run(self, copies: Copies = "none") -> None:
         """Run once with the copies that belong to a call, and wait."""
         self._begin(copies)
-        if self._graph is not None:
-            self._graph.launch()
-        else:
-            self._enqueue()
+        self._start()
         self._end(copies)
         self._stream.wait()
         if self._profiler is not None:
@@ -212,6 +209,13 @@ class ExecutionContext:
         if copies in _OUT:
             for growing in self._growing:
                 growing.array()
+
+    def time_enqueue(self) -> tuple[float, float] | None:
+        """Seconds of the host to enqueue a call without copies, and of the GPU to run it.
+
+        None where a call returns when the sizes of its outputs are known, and so waits.
+        """
+        return None if self._growing else self._stream.time(self._start)
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
         """Set the inputs of the next runs, host arrays by name."""
@@ -258,6 +262,12 @@ class ExecutionContext:
         if copies in _IN:
             for buffer in self._inputs.values():
                 buffer.lend(self._stream, to_host=True)
+
+    def _start(self) -> None:
+        if self._graph is not None:
+            self._graph.launch()
+        else:
+            self._enqueue()
 
     def _drop_context(self) -> None:
         self._context = None

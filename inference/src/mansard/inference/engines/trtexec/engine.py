@@ -7,15 +7,17 @@ query.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from mansard.core.errors import MeasurementError, SchemaError
+from mansard.core.formats.onnx import labels_of, read_nodes
 from mansard.core.formats.tensorrt import (
     CUDA_GRAPH,
+    GRAPH_REFUSED,
     SPIN_WAIT,
     TRANSFERS,
     ExportedEngine,
@@ -27,7 +29,14 @@ from mansard.core.records import Copies, EngineBuild, Launching, LayerTime
 from mansard.core.storage.documents import read_document
 from mansard.core.storage.files import move_over, read_whole, storage_errors
 from mansard.core.storage.leftovers import temporary_folder
-from mansard.inference.engines.engine import Built, EngineProbe, LoadedNetwork, absent_engine
+from mansard.core.text import cpu_list
+from mansard.inference.engines.engine import (
+    Built,
+    EngineProbe,
+    Enqueue,
+    LoadedNetwork,
+    absent_engine,
+)
 from mansard.inference.engines.tensorrt.building import TIMING_CACHE, is_refused
 from mansard.inference.engines.tensorrt.layers import layer_times
 from mansard.inference.engines.tensorrt.messages import Messages, remarks
@@ -67,6 +76,7 @@ class TrtexecNetwork:
         self._room = self._held.enter_context(temporary_folder())
         self._call_s = 0.0  # the longest that was seen
         self.launching: Launching = "enqueue"
+        self.enqueues: list[Enqueue] = []
         self.options: dict[str, str] = {"times": "of the GPU, between events of trtexec"}
         self._arguments = [
             f"--loadEngine={path}",
@@ -84,7 +94,13 @@ class TrtexecNetwork:
         exported = self._room / "times.json"
         printed = self._run([f"--iterations={n_calls}", f"--exportTimes={exported}"], n_calls)
         self._take_options(printed)
-        seconds = read_times(exported, self._trial.copies)[-n_calls:]
+        queries = read_queries(exported)[-n_calls:]
+        seconds = call_times(queries, self._trial.copies, exported)
+        self.enqueues = [
+            (1e-3 * enqueue_ms, 1e-3 * query.compute_ms)
+            for query in queries
+            if (enqueue_ms := query.enqueue_ms) is not None and enqueue_ms >= 0
+        ]
         if len(seconds) < n_calls:
             raise MeasurementError(f"trtexec timed {len(seconds)} of {n_calls} calls")
         self._call_s = max(self._call_s, *seconds)
@@ -146,6 +162,8 @@ class TrtexecNetwork:
         for switch, name in _SWITCHES.items():
             if (is_on := printed.is_on(switch.option)) is not None:
                 self.options[name] = "on" if is_on else "off"
+        if any(GRAPH_REFUSED in warning for warning in printed.messages.warnings):
+            self.options["cuda_graph"] = "not possible: trtexec says that the engine cannot be one"
         self.launching = "graph" if self.options.get("cuda_graph") == "on" else "enqueue"
         trtexec = f"trtexec of {self._program.version.name}"
         if self._trial.copies != "none" and self.options.get("data_transfers") == "off":
@@ -154,15 +172,20 @@ class TrtexecNetwork:
             raise MeasurementError(f"{trtexec} spins while it waits", fix="use --wait spin")
 
 
-def read_times(path: Path, copies: Copies) -> tuple[float, ...]:
-    """Seconds of each query of ``--exportTimes``, with the copies that belong to a call.
-
-    GPU time between events; the time that the host takes to enqueue it is not in it, unless the
-    GPU waits for that. Raises SchemaError, also where a query lacks one of its times.
-    """
+def read_queries(path: Path) -> list[ExportedQuery]:
+    """The queries of ``--exportTimes``; raises SchemaError, also where one lacks its time."""
     queries = _read(path, list[ExportedQuery], "times")
     if any(query.compute_ms <= 0 for query in queries):
         raise SchemaError("trtexec exported a query without a time", where=path.name)
+    return queries
+
+
+def call_times(queries: Sequence[ExportedQuery], copies: Copies, path: Path) -> tuple[float, ...]:
+    """Seconds of each query, with the copies that belong to a call; raises SchemaError.
+
+    GPU time between events; the time that the host takes to enqueue it is not in it, unless the
+    GPU waits for that.
+    """
     return tuple(1e-3 * (query.compute_ms + _copies_ms(query, copies, path)) for query in queries)
 
 
@@ -227,6 +250,7 @@ def build(
             f"--saveEngine={made}",
             *_typing_flags(program, typing),
             *_setting_flags(program, settings),
+            *_placement_flags(program, path, settings),
             *program.optional("--profilingVerbosity=detailed"),
             *program.optional(f"--timingCacheFile={cache}"),
             *(program.optional("--skipInference") or ["--buildOnly"]),  # called so up to 8.5
@@ -295,6 +319,34 @@ def _setting_flags(program: Program, settings: BuildSettings) -> list[str]:
                 fix="leave it out",
             )
     return flags + needed
+
+
+def _placement_flags(program: Program, path: Path, settings: BuildSettings) -> list[str]:
+    """``--layerDeviceTypes`` for the nodes that are not to be on the DLA, where some are.
+
+    trtexec's default device is the DLA then, also of layers that its parser adds beside a node:
+    those that the DLA lacks run on the GPU. Raises MeasurementError where it lacks the option.
+    """
+    if not settings.dla_nodes:
+        return []
+    with storage_errors(path):
+        nodes = {node.name: labels_of(node.name) for node in read_nodes(path)}
+    others = [name for name, labels in nodes.items() if not set(labels) & set(settings.dla_nodes)]
+    if len(others) == len(nodes):
+        raise MeasurementError(
+            f"no node of it is any of {cpu_list(settings.dla_nodes)}, which are for the DLA",
+            where=path.name,
+            fix="name nodes by their index in the score: mansard score MODEL",
+        )
+    flags = [] if settings.with_fallback else ["--allowGPUFallback"]
+    if not others:
+        return flags
+    if not program.has("layerDeviceTypes"):
+        raise MeasurementError(
+            f"trtexec of {program.version.name} cannot place layers",
+            fix="use the engine tensorrt",
+        )
+    return [*flags, f"--layerDeviceTypes={','.join(f'{name}:GPU' for name in others)}"]
 
 
 def _cache_state(

@@ -29,7 +29,7 @@ from mansard.analytics.data.published.readers.reader import (
     parse_json,
     seconds_of_ms,
 )
-from mansard.analytics.data.published.readers.trtexec_method import host_remark
+from mansard.analytics.data.published.readers.trtexec_method import QueryTimes
 from mansard.analytics.data.statistics import repetition_deviation
 from mansard.core.errors import InputError
 from mansard.core.formats.tensorrt import (
@@ -161,14 +161,15 @@ def _read_times(source: ToolFile) -> ToolReading:
         raise InputError(what, where=source.where, fix="export the times again")
     times_s = [query.compute_ms / 1e3 for query in queries]
     hosts = statistics.median(query.latency_ms for query in queries) / 1e3
-    copies = [sum(filter(None, (q.copy_in_ms, q.copy_out_ms))) for q in queries]
-    copy_ms = statistics.median(copies)
+    copy_in_ms, copy_out_ms = (
+        statistics.median(copies_ms)
+        for copies_ms in zip(
+            *((q.copy_in_ms or 0.0, q.copy_out_ms or 0.0) for q in queries), strict=True
+        )
+    )
+    copy_ms = copy_in_ms + copy_out_ms
     copied = f"{copy_ms:.4g} ms of copies are not in it" if copy_ms > 0 else "nothing is copied"
-    enqueues_ms = [
-        q.end_enq_ms - q.start_enq_ms
-        for q in queries
-        if q.end_enq_ms is not None and q.start_enq_ms is not None
-    ]
+    enqueues_ms = [ms for query in queries if (ms := query.enqueue_ms) is not None and ms >= 0]
     enqueue_ms = statistics.median(enqueues_ms) if enqueues_ms else None
     of_versions = ", TensorRT up to 8.2" if queries[0].end_to_end_ms is not None else ""
     method = (
@@ -182,10 +183,13 @@ def _read_times(source: ToolFile) -> ToolReading:
         p99_s=_p99(times_s),
         host_latency_s=hosts,
         least_s=min(times_s),
-        enqueue_s=None if enqueue_ms is None else enqueue_ms / 1e3,
+        enqueue_s=seconds_of_ms(enqueue_ms),
     )
     time_s = statistics.median(times_s)
-    remark = host_remark(enqueue_ms, time_s * 1e3)
+    deviation_s = figures.get("deviation_s", 0.0)
+    variation = deviation_s / statistics.fmean(times_s)
+    medians = QueryTimes(time_s * 1e3, enqueue_ms, copy_in_ms, copy_out_ms, variation)
+    remark = medians.remark()
     row = TextRow(1, cells(time_s=time_s, method=method, remark=remark), figures)
     return ToolReading([row])
 

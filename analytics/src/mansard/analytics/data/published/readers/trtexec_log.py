@@ -1,7 +1,8 @@
 """What trtexec prints: options, a performance summary, layers (``--dumpProfile``); or its JSON.
 
-7.x prints one number a line ("GPU Compute", "median: 4.4 ms"), later versions one line for each
-time ("GPU Compute Time: min = …, median = … ms"). A file may hold several runs, and text between.
+5.x and 6.x print averages alone ("Average over 10 runs is 5.4 ms (host walltime is …"), 7.x one
+number a line ("GPU Compute", "median: 4.4 ms"), later versions one line for each time ("GPU Compute
+Time: min = …, median = … ms"). A file may hold several runs, and text between.
 
 NVIDIA's trt-engine-explorer keeps such a log as JSON, ``*.metadata.json``: the performance summary
 is a run; the options of a build and the properties of a card hold no time, and describe the other
@@ -13,6 +14,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -33,9 +35,15 @@ from mansard.analytics.data.published.readers.reader import (
     parse_json,
     seconds_of_ms,
 )
-from mansard.analytics.data.published.readers.trtexec_method import TrtexecSetting, host_remark
+from mansard.analytics.data.published.readers.trtexec_method import QueryTimes, TrtexecSetting
 from mansard.core.errors import InputError
-from mansard.core.formats.tensorrt import printed_line, printed_option, version_in
+from mansard.core.formats.tensorrt import (
+    CUDA_GRAPH,
+    GRAPH_REFUSED,
+    printed_line,
+    printed_option,
+    version_in,
+)
 
 _SUMMARY = re.compile(r'^\s*\{\s*"performance_summary"\s*:')
 _BUILD = re.compile(r'^\s*\{\s*"(?:model_options|build_options)"\s*:')
@@ -48,6 +56,8 @@ class _Performance(msgspec.Struct):
     latency: list[float] = msgspec.field(default=[], name="Latency")
     compute: list[float] = msgspec.field(default=[], name="GPU Compute Time")
     enqueue: list[float] = msgspec.field(default=[], name="Enqueue Time")
+    copy_in: list[float] = msgspec.field(default=[], name="H2D Latency")
+    copy_out: list[float] = msgspec.field(default=[], name="D2H Latency")
     total_s: float | None = msgspec.field(default=None, name="Total Host Walltime")
 
 
@@ -76,14 +86,15 @@ def _read_summary(source: ToolFile) -> ToolReading:
             fix="export it again",
         )
     setting = TrtexecSetting(options={k: str(v) for k, v in summary.inference_options.items()})
-    enqueue_ms = performance.enqueue[_MEDIAN_AT] if len(performance.enqueue) > _MEDIAN_AT else None
+    medians = QueryTimes(
+        performance.compute[_MEDIAN_AT],
+        *map(_median, (performance.enqueue, performance.copy_in, performance.copy_out)),
+    )
     figures = known(
         queries_per_s=performance.throughput,
         least_s=performance.compute[0] / 1e3,
-        enqueue_s=None if enqueue_ms is None else enqueue_ms / 1e3,
-        host_latency_s=performance.latency[_MEDIAN_AT] / 1e3
-        if len(performance.latency) > _MEDIAN_AT
-        else None,
+        enqueue_s=seconds_of_ms(medians.enqueue_ms),
+        host_latency_s=seconds_of_ms(_median(performance.latency)),
     )
     row = TextRow(
         1,
@@ -91,13 +102,17 @@ def _read_summary(source: ToolFile) -> ToolReading:
             time_s=performance.compute[_MEDIAN_AT] / 1e3,
             batch=setting.batch,
             method=setting.method("median GPU compute time"),
-            remark=host_remark(enqueue_ms, performance.compute[_MEDIAN_AT]),
+            remark=medians.remark(),
         ),
         figures,
     )
     card = summary.device_information.get("Selected Device")
     notes = [f"it was measured on {card}"] if card else []
     return ToolReading([row], [*notes, *shape_notes(setting)])
+
+
+def _median(times_ms: list[float]) -> float | None:
+    return times_ms[_MEDIAN_AT] if len(times_ms) > _MEDIAN_AT else None
 
 
 def shape_notes(setting: TrtexecSetting) -> list[str]:
@@ -139,7 +154,8 @@ TRTEXEC_CARD = Reader(
 
 _LOG = re.compile(
     r"^\s*&&&& (?:RUNNING|PASSED|FAILED) TensorRT\.trtexec|=== Performance summary ===\s*$"
-    r"|\[I\] (?:GPU Compute|Host Latency)\s*$",
+    r"|\[I\] (?:GPU Compute|Host Latency)\s*$"
+    r"|^(?:\[\S*\] )*Average over [0-9]+ runs is [\d.]+ ms \(host walltime",
     re.MULTILINE,
 )
 # All are matched at the beginning of a line, so that none takes longer than the line is long.
@@ -147,6 +163,12 @@ _TIME = re.compile(
     r"(?P<what>[A-Z][\w -]*): min = (?P<least>[\d.]+).*?median = (?P<median>[\d.]+) ms"
 )
 _UNSTABLE = re.compile(r"\* GPU compute time is unstable, with coefficient of variance = ([\d.]+)%")
+# Of 7.x and later; of 5.x and 6.x the time of the GPU, and of the host with its wait.
+_AVERAGES = re.compile(r"Average on [0-9]+ runs - .*enqueue (?P<enqueue>[\d.]+) ms")
+_OLD_AVERAGES = re.compile(
+    r"Average over [0-9]+ runs is (?P<compute>[\d.]+) ms"
+    r"(?: \(host walltime is (?P<host>[\d.]+) ms)?"
+)
 _P99 = re.compile(r".*percentile(?:\(99%\) = (?P<new>[\d.]+) ms|: (?P<old>[\d.]+) ms at 99%)")
 _MEDIAN = re.compile(r"median: (?P<median>[\d.]+) ms")
 _QUERIES = re.compile(r"Timing trace has (?P<n>[0-9]{1,18}) queries")
@@ -174,6 +196,8 @@ class _Run:
     profiled: int | None = None
     columns: tuple[str, ...] = ()  # of the profile's table
     has_failed: bool = False
+    is_graph_refused: bool = False
+    averages_ms: dict[str, list[float]] = field(default_factory=dict)  # each of several queries
     part: str = ""  # of the old summary that the next lines are of
 
     @property
@@ -182,7 +206,27 @@ class _Run:
 
     @property
     def compute_ms(self) -> float | None:
-        return self.times_ms.get("GPU Compute Time") or self.times_ms.get("GPU Compute")
+        return self._time("GPU Compute Time", "GPU Compute", average="compute")
+
+    @property
+    def host_ms(self) -> float | None:
+        return self._time("Latency", "Host Latency", average="host")
+
+    @property
+    def medians(self) -> QueryTimes:
+        return QueryTimes(
+            self.compute_ms,
+            self._time("Enqueue Time", average="enqueue"),
+            self.times_ms.get("H2D Latency"),
+            self.times_ms.get("D2H Latency"),
+            self.variation,
+        )
+
+    def _time(self, *names: str, average: str) -> float | None:
+        """The median under one of these names, else that of the averages of several queries."""
+        known = next((time for name in names if (time := self.times_ms.get(name))), None)
+        averages = self.averages_ms.get(average)
+        return statistics.median(averages) if known is None and averages else known
 
     @property
     def setting(self) -> TrtexecSetting:
@@ -241,6 +285,8 @@ def _take(run: _Run, line: str) -> None:
         run.variation = _number(unstable[1]) / 100
     elif (rate := _THROUGHPUT.match(line)) is not None:
         run.queries_per_s = _number(rate["rate"]) or None  # 7.x prints 0 qps
+    elif GRAPH_REFUSED in line:
+        run.is_graph_refused, run.options[CUDA_GRAPH.option] = True, "Disabled"
     elif not run.times_ms and (option := printed_option(line)) is not None:
         run.options.setdefault(*option)
 
@@ -257,6 +303,10 @@ def _take_time(run: _Run, line: str) -> bool:
         run.times_ms[run.part] = _number(time["median"])
     elif run.part == "GPU Compute" and (p99 := _p99(line)) is not None:
         run.p99_ms = p99
+    elif (averages := _AVERAGES.match(line) or _OLD_AVERAGES.match(line)) is not None:
+        for what, text in averages.groupdict().items():
+            if text:
+                run.averages_ms.setdefault(what, []).append(_number(text))
     else:
         return False
     return True
@@ -328,11 +378,11 @@ def _layer(run: _Run, line: str) -> LayerRow | None:
 
 
 def _row(run: _Run, number: int) -> TextRow:
-    setting, compute_ms = run.setting, run.compute_ms
-    host_ms = run.times_ms.get("Latency") or run.times_ms.get("Host Latency")
-    enqueue_ms = run.times_ms.get("Enqueue Time")
-    what = "median GPU compute time" if compute_ms else "queries in a second"
-    if run.queries:
+    setting, medians = run.setting, run.medians
+    what = "median GPU compute time" if medians.compute_ms else "queries in a second"
+    if not run.times_ms and (averages := run.averages_ms.get("compute")):
+        what = f"median of {len(averages)} averages of GPU compute times"
+    elif run.queries:
         what += f" of {run.queries} queries"
     return TextRow(
         run.line,
@@ -340,17 +390,17 @@ def _row(run: _Run, number: int) -> TextRow:
             network=network_of(setting.model or ""),
             batch=setting.batch,
             precision=setting.precision,
-            time_s=None if compute_ms is None else compute_ms / 1e3,
+            time_s=seconds_of_ms(medians.compute_ms),
             method=setting.method(what),
-            remark=host_remark(enqueue_ms, compute_ms, run.variation),
+            remark=medians.remark(is_graph_refused=run.is_graph_refused),
             repeat=str(number),
         ),
         known(
-            least_s=None if run.least_ms is None else run.least_ms / 1e3,
-            enqueue_s=None if enqueue_ms is None else enqueue_ms / 1e3,
+            least_s=seconds_of_ms(run.least_ms),
+            enqueue_s=seconds_of_ms(medians.enqueue_ms),
             samples=None if run.queries is None else float(run.queries),
-            p99_s=None if run.p99_ms is None else run.p99_ms / 1e3,
-            host_latency_s=None if host_ms is None else host_ms / 1e3,
+            p99_s=seconds_of_ms(run.p99_ms),
+            host_latency_s=seconds_of_ms(run.host_ms),
             queries_per_s=run.queries_per_s,
         ),
         run.layers,

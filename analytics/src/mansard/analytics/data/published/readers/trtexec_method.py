@@ -1,4 +1,4 @@
-"""What trtexec timed, by its version, its options, and what it printed.
+"""What trtexec timed, by its version, its options, and what it printed; what it warns of.
 
 Up to 10.x trtexec by default copies inputs and outputs, blocks and enqueues kernels one by one;
 from 11.0 on it copies nothing, spins and captures a CUDA graph.
@@ -10,29 +10,62 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mansard.core.formats.tensorrt import CUDA_GRAPH, SPIN_WAIT, TRANSFERS, Switch, is_enabled
+from mansard.core.formats.tensorrt import (
+    CUDA_GRAPH,
+    SPIN_WAIT,
+    TRANSFERS,
+    Switch,
+    host_bound,
+    is_enabled,
+    may_be_host_bound,
+)
 
 _GRAPHS_BY_DEFAULT = 11  # the major version
 _PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8", "fp8", "int4", "fp4")  # falling bits
+_UNSTABLE_ABOVE = 0.01
 _SWITCHES = {"transfers": TRANSFERS, "spin-wait": SPIN_WAIT, "CUDA graph": CUDA_GRAPH}
 
 
-def host_bound(enqueue_s: float, time_s: float) -> str:
-    """The remark on a GPU time with gaps, in which the GPU waited for the host."""
-    return f"bound by the host (enqueue {enqueue_s * 1e3:.3g} > compute {time_s * 1e3:.3g} ms)"
+@dataclass(frozen=True)
+class QueryTimes:
+    """Medians over the queries of one run, in milliseconds; None where they are not printed.
 
-
-def host_remark(
-    enqueue_ms: float | None, compute_ms: float | None, variation: float | None = None
-) -> str | None:
-    """A remark where the host took longer to enqueue the kernels than the GPU to run them.
-
-    ``variation``: of the GPU's time, as a share, where trtexec calls it unstable.
+    ``variation``: the standard deviation of the GPU's compute time over its mean.
     """
-    if enqueue_ms is None or compute_ms is None or enqueue_ms < compute_ms:
-        return None
-    text = host_bound(enqueue_ms / 1e3, compute_ms / 1e3)
-    return f"{text}, unstable (varies by {variation:.1%})" if variation else text
+
+    compute_ms: float | None = None
+    enqueue_ms: float | None = None
+    copy_in_ms: float | None = None
+    copy_out_ms: float | None = None
+    variation: float | None = None
+
+    def remark(self, *, is_graph_refused: bool = False) -> str | None:
+        """What trtexec warns of, by its own thresholds where no line of it is there; else None.
+
+        They are those of samples/common/sampleReporting.cpp in NVIDIA/TensorRT: a copy that takes
+        as long as the compute time, a variation of more than 1 %.
+        """
+        remarks = ["CUDA graph refused by the engine"] if is_graph_refused else []
+        if self.compute_ms is not None:
+            remarks += self._of_host(self.compute_ms)
+            remarks += [
+                f"copies of {what} ({copy_ms:.3g} ms) take as long as computing"
+                for what, copy_ms in (("inputs", self.copy_in_ms), ("outputs", self.copy_out_ms))
+                if copy_ms is not None and copy_ms >= self.compute_ms
+            ]
+        if self.variation is not None and self.variation > _UNSTABLE_ABOVE:
+            remarks.append(f"unstable (varies by {self.variation:.1%})")
+        return ", ".join(remarks) or None
+
+    def _of_host(self, compute_ms: float) -> list[str]:
+        if self.enqueue_ms is None:
+            return []
+        if (why := host_bound(self.enqueue_ms / 1e3, compute_ms / 1e3)) is not None:
+            return [why]
+        if not may_be_host_bound(self.enqueue_ms, compute_ms):
+            return []
+        times = f"enqueue {self.enqueue_ms:.3g}, compute {compute_ms:.3g} ms"
+        return [f"perhaps bound by the host ({times})"]
 
 
 @dataclass(frozen=True)
