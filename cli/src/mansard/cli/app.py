@@ -46,6 +46,11 @@ _COMMANDS = MappingProxyType(
                 "contention",
                 "What the GPU and the CPUs take from each other's memory",
             ),
+            "offload": (
+                "measuring.offload",
+                "offload_app",
+                "A small network here, a larger one on a server",
+            ),
             "ncu": ("counting.ncu", "ncu_app", "Counters of Nsight Compute beside the estimate"),
             "telemetry": (
                 "data.telemetry",

@@ -128,6 +128,15 @@ EXAMPLES = MappingProxyType(
             "mansard recommend resnet50 --max-latency 20ms",
             "mansard recommend resnet50 --max-power 15W --check",
         ),
+        "offload serve": (
+            "mansard offload serve large.onnx",
+            "mansard offload serve large.onnx --listen 0.0.0.0:8500 --preprocess unit",
+        ),
+        "offload run": (
+            "mansard offload run small.onnx --server http://host:8500 --data test_batch.bin "
+            "--threshold 0.8",
+            "mansard offload run small.onnx --server host:8500 --data x.npz --logistic resnet8-fp",
+        ),
         "hi": (
             "mansard hi samples.npz --local-latency 2ms --offload-latency 40ms",
             "mansard hi samples.npz --costs modes.csv --min-accuracy 90%",
@@ -183,6 +192,8 @@ EXAMPLES = MappingProxyType(
 _SUMMARIES = MappingProxyType(
     {
         "demo simulated": "Sweep the power modes of a simulated board",
+        "offload serve": "Serve the larger network over HTTP",
+        "offload run": "Measure the small network here with a server",
         "ncu run": "Run networks under Nsight Compute, keep what it counts",
         "ncu import": "Read exports of Nsight Compute",
         "ncu check": "Hold estimates against counters, layer by layer",
