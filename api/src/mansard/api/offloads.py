@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ from mansard.core.records import Manifest, OffloadRun, ServedNetwork
 from mansard.inference.accuracy import class_scores, fed_rows, predicted
 from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs, numpy_name
+from mansard.inference.npz import Array
 from mansard.inference.offloading.server import Classifier, OffloadServer
 from mansard.inference.offloading.trial import OFFLOADS
 from mansard.inference.offloading.wire import Payload, array_of
@@ -132,7 +133,7 @@ def _preprocessing(text: str | None, spec: InputSpec) -> FittedPreprocessing | N
 
 
 def _classifier(
-    outputs: Callable[[dict[str, object]], dict[str, object]],
+    outputs: Callable[[dict[str, Any]], dict[str, Any]],
     output: str,
     spec: InputSpec,
     how: FittedPreprocessing | None,
@@ -152,7 +153,7 @@ def _classifier(
     return classify
 
 
-def _rows(payload: Payload, spec: InputSpec, how: FittedPreprocessing | None) -> object:
+def _rows(payload: Payload, spec: InputSpec, how: FittedPreprocessing | None) -> Array:
     """One sample as the network is fed; raises InputError."""
     from mansard.inference.preparing.preprocessing import as_sample, decode_image
 

@@ -48,7 +48,8 @@ class Dataset:
     networks and programs are ``workload_manifests``, their rows ``measurements`` (with
     the times of layers), ``programs`` and ``generations`` of servers; so are runs of several
     networks at once, ``multi``, of demands on memory beside others, ``contention``, and of
-    hierarchical inference, ``offloads``. Runs of accuracy, which are in no power mode, are ``accuracy_manifests``, their rows ``accuracies``.
+    hierarchical inference with a server, ``offloads``. Runs of accuracy, which are in no power
+    mode, are ``accuracy_manifests``, their rows ``accuracies``.
     """
 
     locations: tuple[str, ...]  # folders of runs or datasets, and URLs

@@ -1,4 +1,4 @@
-"""The client of an offload server: one connection that stays open, and an answer for each sample."""
+"""The client of an offload server: a connection that stays open, an answer for each sample."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mansard.inference.offloading.wire import (
 from mansard.inference.servers.connection import (
     Address,
     Connection,
-    ConnectionClosed,
+    ConnectionClosedError,
     HttpError,
     ask,
 )
@@ -87,7 +87,7 @@ class RemoteNetwork:
         start_s = time.monotonic()
         try:
             status, kind, body = self._post(payload.data, headers)
-        except ConnectionClosed:
+        except ConnectionClosedError:
             if not self._n_answers:
                 raise
             self._connection.__exit__()

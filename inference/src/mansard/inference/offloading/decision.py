@@ -42,17 +42,17 @@ def decide(scores: Scores, kind: ScoreKind, rule: OffloadRule) -> Decision:
     """
     predicted = int(scores.argmax())
     first = float(scores[predicted])
+    if not math.isfinite(first):  # the first NaN, where there is one
+        raise MeasurementError(
+            "the scores of a sample are not finite numbers",
+            fix="look at the network's outputs: a layer overflows, or the inputs are others",
+        )
     second = float(np.partition(scores, -2)[-2])
     if kind == "logits":
         total = float(np.exp(scores - first).sum())
         p1, p2 = 1 / total, math.exp(second - first) / total
     else:
         p1, p2 = min(max(first, 0.0), 1.0), min(max(second, 0.0), 1.0)
-    if not (math.isfinite(p1) and math.isfinite(p2)):
-        raise MeasurementError(
-            "the scores of a sample are not finite numbers",
-            fix="look at the network's outputs: a layer overflows, or the inputs are others",
-        )
     return Decision(predicted, p1, p2, _confidence(p1, p2, rule) < rule.threshold)
 
 

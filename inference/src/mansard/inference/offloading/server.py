@@ -109,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Describe the network."""
-        self._answer(lambda: self._describe())
+        self._answer(self._describe)
 
     def do_POST(self) -> None:
         """Classify one sample."""
@@ -157,9 +157,8 @@ class _Handler(BaseHTTPRequestHandler):
         start_s = time.monotonic()
         form = self.headers.get(FORM_HEADER, "")
         if form not in {"tensor", "pixels", "image"}:
-            raise InputError(
-                f"{FORM_HEADER} {printable(form, 20)!r} is not tensor, pixels or image"
-            )
+            what = f"{FORM_HEADER} {printable(form, 20)!r}"
+            raise InputError(f"{what} is not tensor, pixels or image")
         is_image = form == "image"
         payload = Payload(
             form,  # type: ignore[arg-type]  # checked

@@ -13,12 +13,7 @@ from typing import Any
 import numpy as np
 
 from mansard.core.errors import MeasurementError
-from mansard.core.records import (
-    DecisionTime,
-    EnergyWindow,
-    OffloadRun,
-    ScoreKind,
-)
+from mansard.core.records import DecisionTime, OffloadRun, ScoreKind
 from mansard.device.conditions import of_others
 from mansard.device.meters.sampler import Sampler
 from mansard.inference.accuracy import class_scores, fed_rows, read_labels
@@ -119,7 +114,8 @@ class _LocalNetwork:
         outputs = self._loaded.outputs(fed)
         if spec.output not in outputs:
             raise MeasurementError(f"the engine gives no output {spec.output!r}")
-        return class_scores(outputs[spec.output], 1)[0]
+        scores: Scores = class_scores(outputs[spec.output], 1)[0]
+        return scores
 
     def close(self) -> None:
         self._loaded.close()
@@ -239,58 +235,14 @@ class _Measuring:
             )
         for sample in sampler.samples:
             instruments.keep(sample)
-        return self._row(spec, block, local, remote, seen, decisions, energy, why, instruments)
-
-    def _loaded(self, spec: OffloadTrial, instruments: Instruments) -> _LocalNetwork:
-        if self._local is None:
-            if instruments.files is None:
-                raise MeasurementError("no folder of networks was given", fix="report this")
-            self._local = _LocalNetwork(spec, self._plan, instruments.files)
-            self._stack.callback(self._local.close)
-        return self._local
-
-    def _row(
-        self,
-        spec: OffloadTrial,
-        block: _Block,
-        local: _LocalNetwork,
-        remote: RemoteNetwork,
-        seen: Observation,
-        decisions: tuple[DecisionTime, ...],
-        energy: EnergyWindow | None,
-        why: str,
-        instruments: Instruments,
-    ) -> OffloadRun:
-        plan, network = self._plan, spec.network
-        labels = local.labels(spec.first, spec.n_samples)
+        labels = local.labels(first, n)
         unknown = {} if energy is not None else {"energy": why}
         if labels is None:
             unknown["labels"] = "the data set has no labels"
         return OffloadRun(
-            run_id=plan.run_id,
-            trial_id=spec.trial_id,
-            source="simulated" if plan.machine.is_simulated else "measured",
-            model=network.model,
-            model_hash=network.model_hash,
-            weights_hash=spec.weights_hash,
-            engine=network.engine,
-            engine_version=plan.versions[find_engine(network.engine).package],
-            processor=plan.processor,
-            provider=network.provider,
-            precision=network.precision,
-            address=spec.address,
-            served=spec.served,
-            dataset=spec.samples.name,
-            dataset_hash=spec.samples.file_hash,
-            preprocessing=spec.samples.preprocessing,
-            way=spec.way,
-            rule=spec.rule,
-            scores=local.kind,
-            n_classes=spec.n_classes,
-            first=spec.first,
-            n_samples=spec.n_samples,
-            labels=labels,
+            **self._identity(spec, local.kind),
             **block.columns,
+            labels=labels,
             n_reconnects=remote.n_reconnects,
             decisions=decisions,
             energy=energy,
@@ -300,6 +252,34 @@ class _Measuring:
             duration_s=seen.duration_s,
             unknown=unknown,
         )
+
+    def _loaded(self, spec: OffloadTrial, instruments: Instruments) -> _LocalNetwork:
+        if self._local is None:
+            if instruments.files is None:
+                raise MeasurementError("no folder of networks was given", fix="report this")
+            self._local = _LocalNetwork(spec, self._plan, instruments.files)
+            self._stack.callback(self._local.close)
+        return self._local
+
+    def _identity(self, spec: OffloadTrial, kind: ScoreKind) -> dict[str, Any]:
+        """The fields of a row that say of what it is."""
+        plan, network = self._plan, spec.network
+        of_network = ("model", "model_hash", "engine", "provider", "precision")
+        of_trial = ("weights_hash", "address", "served", "way", "rule", "n_classes", "first")
+        return {
+            "run_id": plan.run_id,
+            "trial_id": spec.trial_id,
+            "source": "simulated" if plan.machine.is_simulated else "measured",
+            "engine_version": plan.versions[find_engine(network.engine).package],
+            "processor": plan.processor,
+            "dataset": spec.samples.name,
+            "dataset_hash": spec.samples.file_hash,
+            "preprocessing": spec.samples.preprocessing,
+            "scores": kind,
+            "n_samples": spec.n_samples,
+            **{name: getattr(network, name) for name in of_network},
+            **{name: getattr(spec, name) for name in of_trial},
+        }
 
 
 OFFLOADS = offload_kind()

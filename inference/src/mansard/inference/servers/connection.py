@@ -133,14 +133,14 @@ class Connection:
         """The status, type and body of an answer to ``data``; the connection stays open.
 
         Raises MeasurementError where no answer comes, or one of more than ``most_bytes``, and
-        ConnectionClosed where the server had ended the connection before.
+        ConnectionClosedError where the server had ended the connection before.
         """
         try:
             self._send("POST", path, data, headers)
             response = self._http.getresponse()
             body = response.read(most_bytes + 1)
         except (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected) as error:
-            raise self._failed(f"gave no answer to {path}", error, ConnectionClosed) from error
+            raise self._failed(f"gave no answer to {path}", error, ConnectionClosedError) from error
         except (OSError, http.client.HTTPException) as error:
             raise self._failed(f"gave no answer to {path}", error) from error
         if len(body) > most_bytes or response.length:
@@ -176,7 +176,7 @@ class Connection:
         )
 
 
-class ConnectionClosed(MeasurementError):
+class ConnectionClosedError(MeasurementError):
     """The server ended a connection without an answer, as it may with one that was idle."""
 
 

@@ -246,6 +246,46 @@ def mode_costs(
     return ModeCosts(mode=mode, unknown=unknown, **values)
 
 
+_MOST_DIGITS = 9  # of a class
+_MOST_PREDICTION_BYTES = 128 << 20  # ten digits for each of 10 million samples
+
+
+def read_predictions(path: Path, n_samples: int, n_classes: int = 0) -> NDArray[np.int64]:
+    """The class that a server predicted for each sample: a text file with one on each line.
+
+    DIME's programs read such files (github.com/JoseGaDel/DIME, ``cifar_predictions.txt``), in the
+    order of the data set. ``n_classes`` 0: not known. Raises InputError with the line.
+    """
+    fix = "give one class, a number from 0 on, on each line"
+    try:
+        lines = read_whole(path, most_bytes=_MOST_PREDICTION_BYTES).decode("ascii").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError("is not a text of numbers", where=str(path), fix=fix) from error
+    while lines and not lines[-1].strip():
+        lines.pop()
+    classes = np.empty(len(lines), np.int64)
+    for at, line in enumerate(lines):
+        word = line.strip()
+        if not word.isdecimal() or len(word) > _MOST_DIGITS:
+            what = f"line {at + 1:,} is {word[:40]!r}, not a class"
+            raise InputError(what, where=str(path), fix=fix)
+        classes[at] = int(word)
+    if len(classes) != n_samples:
+        raise InputError(
+            f"has {len(classes):,} predictions, and there are {n_samples:,} samples",
+            where=str(path),
+            fix="give those of the same samples, in the same order",
+        )
+    if n_classes and classes.max() >= n_classes:
+        at = int(np.argmax(classes >= n_classes))
+        raise InputError(
+            f"line {at + 1:,} is class {classes[at]}, and there are {n_classes} classes",
+            where=str(path),
+            fix="number the classes as the labels do, from 0 on",
+        )
+    return classes
+
+
 def write_curve(
     path: Path, samples: LabelledSamples, logistic: Logistic | None, mode: ModeCosts
 ) -> None:

@@ -120,11 +120,12 @@ def measured_offload(manifest: Manifest, rows: Sequence[OffloadRun]) -> Measured
         **predicted,
         "energy": energy,
     }
-    for name, said in (("latency", spreads["all"]), ("energy", energy)):
-        prediction = predicted[f"predicted_{name}"]
-        measured = said.mean_s if isinstance(said, LatencySpread) else said and said.value
-        is_known = measured is not None and prediction is not None and prediction.value > 0
-        values[f"{name}_error"] = measured / prediction.value - 1 if is_known else None
+    mean_s, spread = None, spreads["all"]
+    if spread is not None:
+        mean_s = spread.mean_s
+    values["latency_error"] = _error(mean_s, predicted["predicted_latency"])
+    mean_j = None if energy is None else energy.value
+    values["energy_error"] = _error(mean_j, predicted["predicted_energy"])
     return MeasuredOffload(
         run_id=manifest.run_id,
         machine=manifest.machine.name,
@@ -143,6 +144,12 @@ def measured_offload(manifest: Manifest, rows: Sequence[OffloadRun]) -> Measured
         unknown=_reasons(values, n, why_no_energy, is_labelled=first.labels is not None),
         **values,
     )
+
+
+def _error(measured: float | None, predicted: Amount | None) -> float | None:
+    if measured is None or predicted is None or predicted.value <= 0:
+        return None
+    return measured / predicted.value - 1
 
 
 def _whole_blocks(rows: Iterable[OffloadRun]) -> dict[OffloadWay, list[OffloadRun]]:
@@ -175,7 +182,8 @@ def _accuracy(rows: Sequence[OffloadRun]) -> Share | None:
 
 def _spreads(ways: dict[OffloadWay, list[OffloadRun]]) -> dict[str, LatencySpread | None]:
     """Latencies by the name of their field."""
-    kept, offloaded = [], []
+    kept: list[float] = []
+    offloaded: list[float] = []
     for row in ways["hierarchical"]:
         places = set(row.offloaded)
         for at, latency_s in enumerate(row.latency_s):

@@ -206,7 +206,7 @@ class Hierarchical(Record, frozen=True, kw_only=True):
     every threshold on the samples to choose by. ``frontier``: the chosen rule over its thresholds.
     """
 
-    schema: ClassVar[Schema] = Schema("hierarchical", 2)
+    schema: ClassVar[Schema] = Schema("hierarchical", 3, oldest=2)
 
     n_fit: int
     n_judged: int
@@ -228,3 +228,4 @@ class Hierarchical(Record, frozen=True, kw_only=True):
     sentence: str = ""
     notes: tuple[str, ...] = ()
     modes_unknown: dict[str, str] = msgspec.field(default_factory=dict)
+    n_searched: int = 0  # outputs that the timed decision searches; 0: it begins with p1 and p2

@@ -47,6 +47,7 @@ from mansard.analytics.pages.tables import (
     energy,
     modes,
     networks,
+    offloads,
     provenance,
 )
 from mansard.core.text import listed
@@ -105,6 +106,7 @@ def _context(
     own_figures += of_models
     return {
         "offloads": offloaded,
+        "ran_offloads": offloads.ran_offloads(results.dataset),
         "contention": beside,
         "contexts": of_models,
         "counted": counters.sections(checked),

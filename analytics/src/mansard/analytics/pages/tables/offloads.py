@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+import msgspec
+
 from mansard.analytics.data.accuracies import Share
+from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import (
     NBSP,
@@ -16,12 +19,45 @@ from mansard.analytics.data.quantities import (
     joules,
     seconds,
 )
-from mansard.analytics.decisions.offload.measured import LatencySpread, MeasuredOffload
+from mansard.analytics.decisions.offload.measured import (
+    LatencySpread,
+    MeasuredOffload,
+    measured_offload,
+)
 from mansard.analytics.decisions.offload.records import Amount
+from mansard.core.records import OffloadRun
 from mansard.core.table import Table
 
 _NONE = "–"
 _Spreads = Sequence[tuple[str, LatencySpread | None]]
+
+
+class RanOffload(msgspec.Struct, frozen=True):
+    """What the page shows of one run with a server."""
+
+    sentence: str
+    sources: Sequence[str]
+    tables: Sequence[Table]
+    notes: Sequence[str]
+
+
+def ran_offloads(dataset: Dataset) -> list[RanOffload]:
+    """One for each run of hierarchical inference with a server, in the order of their starts."""
+    rows: dict[str, list[OffloadRun]] = {}
+    for row in dataset.offloads:
+        rows.setdefault(row.run_id, []).append(row)
+    manifests = [one for one in dataset.workload_manifests if one.run_id in rows]
+    manifests.sort(key=lambda one: (one.started_utc, one.run_id))
+    ran = []
+    for manifest in manifests:
+        blocks = rows[manifest.run_id]
+        measured = measured_offload(manifest, blocks)
+        missing = counted(measured.n_missing, "sample")
+        notes = [f"disturbed: {display_text(why)}" for why in measured.disturbances]
+        notes += [f"{missing} not measured yet"] if measured.n_missing else []
+        sources = [*dict.fromkeys(row.source for row in blocks), "modelled"]
+        ran.append(RanOffload(offload_words(measured), sources, offload_tables(measured), notes))
+    return ran
 
 
 def offload_tables(measured: MeasuredOffload) -> list[Table]:
