@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -236,6 +238,35 @@ def test_a_server_that_lies_is_one_line(answer: bytes, fault: str) -> None:
             remote.classify(SAMPLE)
         assert fault in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+class _Dripping(socketserver.BaseRequestHandler):
+    """Sends a byte of its answer now and then: it is never silent for long."""
+
+    def handle(self) -> None:
+        self.request.recv(1000)
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"
+        with contextlib.suppress(OSError):
+            self.request.sendall(head)
+            while True:
+                self.request.sendall(b" ")
+                time.sleep(0.02)
+
+
+@pytest.mark.parametrize("of_sample", [False, True])
+def test_a_server_that_drips_is_left(of_sample: bool) -> None:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Dripping) as server:
+        server.daemon_threads = True
+        threading.Thread(target=lambda: server.serve_forever(0.01), daemon=True).start()
+        address = parse_address(f"127.0.0.1:{server.server_address[1]}")
+        refused = pytest.raises(MeasurementError, match=r"gave no whole answer to .* in 0\.3 s")
+        if of_sample:
+            with RemoteNetwork(address, 10, 0.3) as remote, refused:
+                remote.classify(SAMPLE)
+        else:
+            with refused:
+                describe(address, 0.3)
+        server.shutdown()
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class OffloadRequest(SweepRequest, frozen=True, kw_only=True):
     provider: str | None = None  # None: the fastest that is there
     threads: int | None = None
     block: int = BLOCK  # samples that are measured in one way before the next
-    timeout_s: float = TIMEOUT_S  # of the server's silence
+    timeout_s: float = TIMEOUT_S  # until the server's answer is whole
     is_again: bool = False  # also what was measured before
 
 

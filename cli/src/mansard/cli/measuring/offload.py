@@ -102,7 +102,7 @@ def run_offload(
         int, typer.Option(min=1, max=1_000_000, help="Samples that run in one way before the next.")
     ] = 1000,
     timeout: Annotated[
-        str | None, typer.Option(help="Longest silence of the server; 30s by default.")
+        str | None, typer.Option(help="Longest time until an answer of the server is whole; 30s.")
     ] = None,
     provider: ProviderOption = None,
     threads: ThreadsOption = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from typing import NamedTuple
 
@@ -24,10 +25,11 @@ from mansard.inference.servers.connection import (
     Connection,
     ConnectionClosedError,
     HttpError,
-    ask,
 )
 
-TIMEOUT_S = 30.0  # of silence
+TIMEOUT_S = 30.0  # until an answer is whole
+_LOOK_S = 0.25  # between two looks at the clock
+_MOST_DESCRIPTION_BYTES = 1 << 20
 _DECODE_ERRORS = (msgspec.DecodeError, ValueError, RecursionError)
 _NOT_OURS = "start one with 'mansard offload serve MODEL.onnx', of this version of Mansard"
 _MOST_TEXT = 300  # characters of a name that a server gives
@@ -46,7 +48,9 @@ class RemoteAnswer(NamedTuple):
 
 def describe(address: Address, timeout_s: float = TIMEOUT_S) -> ServedNetwork:
     """The network that is served there; raises MeasurementError in one line."""
-    status, document = ask(address, "GET", NETWORK_PATH, timeout_s=timeout_s)
+    with _Exchange(address, timeout_s) as exchange:
+        status, _, body = exchange.answer("GET", NETWORK_PATH, None, {}, _MOST_DESCRIPTION_BYTES)
+    document = _document(body)
     if status != 200:
         raise HttpError(address, NETWORK_PATH, status, document)
     try:
@@ -61,21 +65,70 @@ def describe(address: Address, timeout_s: float = TIMEOUT_S) -> ServedNetwork:
     return served
 
 
+class _Exchange:
+    """One connection whose answers have to be whole within ``timeout_s``.
+
+    A socket's own timeout is that of silence: a server that sends a byte now and then would keep
+    it waiting for ever. A thread looks at the clock instead, beside the requests that are timed.
+    """
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self._connection, self._timeout_s = Connection(address, timeout_s), timeout_s
+        self._address = address
+        self._end_s, self._is_cut = math.inf, False
+        self._is_over = threading.Event()
+        self._watch = threading.Thread(target=self._cut_late, name="late answers", daemon=True)
+
+    def __enter__(self) -> _Exchange:
+        self._connection.__enter__()
+        self._watch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._watch.join()
+        self._connection.__exit__()
+
+    def answer(
+        self, method: str, path: str, data: bytes | None, headers: dict[str, str], most_bytes: int
+    ) -> tuple[int, str, bytes]:
+        """Status, type and body; raises MeasurementError, ConnectionClosedError."""
+        self._end_s = time.monotonic() + self._timeout_s
+        try:
+            return self._connection.exchange(method, path, data, headers, most_bytes)
+        except MeasurementError as error:
+            if not self._is_cut:
+                raise
+            raise MeasurementError(
+                f"the server gave no whole answer to {path} in {self._timeout_s:g} s",
+                where=self._address.shown,
+                fix="give it longer, with --timeout",
+            ) from error
+        finally:
+            self._end_s = math.inf
+
+    def _cut_late(self) -> None:
+        while not self._is_over.wait(_LOOK_S):
+            if time.monotonic() > self._end_s:
+                self._is_cut = True
+                self._connection.cut()
+
+
 class RemoteNetwork:
     """A served network, by a connection that is opened before anything is timed."""
 
     def __init__(self, address: Address, n_classes: int, timeout_s: float = TIMEOUT_S) -> None:
         self._address, self._n_classes, self._timeout_s = address, n_classes, timeout_s
-        self._connection = Connection(address, timeout_s)
+        self._exchange = _Exchange(address, timeout_s)
         self._n_answers = 0  # of this connection
         self.n_reconnects = 0
 
     def __enter__(self) -> RemoteNetwork:
-        self._connection.__enter__()
+        self._exchange.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._connection.__exit__()
+        self._exchange.__exit__()
 
     def classify(self, payload: Payload) -> RemoteAnswer:
         """The server's answer; raises MeasurementError.
@@ -90,8 +143,8 @@ class RemoteNetwork:
         except ConnectionClosedError:
             if not self._n_answers:
                 raise
-            self._connection.__exit__()
-            self._connection = Connection(self._address, self._timeout_s).__enter__()
+            self._exchange.__exit__()
+            self._exchange = _Exchange(self._address, self._timeout_s).__enter__()
             self._n_answers = 0
             self.n_reconnects += 1
             status, kind, body = self._post(payload.data, headers)
@@ -108,7 +161,7 @@ class RemoteNetwork:
         )
 
     def _post(self, data: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:
-        return self._connection.post(CLASSIFY_PATH, data, headers, MOST_ANSWER_BYTES)
+        return self._exchange.answer("POST", CLASSIFY_PATH, data, headers, MOST_ANSWER_BYTES)
 
     def _checked(self, status: int, kind: str, body: bytes, round_trip_s: float) -> Answer:
         if status != 200:

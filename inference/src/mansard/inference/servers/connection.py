@@ -6,9 +6,11 @@ the measuring process adds some tens of microseconds to what it times.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
+import socket
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -127,16 +129,27 @@ class Connection:
             raise self._failed(f"broke off its answer to {path}", error) from error
         return Streamed(sent_s, lines, time.monotonic())
 
-    def post(
-        self, path: str, data: bytes, headers: Mapping[str, str], most_bytes: int
+    def cut(self) -> None:
+        """End the connection, from any thread: what waits for its answer fails."""
+        if self._http.sock is not None:
+            with contextlib.suppress(OSError):
+                self._http.sock.shutdown(socket.SHUT_RDWR)
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        headers: Mapping[str, str],
+        most_bytes: int,
     ) -> tuple[int, str, bytes]:
-        """The status, type and body of an answer to ``data``; the connection stays open.
+        """The status, type and body of an answer; the connection stays open.
 
         Raises MeasurementError where no answer comes, or one of more than ``most_bytes``, and
         ConnectionClosedError where the server had ended the connection before.
         """
         try:
-            self._send("POST", path, data, headers)
+            self._send(method, path, data, headers)
             response = self._http.getresponse()
             body = response.read(most_bytes + 1)
         except (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected) as error:
