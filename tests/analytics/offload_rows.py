@@ -54,6 +54,7 @@ def offload_row(
         "inference_s": (4e-3,) * n_sent,
         "sent_bytes": (3072,) * n_sent,
         "received_bytes": (80,) * n_sent,
+        "decisions": (),
     } | known
     unknown = {} if energy is not None else {"energy": "no meter"}
     if values["labels"] is None:
@@ -85,7 +86,6 @@ def offload_row(
         latency_s=tuple(latency_s),
         offloaded=tuple(offloaded),
         n_reconnects=0,
-        decisions=(),
         energy=energy,
         conditions=calm(),
         disturbances=(),

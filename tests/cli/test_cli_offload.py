@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mansard.core.records import DecisionTime
+from tests.analytics.factory import measurement, write_networks
+from tests.analytics.offload_rows import offload_row, write_offloads
 from tests.api.offload_process import free_port, serving
 from tests.cli.decide_runs import answer, document
 from tests.inference.cifar_files import Cifar
@@ -201,3 +204,27 @@ def test_what_samples_have_is_not_given_twice(
     code, out, err = answer(capsys, "hi", outputs, *given, *KNOWN)
     assert (code, out) == (2, ""), err
     assert fault in err.splitlines()[-1]
+
+
+def test_a_decision_that_a_run_measured_counts(
+    cifar: Cifar, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outputs, runs = tmp_path / "outputs.npz", tmp_path / "runs"
+    np.savez(outputs, probabilities=cifar.probabilities("small"), labels=cifar.labels)
+    write_networks(runs, [measurement("b" * 16, [2e-3] * 20, model="tiny", batch=1)])
+    timed = tuple(
+        DecisionTime(n_classes=n, seconds_s=tuple(1e-6 * (n + at) for at in range(25)))
+        for n in (10, 100)
+    )
+    rows = [offload_row("local", predicted=(1,), latency_s=(2e-3,), p1=(0.9,), decisions=timed)]
+    write_offloads(runs, rows)
+    words = ("hi", outputs, "--local", "tiny", "--runs", runs, "--offload-latency", "5ms±0")
+    found = document(capsys, *words, "--held-out", "0")
+    (costs,) = found["costs"]
+    # The median of 10, 11, … 34 µs is 22; the 8th and the 18th hold it with 95 %.
+    decision = costs["decision_s"]
+    assert [decision[end] for end in ("low", "value", "high")] == pytest.approx(
+        [17e-6, 22e-6, 27e-6]
+    )
+    assert decision["source"] == "measured"
+    assert found["n_searched"] == 10

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from mansard.analytics.decisions.offload.measured import MeasuredOffload, measured_offload
+from mansard.analytics.decisions.offload.measured import measured_offload
+from mansard.analytics.decisions.offload.records import MeasuredOffload
 from mansard.core.connections import parse_listen
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
 from mansard.core.records import Manifest, OffloadRun, ServedNetwork
@@ -24,6 +25,13 @@ from mansard.inference.offloading.server import Classifier, OffloadServer
 from mansard.inference.offloading.trial import OFFLOADS
 from mansard.inference.offloading.wire import Payload, array_of
 from mansard.inference.plan import SEED
+from mansard.inference.preparing.preprocessing import (
+    FittedPreprocessing,
+    as_sample,
+    decode_image,
+    fit,
+    parse_preprocessing,
+)
 from mansard.inference.servers.connection import KEY_VARIABLE
 from mansard.sweeps.modes import rows_of
 from mansard.sweeps.networks import choose_provider
@@ -33,7 +41,6 @@ from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.inference.plan import InputSpec
-    from mansard.inference.preparing.preprocessing import FittedPreprocessing
 
 _N_WARM = 3  # calls before the first sample
 _LOCAL = ("127.0.0.1", "::1", "localhost")
@@ -121,8 +128,6 @@ def serve_network(request: ServeRequest, reporter: Reporter = SILENT) -> Iterato
 
 def _preprocessing(text: str | None, spec: InputSpec) -> FittedPreprocessing | None:
     """How images become the input; None where it takes none and nothing was asked for."""
-    from mansard.inference.preparing.preprocessing import fit, parse_preprocessing
-
     asked = parse_preprocessing(text)
     try:
         return fit(asked, spec)
@@ -155,8 +160,6 @@ def _classifier(
 
 def _rows(payload: Payload, spec: InputSpec, how: FittedPreprocessing | None) -> Array:
     """One sample as the network is fed; raises InputError."""
-    from mansard.inference.preparing.preprocessing import as_sample, decode_image
-
     if payload.form == "tensor":
         wanted = (numpy_name(spec.type_name), spec.shape[1:])
         return array_of(payload.data, payload.type_name, payload.shape, wanted)[None]

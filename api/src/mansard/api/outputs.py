@@ -15,8 +15,7 @@ import msgspec
 from mansard.analytics.data.accuracies import NetworkAccuracy
 from mansard.analytics.decisions.batches import BATCH_SCHEMA
 from mansard.analytics.decisions.fitting import MemoryFit
-from mansard.analytics.decisions.offload.measured import MeasuredOffload
-from mansard.analytics.decisions.offload.records import Hierarchical
+from mansard.analytics.decisions.offload.records import Hierarchical, MeasuredOffload
 from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.decisions.time_sharing import MixAnswer
 from mansard.analytics.models.contention import VictimContention

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as changed
 
+from mansard.analytics.data.names import device_labels
+from mansard.analytics.data.opening import open_runs
 from mansard.analytics.decisions.offload.analysis import analyse
 from mansard.analytics.decisions.offload.costs import median_of_blocks, with_decision
 from mansard.analytics.decisions.offload.files import (
     check_name,
     mode_costs,
-    read_columns,
     read_mode_costs,
     read_predictions,
     write_answer,
@@ -38,18 +39,18 @@ from mansard.analytics.decisions.offload.records import (
 from mansard.analytics.decisions.offload.samples import (
     NAMES,
     LabelledSamples,
-    check_headers,
     make_samples,
 )
 from mansard.analytics.models.predict.measured import prefer_measured
 from mansard.analytics.pages.words.offload import with_words
-from mansard.api.deciding.network_outputs import network_outputs
+from mansard.api.deciding.network_outputs import (
+    network_outputs,
+    read_samples,
+    time_whole_decision,
+)
 from mansard.api.deciding.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.core.errors import InputError, UsageError
-from mansard.core.records import OffloadRule
 from mansard.core.units import QuantityKind, parse_interval
-from mansard.inference.npz import StoredArray, read_arrays
-from mansard.inference.offloading.decision import time_decisions
 from mansard.inference.preparing.datasets import find_dataset
 from mansard.sweeps.accuracies import AccuracySettings
 from mansard.sweeps.reporter import SILENT, Reporter
@@ -110,10 +111,10 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     _check_goal(request.goal)
     samples = _samples(_source(request, reporter), request)
     judged_on = None if request.judged_on is None else _samples(request.judged_on)
-    modes, n_searched = _modes(request, reporter), 0
+    (modes, device), n_searched = _modes(request, reporter), 0
     if samples.n_classes and any(mode.decision_s is None for mode in modes):
-        decision_s, n_searched = time_whole_decision(samples.n_classes), samples.n_classes
-        modes = tuple(with_decision(mode, decision_s) for mode in modes)
+        n_searched = samples.n_classes
+        modes = _with_decisions(modes, request, device, n_searched)
     goal = replace(request.goal, minimise=request.goal.minimise or _usual(request.goal, modes))
     answer = analyse(samples, modes, goal, request.settings, judged_on)
     answer = with_words(changed(answer, n_searched=n_searched))
@@ -172,16 +173,6 @@ def _usual(goal: Goal, modes: Sequence[ModeCosts]) -> Objective:
     return "accuracy" if goal.offload_cost is None else "cost"
 
 
-def time_whole_decision(n_classes: int) -> Amount:
-    """Seconds of a decision on this host as the offload client makes it, by a logistic.
-
-    From ``n_classes`` logits: the two largest of them, the softmax, and the rule.
-    """
-    rule = OffloadRule(threshold=0.5, logistic=(0.0, 1.0, -1.0))
-    (timed,) = time_decisions((n_classes,), "logits", rule)
-    return median_of_blocks(timed.seconds_s)
-
-
 def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
     """The samples that are given, or those of networks that are run."""
     if (request.samples is None) == (request.network is None):
@@ -207,7 +198,7 @@ def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
 def _samples(source: Path | Mapping[str, Any], request: HiRequest | None = None) -> LabelledSamples:
     """Samples of a file or of arrays, with the labels and predictions that ``request`` adds."""
     where = str(source) if isinstance(source, Path) else "samples"
-    columns = _columns(source)
+    columns = read_samples(source)
     if request is not None and request.samples is not None:
         columns |= _added(columns, request, where)
     return make_samples(columns, where)
@@ -246,28 +237,34 @@ def _check_lacking(columns: Mapping[str, object], name: str, option: str, where:
         raise UsageError(f"{option} gives what {where} has: {both[0]}", fix=f"leave {option} out")
 
 
-def _columns(source: Path | Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """The arrays or columns of samples, by the names that they have there."""
-    if not isinstance(source, Path):
-        import numpy as np
+def _with_decisions(
+    modes: Sequence[ModeCosts], request: HiRequest, device: str, n_classes: int
+) -> tuple[ModeCosts, ...]:
+    """The modes with the time of a decision: of an offload run there, else of this host."""
+    measured: dict[str, Amount] = {}
+    if device:
+        dataset = open_runs(request.measured.runs, mix=request.measured.mix)
+        labels = device_labels(dataset.all_manifests)
+        names = {one.run_id: one.mode_read_back.name for one in dataset.workload_manifests}
+        for row in dataset.offloads:
+            for timed in row.decisions:
+                if timed.n_classes == n_classes and labels[row.run_id] == device:
+                    measured[names[row.run_id]] = median_of_blocks(timed.seconds_s, row.source)
+    here = None
+    if any(mode.decision_s is None and mode.mode not in measured for mode in modes):
+        here = time_whole_decision(n_classes)
+    amounts = [measured.get(mode.mode, here) for mode in modes]
+    return tuple(
+        mode if amount is None else with_decision(mode, amount)
+        for mode, amount in zip(modes, amounts, strict=True)
+    )
 
-        return {name: np.asarray(column) for name, column in source.items()}
-    if source.suffix.lower() == ".npz":
 
-        def check(stored: Mapping[str, StoredArray]) -> None:
-            headers = {name: (array.shape, array.dtype) for name, array in stored.items()}
-            check_headers(headers, str(source))
+def _modes(request: HiRequest, reporter: Reporter) -> tuple[tuple[ModeCosts, ...], str]:
+    """The costs in each mode, and the device that runs are of.
 
-        names = {name for synonyms in NAMES.values() for name in synonyms}
-        return read_arrays(source, names, check)
-    if source.suffix.lower() not in {".csv", ".parquet"}:
-        fix = "give .npz, .csv or .parquet"
-        raise InputError(f"is no {source.suffix or 'such'} table", where=str(source), fix=fix)
-    return read_columns(source)
-
-
-def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
-    """The costs in each mode: what is given stands in the place of a table's or of runs'."""
+    What is given stands in the place of a table's or of runs'.
+    """
     of_runs = [name for name in (request.local, request.offload) if name is not None]
     if request.table is not None and of_runs:
         what = "a table of costs and networks of runs exclude each other"
@@ -276,10 +273,11 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
         what = "--precision, --mode, --device, --board and --mix are about networks of runs"
         raise UsageError(what, fix="give --local or --offload as well")
     costs: tuple[ModeCosts, ...] = (mode_costs("", {}),)
+    device = ""
     if request.table is not None:
         costs = read_mode_costs(request.table)
     elif of_runs:
-        costs = _of_runs(request, of_runs, reporter)
+        costs, device = _of_runs(request, of_runs, reporter)
     given = dict(request.given)
     both = [name for name in given if any(getattr(mode, name) is not None for mode in costs)]
     if both:
@@ -288,14 +286,17 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
     unknown = [
         {key: mode.unknown[key] for key in mode.unknown if key not in given} for mode in costs
     ]
-    return tuple(
+    with_given = (
         changed(mode, unknown=why, **given) for mode, why in zip(costs, unknown, strict=True)
     )
+    return tuple(with_given), device
 
 
-def _of_runs(request: HiRequest, names: Sequence[str], reporter: Reporter) -> tuple[ModeCosts, ...]:
-    """Time and energy of one item by mode, at batch 1: measured, published or modelled."""
-    rows, asked = _rows_of_runs(request, names, reporter)
+def _of_runs(
+    request: HiRequest, names: Sequence[str], reporter: Reporter
+) -> tuple[tuple[ModeCosts, ...], str]:
+    """Time and energy of one item by mode, at batch 1, and the device: of RUNS, or modelled."""
+    rows, asked, device = _rows_of_runs(request, names, reporter)
     modes = []
     for mode in dict.fromkeys((*asked, *(mode for _, mode in rows))):
         amounts: dict[str, Amount] = {}
@@ -310,7 +311,7 @@ def _of_runs(request: HiRequest, names: Sequence[str], reporter: Reporter) -> tu
                 ends = (row[f"{kind}_low_{unit}"], row[f"{kind}_high_{unit}"])
                 amounts[field_name] = make_amount(value, *ends, _interval(row), row["source"])
         modes.append(mode_costs(mode, amounts, reasons))
-    return tuple(modes)
+    return tuple(modes), device
 
 
 def _fields(request: HiRequest) -> Iterator[tuple[str, str]]:
@@ -322,8 +323,11 @@ def _fields(request: HiRequest) -> Iterator[tuple[str, str]]:
 
 def _rows_of_runs(
     request: HiRequest, names: Sequence[str], reporter: Reporter
-) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
-    """The row of each network and mode, and all modes; raises UsageError where it is not one."""
+) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str], str]:
+    """The row of each network and mode, all modes, and the device.
+
+    Raises UsageError where a network has several rows, or the device is not one.
+    """
     networks = tuple(NetworkRequest(name=name) for name in names)
     predicted = predict(replace(request.measured, networks=networks), reporter)
     check(predicted, reporter)
@@ -346,7 +350,7 @@ def _rows_of_runs(
             what = f"{name} is not known at batch 1, and a sample is one item"
             raise UsageError(what, fix=f"measure it: mansard measure {name} --batch 1")
     modes = predicted.modes.filter(predicted.modes["device"].is_in(devices))
-    return by_network, modes["mode"].to_list()
+    return by_network, modes["mode"].to_list(), devices[0] if devices else ""
 
 
 def _interval(row: Mapping[str, Any]) -> str | None:

@@ -1,19 +1,34 @@
-"""What classifiers say of labelled samples: they are run here, on the CPU, one after the other."""
+"""What classifiers say of samples: recorded in files, or run here, on the CPU.
+
+And how long the decision takes that is made of what they say.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mansard.analytics.decisions.offload.files import read_predictions
-from mansard.analytics.decisions.offload.samples import are_probabilities, reduced, two_largest
-from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.analytics.decisions.offload.costs import median_of_blocks
+from mansard.analytics.decisions.offload.files import read_columns, read_predictions
+from mansard.analytics.decisions.offload.records import Amount
+from mansard.analytics.decisions.offload.samples import (
+    NAMES,
+    are_probabilities,
+    check_headers,
+    reduced,
+    two_largest,
+)
+from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
 from mansard.core.processes.programs import let_interrupts_end_waits
+from mansard.core.records import OffloadRule
 from mansard.inference.accuracy import read_labels, run_samples
 from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs
+from mansard.inference.npz import StoredArray, read_arrays
+from mansard.inference.offloading.decision import time_decisions
 from mansard.inference.plan import SEED
 from mansard.sweeps.accuracies import AccuracySettings
 from mansard.sweeps.networks import choose_provider
@@ -129,3 +144,33 @@ def _answer(
             writer.send(reduced(scores))
     except MansardError as error:
         writer.send(error)
+
+
+def read_samples(source: Path | Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """The arrays or columns of samples, by the names that they have there."""
+    if not isinstance(source, Path):
+        import numpy as np
+
+        return {name: np.asarray(column) for name, column in source.items()}
+    if source.suffix.lower() == ".npz":
+
+        def check(stored: Mapping[str, StoredArray]) -> None:
+            headers = {name: (array.shape, array.dtype) for name, array in stored.items()}
+            check_headers(headers, str(source))
+
+        names = {name for synonyms in NAMES.values() for name in synonyms}
+        return read_arrays(source, names, check)
+    if source.suffix.lower() not in {".csv", ".parquet"}:
+        fix = "give .npz, .csv or .parquet"
+        raise InputError(f"is no {source.suffix or 'such'} table", where=str(source), fix=fix)
+    return read_columns(source)
+
+
+def time_whole_decision(n_classes: int) -> Amount:
+    """Seconds of a decision on this host as the offload client makes it, by a logistic.
+
+    From ``n_classes`` logits: the two largest of them, the softmax, and the rule.
+    """
+    rule = OffloadRule(threshold=0.5, logistic=(0.0, 1.0, -1.0))
+    (timed,) = time_decisions((n_classes,), "logits", rule)
+    return median_of_blocks(timed.seconds_s)

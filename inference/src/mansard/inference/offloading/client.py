@@ -17,8 +17,8 @@ from mansard.inference.offloading.wire import (
     JSON,
     MOST_ANSWER_BYTES,
     NETWORK_PATH,
-    Answer,
     Payload,
+    ServedAnswer,
 )
 from mansard.inference.servers.connection import (
     Address,
@@ -163,13 +163,13 @@ class RemoteNetwork:
     def _post(self, data: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:
         return self._exchange.answer("POST", CLASSIFY_PATH, data, headers, MOST_ANSWER_BYTES)
 
-    def _checked(self, status: int, kind: str, body: bytes, round_trip_s: float) -> Answer:
+    def _checked(self, status: int, kind: str, body: bytes, round_trip_s: float) -> ServedAnswer:
         if status != 200:
             raise HttpError(self._address, CLASSIFY_PATH, status, _document(body))
         if kind != JSON:
             raise _refused(self._address, f"answers with {printable(kind, 40)}, not with {JSON}")
         try:
-            answer = msgspec.json.decode(body, type=Answer)
+            answer = msgspec.json.decode(body, type=ServedAnswer)
         except _DECODE_ERRORS as error:
             raise _refused(
                 self._address, f"gives an answer that is not one ({printable(str(error))})"

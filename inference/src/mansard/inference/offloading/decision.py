@@ -25,7 +25,7 @@ _SUM_SLACK = 0.05  # by which rounded probabilities miss 1, see decisions.offloa
 _CLASS_SLACK = 1 / 254
 
 
-class Decision(NamedTuple):
+class OffloadDecision(NamedTuple):
     """The small network's class, its two largest outputs as probabilities, and what follows."""
 
     predicted: int
@@ -34,7 +34,7 @@ class Decision(NamedTuple):
     is_offloaded: bool
 
 
-def decide(scores: Scores, kind: ScoreKind, rule: OffloadRule) -> Decision:
+def decide(scores: Scores, kind: ScoreKind, rule: OffloadRule) -> OffloadDecision:
     """The decision on the scores of one sample, a vector of two classes or more.
 
     The two largest of logits become probabilities by the softmax over all of them. Of equal scores
@@ -53,7 +53,7 @@ def decide(scores: Scores, kind: ScoreKind, rule: OffloadRule) -> Decision:
         p1, p2 = 1 / total, math.exp(second - first) / total
     else:
         p1, p2 = min(max(first, 0.0), 1.0), min(max(second, 0.0), 1.0)
-    return Decision(predicted, p1, p2, _confidence(p1, p2, rule) < rule.threshold)
+    return OffloadDecision(predicted, p1, p2, _confidence(p1, p2, rule) < rule.threshold)
 
 
 def _confidence(p1: float, p2: float, rule: OffloadRule) -> float:

@@ -29,8 +29,8 @@ from mansard.inference.offloading.wire import (
     NETWORK_PATH,
     SHAPE_HEADER,
     TYPE_HEADER,
-    Answer,
     Payload,
+    ServedAnswer,
     parse_shape,
 )
 
@@ -63,7 +63,7 @@ class OffloadServer(BoundedConnections, HTTPServer):
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0][0]
             self.address_family = family
-            super().__init__((host, port), _Handler)
+            super().__init__((host, port), _SampleHandler)
         except (OSError, OverflowError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise DeviceError(
@@ -96,7 +96,7 @@ class _Refusal(Exception):  # noqa: N818 - what a client did, not an error of ou
         self.status, self.what = status, what
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _SampleHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "mansard-offload", ""
     timeout = _READ_S
@@ -167,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
             data,
         )
         predicted, inference_s = self.server.classify(payload)
-        return msgspec.json.encode(Answer(predicted, inference_s, time.monotonic() - start_s))
+        return msgspec.json.encode(ServedAnswer(predicted, inference_s, time.monotonic() - start_s))
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")

@@ -24,7 +24,7 @@ from mansard.inference.npz import Array, stored_arrays
 from mansard.inference.offloading.client import TIMEOUT_S, RemoteAnswer, RemoteNetwork
 from mansard.inference.offloading.decision import (
     SIZES,
-    Decision,
+    OffloadDecision,
     Scores,
     decide,
     kind_of,
@@ -129,7 +129,7 @@ class _Block:
     latency_s: list[float] = field(default_factory=list)
     local_s: list[float] = field(default_factory=list)
     decision_s: list[float] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
+    decisions: list[OffloadDecision] = field(default_factory=list)
     offloaded: list[int] = field(default_factory=list)
     answers: list[RemoteAnswer] = field(default_factory=list)
     start_s: float = 0.0

@@ -1,7 +1,7 @@
 """What an offload client and its server send each other over HTTP.
 
 ``GET /v1/network`` is answered by a ``ServedNetwork`` as JSON. ``POST /v1/classify`` has one sample
-as its body: raw bytes, and headers that say what they are. It is answered by an ``Answer``.
+as its body: raw bytes, and headers that say what they are. It is answered by an ``ServedAnswer``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Payload(NamedTuple):
         return headers
 
 
-class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ServedAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The larger network's class; times are the server's own."""
 
     predicted: int

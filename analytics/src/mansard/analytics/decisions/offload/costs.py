@@ -153,11 +153,13 @@ def time_decision(samples: LabelledSamples, logistic: Logistic | None) -> Amount
     return median_of_blocks(seconds_s)
 
 
-def median_of_blocks(seconds_s: Sequence[float]) -> Amount:
-    """The median of 25 blocks on this host, with ends that hold it with 95 %."""
+def median_of_blocks(seconds_s: Sequence[float], source: CostSource = "this host") -> Amount:
+    """The median of 25 blocks, with ends that hold it with 95 %; of fewer without ends."""
     ordered = sorted(seconds_s)
-    middle, low, high = (ordered[place] for place in (_BLOCKS // 2, _LOW, _HIGH))
-    return make_amount(middle, low, high, "spread", "this host")
+    middle = ordered[len(ordered) // 2]
+    if len(ordered) < _BLOCKS:
+        return make_amount(middle, source=source)
+    return make_amount(middle, ordered[_LOW], ordered[_HIGH], "spread", source)
 
 
 def _is_offloaded(logistic: Logistic | None, p1: float, p2: float) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import sqrt
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -23,80 +23,22 @@ from mansard.analytics.decisions.offload.files import mode_costs
 from mansard.analytics.decisions.offload.records import (
     Amount,
     CostSource,
+    LatencySpread,
+    MeasuredOffload,
     ModeCosts,
     Rule,
     make_amount,
 )
 from mansard.core.records import (
     OFFLOAD_WAYS,
-    DecisionTime,
     Manifest,
     OffloadRule,
     OffloadRun,
     OffloadWay,
-    Record,
-    Schema,
 )
 
 _IN_LOCAL = "it is part of the energy of the local run"
 _NONE_OFFLOADED, _NONE_KEPT = "no sample was offloaded", "every sample was offloaded"
-
-
-class LatencySpread(Record, frozen=True, kw_only=True):
-    """How the latencies of ``n`` samples are spread; quantiles are samples' own, never between."""
-
-    n: int
-    mean_s: float
-    median_s: float
-    p90_s: float
-    p99_s: float
-    most_s: float
-
-
-class MeasuredOffload(Record, frozen=True, kw_only=True):
-    """Hierarchical inference as it ran with one server in one mode.
-
-    ``n_samples`` were measured in all three ways, ``n_missing`` not yet. ``local`` and ``remote``
-    are of the ways that keep and offload everything; ``all``, ``kept`` and ``offloaded`` of the
-    rule. The means after them are of offloaded samples. ``error``: measured / predicted − 1.
-    """
-
-    schema: ClassVar[Schema] = Schema("measured-offload", 1)
-
-    run_id: str
-    machine: str
-    mode: str
-    model: str
-    served: str
-    address: str
-    dataset: str
-    rule: OffloadRule
-    n_samples: int
-    n_missing: int
-    share: Share | None
-    local_accuracy: Share | None
-    remote_accuracy: Share | None
-    accuracy: Share | None
-    local: LatencySpread | None
-    remote: LatencySpread | None
-    all: LatencySpread | None
-    kept: LatencySpread | None
-    offloaded: LatencySpread | None
-    round_trip_s: float | None
-    server_s: float | None
-    inference_s: float | None
-    network_s: float | None  # of the round trip what the server does not say that it took
-    sent_bytes: float | None
-    received_bytes: float | None
-    n_reconnects: int
-    costs: ModeCosts
-    predicted_latency: Amount | None
-    latency_error: float | None
-    energy: Amount | None  # J of a sample, of the board
-    predicted_energy: Amount | None
-    energy_error: float | None
-    decisions: tuple[DecisionTime, ...]
-    disturbances: tuple[str, ...]
 
 
 def measured_offload(manifest: Manifest, rows: Sequence[OffloadRun]) -> MeasuredOffload:

@@ -19,12 +19,8 @@ from mansard.analytics.data.quantities import (
     joules,
     seconds,
 )
-from mansard.analytics.decisions.offload.measured import (
-    LatencySpread,
-    MeasuredOffload,
-    measured_offload,
-)
-from mansard.analytics.decisions.offload.records import Amount
+from mansard.analytics.decisions.offload.measured import measured_offload
+from mansard.analytics.decisions.offload.records import Amount, LatencySpread, MeasuredOffload
 from mansard.core.records import OffloadRun
 from mansard.core.table import Table
 
