@@ -124,7 +124,8 @@ def test_hi_answers_from_dimes_files(
 ) -> None:
     remote = (cifar.labels + (np.arange(N) % 4 == 0)) % 10  # wrong for every fourth
     file = predictions(tmp_path / "cifar_predictions.txt", remote)
-    words = ("hi", "--network", cifar.small, "--data", cifar.data, "--preprocess", "unit")
+    words: tuple[object, ...] = ("hi", "--network", cifar.small, "--data", cifar.data)
+    words += ("--preprocess", "unit")
     words += ("--remote-predictions", file, "--logistic", "resnet8-fp", "--rule", "published")
     if n_samples is not None:  # every fifth: 0, 5, 10, … 35
         words += ("--n-samples", str(n_samples))

@@ -137,9 +137,8 @@ EXAMPLES = MappingProxyType(
             "mansard offload serve large.onnx --listen 0.0.0.0:8500 --preprocess unit",
         ),
         "offload run": (
-            "mansard offload run small.onnx --server http://host:8500 --data test_batch.bin "
-            "--threshold 0.8",
-            "mansard offload run small.onnx --server host:8500 --data x.npz --logistic resnet8-fp",
+            "mansard offload run s.onnx --server pc:8500 --data t.bin --threshold 0.8",
+            "mansard offload run s.onnx --server pc:8500 --data t.bin --logistic resnet8-fp",
         ),
         "hi": (
             "mansard hi samples.npz --local-latency 2ms --offload-latency 40ms",
