@@ -20,6 +20,9 @@ from mansard.api.offloads import OffloadResult, run_offload
 from mansard.core.errors import InputError, MeasurementError, UsageError
 from mansard.core.records import OffloadRun
 from mansard.core.storage.jsonl import read_rows
+from mansard.inference.offloading.client import describe
+from mansard.inference.offloading.payloads import payloads
+from mansard.inference.preparing import find_dataset
 from mansard.inference.servers.connection import parse_address
 from mansard.sweeps.accuracies import AccuracySettings
 from mansard.sweeps.offloads import OffloadRequest
@@ -303,3 +306,10 @@ def test_a_cut_file_is_refused(cifar: Cifar, server: str, tmp_path: Path) -> Non
     path.write_bytes(cifar.data.read_bytes()[:-1])
     with pytest.raises(InputError, match="which are no whole records"):
         run_offload(request(cifar, server, tmp_path / "runs", data=AccuracySettings(data=path)))
+
+
+def test_a_block_has_to_fit_the_memory(cifar: Cifar, server: str) -> None:
+    dataset, served = find_dataset(cifar.data), describe(parse_address(server))
+    assert len(payloads(dataset, served, range(3), most_bytes=3 * 3072)) == 3
+    with pytest.raises(UsageError, match="a block take more than 0 MiB; give a smaller --block"):
+        payloads(dataset, served, range(4), most_bytes=3 * 3072)

@@ -13,7 +13,10 @@ from mansard.core.records import ServedNetwork
 from mansard.core.storage.files import read_whole
 from mansard.inference.npz import StoredArray, stored_arrays
 from mansard.inference.offloading.wire import MOST_BYTES, Payload
+from mansard.inference.preparing.cifar import IMAGE_BYTES
 from mansard.inference.preparing.datasets import DataSet
+
+MOST_BLOCK_BYTES = 512 << 20  # a block lies in memory, so that no disk is in its times
 
 
 def check_sendable(dataset: DataSet, served: ServedNetwork) -> None:
@@ -30,23 +33,45 @@ def check_sendable(dataset: DataSet, served: ServedNetwork) -> None:
     _array_name(dataset, served)
 
 
-def payloads(dataset: DataSet, served: ServedNetwork, chosen: Sequence[int]) -> list[Payload]:
-    """The samples at ``chosen``, in rising order; raises InputError, StorageError, UsageError."""
+def payloads(
+    dataset: DataSet,
+    served: ServedNetwork,
+    chosen: Sequence[int],
+    most_bytes: int = MOST_BLOCK_BYTES,
+) -> list[Payload]:
+    """The samples at ``chosen``, in rising order; raises InputError, StorageError.
+
+    Raises UsageError where they take more than ``most_bytes``, or do not fit the network.
+    """
     if dataset.arrays is not None:
         dataset.check_unchanged()
         name = _array_name(dataset, served)
         with stored_arrays(dataset.path, [name]) as arrays:
+            n_each = arrays[name].n_bytes // max(1, arrays[name].shape[0])
+            _check_block(n_each * len(chosen), most_bytes, dataset)
             return _tensors(arrays[name], chosen)
     if dataset.cifar is not None:
         dataset.check_unchanged()
+        _check_block(IMAGE_BYTES * len(chosen), most_bytes, dataset)
         images = (dataset.cifar.read_image(dataset.path, at) for at in chosen)
         return [Payload("pixels", "uint8", pixels.shape, pixels.tobytes()) for pixels in images]
-    files = []
+    files, n_bytes = [], 0
     for at in chosen:
         dataset.check_unchanged(at)
         data = read_whole(dataset.path / dataset.images[at], most_bytes=MOST_BYTES)
+        n_bytes += len(data)
+        _check_block(n_bytes, most_bytes, dataset)
         files.append(Payload("image", "", (), data))
     return files
+
+
+def _check_block(n_bytes: int, most_bytes: int, dataset: DataSet) -> None:
+    if n_bytes > most_bytes:
+        raise UsageError(
+            f"the samples of a block take more than {most_bytes >> 20} MiB",
+            where=str(dataset.path),
+            fix="give a smaller --block",
+        )
 
 
 def _tensors(stored: StoredArray, chosen: Sequence[int]) -> list[Payload]:

@@ -18,7 +18,7 @@ from mansard.core.storage.files import open_file, read_whole, storage_errors
 
 SUFFIX = ".bin"
 _SIDE, _COLOURS = 32, 3
-_PIXEL_BYTES = _COLOURS * _SIDE * _SIDE
+IMAGE_BYTES = _COLOURS * _SIDE * _SIDE
 _MOST_BYTES = 1 << 30  # 50,000 images take 154 MB
 _SETS = {1: ("CIFAR-10", 10), 2: ("CIFAR-100", 100)}  # by the bytes of a label
 
@@ -31,11 +31,11 @@ class CifarFile(msgspec.Struct, frozen=True, kw_only=True):
 
     def read_image(self, path: Path, at: int) -> npt.NDArray[np.uint8]:
         """The image at ``at``, height × width × colours; raises InputError, StorageError."""
-        record = self.n_label_bytes + _PIXEL_BYTES
+        record = self.n_label_bytes + IMAGE_BYTES
         with storage_errors(path), open_file(path) as stream:
             stream.seek(at * record + self.n_label_bytes)
-            data = stream.read(_PIXEL_BYTES)
-        if len(data) < _PIXEL_BYTES:
+            data = stream.read(IMAGE_BYTES)
+        if len(data) < IMAGE_BYTES:
             raise InputError(f"ends within image {at + 1:,}", where=str(path))
         planes = np.frombuffer(data, np.uint8).reshape(_COLOURS, _SIDE, _SIDE)
         return np.ascontiguousarray(planes.transpose(1, 2, 0))
@@ -44,9 +44,9 @@ class CifarFile(msgspec.Struct, frozen=True, kw_only=True):
 def read_cifar(path: Path) -> CifarFile:
     """What is in a file; raises InputError where it is cut short or has labels out of range."""
     data = np.frombuffer(read_whole(path, most_bytes=_MOST_BYTES), np.uint8)
-    fitting = [n for n in _SETS if len(data) and len(data) % (n + _PIXEL_BYTES) == 0]
+    fitting = [n for n in _SETS if len(data) and len(data) % (n + IMAGE_BYTES) == 0]
     if not fitting:
-        sizes = " or ".join(f"{n + _PIXEL_BYTES:,} ({name})" for n, (name, _) in _SETS.items())
+        sizes = " or ".join(f"{n + IMAGE_BYTES:,} ({name})" for n, (name, _) in _SETS.items())
         raise InputError(
             f"has {len(data):,} bytes, which are no whole records of {sizes}",
             where=str(path),
@@ -55,7 +55,7 @@ def read_cifar(path: Path) -> CifarFile:
     problems = []
     for n_label_bytes in fitting:
         name, n_classes = _SETS[n_label_bytes]
-        records = data.reshape(-1, n_label_bytes + _PIXEL_BYTES)
+        records = data.reshape(-1, n_label_bytes + IMAGE_BYTES)
         labels = records[:, n_label_bytes - 1]
         if labels.max() < n_classes:
             return CifarFile(n_label_bytes=n_label_bytes, labels=tuple(labels.tolist()))
