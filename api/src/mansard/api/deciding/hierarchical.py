@@ -16,10 +16,9 @@ from msgspec.structs import replace as changed
 from mansard.analytics.data.names import device_labels
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.decisions.offload.analysis import analyse
-from mansard.analytics.decisions.offload.costs import median_of_blocks, with_decision
+from mansard.analytics.decisions.offload.costs import median_of_blocks, mode_costs, with_decision
 from mansard.analytics.decisions.offload.files import (
     check_name,
-    mode_costs,
     read_mode_costs,
     read_predictions,
     write_answer,

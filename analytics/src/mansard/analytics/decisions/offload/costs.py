@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -32,6 +33,21 @@ from mansard.core.records import with_known
 
 Z95 = NormalDist().inv_cdf(0.975)
 _NAMES = ("local run", "decision", "offload")
+PARTS = ("local", "decision", "offload")
+COSTS = tuple(f"{part}_{unit}" for unit in "sj" for part in PARTS)
+
+
+def mode_costs(
+    mode: str, amounts: Mapping[str, Amount], reasons: Mapping[str, str] = MappingProxyType({})
+) -> ModeCosts:
+    """The costs of one mode; what ``amounts`` has not is unknown, for ``reasons`` where known."""
+    values = {name: amounts.get(name) for name in COSTS}
+    unknown = {
+        name: reasons.get(name, "it was not given")
+        for name, amount in values.items()
+        if amount is None
+    }
+    return ModeCosts(mode=mode, unknown=unknown, **values)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
 from mansard.analytics.data.layout import OFFLOADS_FOLDER
+from mansard.analytics.decisions.offload.costs import COSTS, PARTS, mode_costs
 from mansard.analytics.decisions.offload.policies import probability
 from mansard.analytics.decisions.offload.records import (
     Amount,
@@ -41,8 +41,6 @@ _MOST_BYTES = 2 << 30
 _VECTORS = ("probabilities", "logits")
 _TEXTS = ("predicted", "label", "remote")
 _SOURCES: tuple[CostSource, ...] = ("given", "measured", "simulated", "modelled", "published")
-_PARTS = ("local", "decision", "offload")
-COSTS = tuple(f"{part}_{unit}" for unit in "sj" for part in _PARTS)
 _EXAMPLE = "mode,local_s,local_j,offload_s,offload_j"
 
 
@@ -163,7 +161,7 @@ def read_mode_costs(path: Path) -> tuple[ModeCosts, ...]:
     their ends, local_low_s, local_high_s and so on; ``source``: measured, modelled, … Raises
     InputError with the row.
     """
-    ends = [f"{part}_{end}_{unit}" for part in _PARTS for end in ("low", "high") for unit in "sj"]
+    ends = [f"{part}_{end}_{unit}" for part in PARTS for end in ("low", "high") for unit in "sj"]
     with _readable(path):
         frame = _read(path)
         strangers = sorted({*frame.columns} - {"mode", "source", *COSTS, *ends})
@@ -231,19 +229,6 @@ def _amount(
         if is_bare
         else make_amount(value, low, high, "spread", source)
     )
-
-
-def mode_costs(
-    mode: str, amounts: Mapping[str, Amount], reasons: Mapping[str, str] = MappingProxyType({})
-) -> ModeCosts:
-    """The costs of one mode; what ``amounts`` has not is unknown, for ``reasons`` where known."""
-    values = {name: amounts.get(name) for name in COSTS}
-    unknown = {
-        name: reasons.get(name, "it was not given")
-        for name, amount in values.items()
-        if amount is None
-    }
-    return ModeCosts(mode=mode, unknown=unknown, **values)
 
 
 _MOST_DIGITS = 9  # of a class

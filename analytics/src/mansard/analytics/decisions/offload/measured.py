@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from mansard.analytics.data.accuracies import Share, wilson
-from mansard.analytics.decisions.offload.costs import Z95, mean_costs
-from mansard.analytics.decisions.offload.files import mode_costs
+from mansard.analytics.decisions.offload.costs import Z95, mean_costs, mode_costs
 from mansard.analytics.decisions.offload.records import (
     Amount,
     CostSource,
