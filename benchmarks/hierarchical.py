@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from mansard.analytics.decisions.offload.analysis import analyse
-from mansard.analytics.decisions.offload.files import mode_costs
+from mansard.analytics.decisions.offload.costs import mode_costs
 from mansard.analytics.decisions.offload.records import Goal, HiSettings, make_amount
 from mansard.analytics.decisions.offload.samples import RIGHT, LabelledSamples, make_samples
 from mansard.analytics.decisions.offload.thresholds import Sweep, sweep

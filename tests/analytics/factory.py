@@ -25,6 +25,7 @@ from mansard.core.records import (
     Measurement,
     MultiRun,
     NamedWindow,
+    OffloadRun,
     PowerMode,
     ProgramRepetition,
     ProgramRun,
@@ -353,6 +354,7 @@ _ROW_TYPES: dict[str, type[Record]] = {
     "generations": GenerationRun,
     "accuracies": Accuracy,
     "multi": MultiRun,
+    "offloads": OffloadRun,
     "contention": ContentionPoint,
 }
 

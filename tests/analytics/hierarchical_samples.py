@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mansard.analytics.decisions.offload.files import mode_costs
+from mansard.analytics.decisions.offload.costs import mode_costs
 from mansard.analytics.decisions.offload.records import ModeCosts, make_amount
 from mansard.analytics.decisions.offload.samples import UNANSWERED, LabelledSamples
 

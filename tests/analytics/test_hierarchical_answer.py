@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mansard.analytics.decisions.offload.costs import mean_costs
-from mansard.analytics.decisions.offload.files import mode_costs
+from mansard.analytics.decisions.offload.costs import mean_costs, mode_costs
 from mansard.analytics.decisions.offload.records import Goal, HiSettings, make_amount
 from mansard.analytics.decisions.offload.samples import calibration, make_samples
 from tests.analytics.answers import analyse

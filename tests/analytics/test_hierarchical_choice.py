@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.accuracies import wilson_ends
-from mansard.analytics.decisions.offload.files import mode_costs
+from mansard.analytics.decisions.offload.costs import mode_costs
 from mansard.analytics.decisions.offload.records import Goal, make_amount
 from mansard.analytics.decisions.offload.rules import best, choose, hold, means_of
 from mansard.analytics.decisions.offload.samples import LabelledSamples

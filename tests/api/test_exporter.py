@@ -13,7 +13,8 @@ import pytest
 
 from mansard import api
 from mansard.api import results
-from mansard.api.exporter import MOST_CONNECTIONS, parse_address
+from mansard.api.exporter import MOST_CONNECTIONS
+from mansard.core.connections import parse_listen
 from mansard.core.errors import DeviceError, UsageError
 from mansard.core.records import BoardSample
 from mansard.device.system import read_text
@@ -119,13 +120,13 @@ def test_a_board_that_is_lost_has_no_numbers(sample: BoardSample) -> None:
 
 
 def test_addresses() -> None:
-    assert parse_address(":9100") == ("127.0.0.1", 9100)
-    assert parse_address("9100") == ("127.0.0.1", 9100)
-    assert parse_address("0.0.0.0:9100") == ("0.0.0.0", 9100)  # noqa: S104 - as asked for
-    assert parse_address("[::1]:9100") == ("::1", 9100)
+    assert parse_listen("--prometheus", ":9100") == ("127.0.0.1", 9100)
+    assert parse_listen("--prometheus", "9100") == ("127.0.0.1", 9100)
+    assert parse_listen("--prometheus", "0.0.0.0:9100") == ("0.0.0.0", 9100)  # noqa: S104 - as asked for
+    assert parse_listen("--prometheus", "[::1]:9100") == ("::1", 9100)
     for text in ("nine", ":65536", "http://here:1", ""):
-        with pytest.raises(UsageError, match="is no address"):
-            parse_address(text)
+        with pytest.raises(UsageError, match="is not an address"):
+            parse_listen("--prometheus", text)
 
 
 def test_a_port_that_is_taken() -> None:

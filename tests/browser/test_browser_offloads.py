@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mansard.analytics.decisions.offload.files import mode_costs
+from mansard.analytics.decisions.offload.costs import mode_costs
 from mansard.analytics.decisions.offload.records import Goal, HiSettings, make_amount
 from mansard.analytics.decisions.offload.samples import make_samples
 from mansard.analytics.pages.report.answer_pages import write_offload_page

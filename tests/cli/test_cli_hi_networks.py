@@ -165,12 +165,15 @@ def test_without_a_remote_network_accuracy_has_bounds(
     [
         ((), "no samples; give SAMPLES, or --network"),
         (
-            ("s.npz", "--data", "data.npz"),
-            "--data and --remote-network are about a network that is run",
+            ("s.npz", "--n-samples", "5"),
+            "--remote-network, --preprocess and --n-samples are about a network that is run",
         ),
         (("--network", "local.onnx"), "a network needs samples to run on"),
-        (("s.npz", "--labels", "x.txt"), "--data and --remote-network are about a network"),
-        (("--network", "resnet18", "--data", "data.npz"), "resnet18 is no ONNX file"),
+        (
+            ("s.npz", "--labels", "x.txt"),
+            "--remote-network, --preprocess and --n-samples are about",
+        ),
+        (("--network", "resnet18", "--data", "data.npz"), "resnet18 is not an ONNX file"),
         (("--network", "local.onnx", "--data", "unlabelled.npz"), "has no labels"),
         (("s.npz", "--network", "local.onnx"), "samples and a network exclude each other"),
     ],

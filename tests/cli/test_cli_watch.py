@@ -112,7 +112,7 @@ def test_json_is_an_object_on_a_line(board: Path) -> None:
         (["--interval", "soon"], "--interval 'soon' is no time; write 100ms, 2s, 5min or 1h"),
         (["--for", "0"], "--for '0' is no time; write 100ms, 2s, 5min or 1h"),
         (["--record", "looks.txt"], "--record 'looks.txt' is neither a table nor records; "),
-        (["--prometheus", "here"], "--prometheus 'here' is no address; write :9100"),
+        (["--prometheus", "here"], "--prometheus 'here' is not an address; write :9100"),
         (["--quiet"], "--quiet alone does nothing; add --record FILE or --prometheus :9100"),
         (["--host", "a b"], "'a b' does not name a board; write user@board"),
         (["--host", "unix:///run/d.sock", "--once"], "watching reads over ssh; give user@board"),

@@ -77,6 +77,22 @@ def _frames(path: Path) -> None:
     np.savez(path, image=rows)
 
 
+def _cifar(path: Path) -> None:
+    """A file like CIFAR's, a network that knows its classes, its outputs, or a server's answers."""
+    from tests.inference.cifar_files import Cifar
+
+    scratch = path.parent / "scratch"
+    scratch.mkdir()
+    cifar = Cifar(scratch, 200)
+    if path.suffix == ".npz":
+        np.savez(path, probabilities=cifar.probabilities("small"))
+    elif path.suffix == ".txt":
+        path.write_text("".join(f"{label}\n" for label in cifar.labels), "ascii")
+    else:
+        (cifar.data if path.suffix == ".bin" else cifar.small).rename(path)
+    shutil.rmtree(scratch)
+
+
 def _samples(path: Path) -> None:
     from tests.analytics.hierarchical_samples import made_up, write_npz
 
@@ -186,6 +202,9 @@ MAKERS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
         "model.onnx": _text_model,
         "resnet50.onnx": _resnet,
         **dict.fromkeys(("blobs.onnx", "blobs.npz"), _classifier),
+        **dict.fromkeys(
+            ("small.onnx", "outputs.npz", "test_batch.bin", "cifar_predictions.txt"), _cifar
+        ),
         "models/": _networks,
         **dict.fromkeys(("output/", "haxconn"), _haxconn),
         "frames.npz": _frames,

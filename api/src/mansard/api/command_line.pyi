@@ -3,6 +3,9 @@ from mansard.api.deciding.hierarchical import parse_logistic as parse_logistic
 from mansard.api.deciding.problem_files import SHIPPED_PROBLEMS as SHIPPED_PROBLEMS
 from mansard.api.deciding.recommendations import AUTO_BATCHES as AUTO_BATCHES
 from mansard.api.images import list_libraries as list_libraries
+from mansard.api.offloads import ServeRequest as ServeRequest
+from mansard.api.offloads import run_offload as run_offload
+from mansard.api.offloads import serve_network as serve_network
 from mansard.api.outputs import output_types as output_types
 from mansard.api.servers import measure_server as measure_server
 from mansard.api.watching import LIVE_INTERVAL_S as LIVE_INTERVAL_S
@@ -20,4 +23,5 @@ from mansard.inference.servers.plan import parse_counts as parse_counts
 from mansard.sweeps.layers import parse_cpus as parse_cpus
 from mansard.sweeps.layers import parse_each_layer as parse_each_layer
 from mansard.sweeps.mappings import whole_mapping as whole_mapping
+from mansard.sweeps.offloads import OffloadRequest as OffloadRequest
 from mansard.sweeps.servers import ServerRequest as ServerRequest

@@ -11,18 +11,16 @@ that the meters are read through.
 from __future__ import annotations
 
 import contextlib
-import re
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
-from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import msgspec
 
-from mansard.core.errors import DeviceError, UsageError
+from mansard.core.connections import BoundedConnections, parse_listen
+from mansard.core.errors import DeviceError
 from mansard.core.records import BoardSample
 
 if TYPE_CHECKING:
@@ -50,47 +48,11 @@ class _Handler(WSGIRequestHandler):
         del format, args
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-    def __init__(self, *args: Any, **named: Any) -> None:
-        self._begun_s: dict[Any, float] = {}
-        self._lock = threading.Lock()
-        super().__init__(*args, **named)
-
-    def verify_request(self, request: Any, client_address: Any) -> bool:
-        del client_address
-        with self._lock:
-            if len(self._begun_s) >= MOST_CONNECTIONS:
-                return False
-            self._begun_s[request] = time.monotonic()
-        return True
-
-    def service_actions(self) -> None:
-        """Between two connections, and twice a second: end those that are too old."""
-        oldest_s = time.monotonic() - CONNECTION_S
-        with self._lock:
-            old = [request for request, begun_s in self._begun_s.items() if begun_s < oldest_s]
-        for request in old:
-            with contextlib.suppress(OSError):
-                request.shutdown(socket.SHUT_RDWR)
-
-    def shutdown_request(self, request: Any) -> None:
-        try:
-            super().shutdown_request(request)
-        finally:
-            with self._lock:
-                self._begun_s.pop(request, None)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print no traceback when a client closes its connection early."""
-        del request, client_address
+class _Server(BoundedConnections, WSGIServer):
+    most_connections = MOST_CONNECTIONS
+    most_s = CONNECTION_S
 
 
-_ADDRESS = re.compile(
-    r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]*)):(?P<port>[0-9]{1,5})"
-)
-_HERE = "127.0.0.1"
 _CAUSES = ("thermal", "over-current", "power", "cap", "unknown")
 
 
@@ -184,7 +146,7 @@ def export_metrics(address: str) -> Iterator[Exporter]:
     """
     from prometheus_client import CollectorRegistry, make_wsgi_app
 
-    host, port = parse_address(address)
+    host, port = parse_listen("--prometheus", address)
     exporter = Exporter()
     registry = CollectorRegistry(auto_describe=False)
     registry.register(exporter)
@@ -206,17 +168,6 @@ def export_metrics(address: str) -> Iterator[Exporter]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Host and port; raises UsageError. Without a host it is this machine alone."""
-    match = _ADDRESS.fullmatch(text if ":" in text else f":{text}")
-    port = int(match["port"]) if match else 65536
-    if match is None or port > 65535:
-        raise UsageError(
-            f"--prometheus {text!r} is no address", fix="write :9100, or 0.0.0.0:9100 for a network"
-        )
-    return match["six"] or match["host"] or _HERE, port
 
 
 def _metrics(samples: list[BoardSample], lost: list[str]) -> Iterator[Metric]:

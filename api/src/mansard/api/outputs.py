@@ -15,7 +15,7 @@ import msgspec
 from mansard.analytics.data.accuracies import NetworkAccuracy
 from mansard.analytics.decisions.batches import BATCH_SCHEMA
 from mansard.analytics.decisions.fitting import MemoryFit
-from mansard.analytics.decisions.offload.records import Hierarchical
+from mansard.analytics.decisions.offload.records import Hierarchical, MeasuredOffload
 from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.decisions.time_sharing import MixAnswer
 from mansard.analytics.models.contention import VictimContention
@@ -42,6 +42,7 @@ from mansard.core.records import (
     ModelScore,
     PowerMode,
     ProgramRun,
+    ServedNetwork,
 )
 from mansard.device.holding.restoring import Restored
 from mansard.device.power_modes.listing import ListedMode
@@ -164,6 +165,8 @@ def output_types() -> dict[str, Any]:
         "ncu-check": {"networks": tuple[CheckedNetwork, ...]},
         "ncu-import": {"exports": tuple[counters.ImportedExport, ...]},
         "ncu-run": {"networks": tuple[counters.CountedNetwork, ...]},
+        "offload-run": {"measured": tuple[MeasuredOffload, ...]},
+        "offload-serve": {"address": str, "served": ServedNetwork},
         "plan": {"plans": tuple[plans.PlanAnswer, ...]},
         "recommend": {
             "recommendations": tuple[Recommendation, ...],

@@ -55,6 +55,7 @@ from mansard.api.measurements import MeasuredProgram as MeasuredProgram
 from mansard.api.measurements import MeasureResult as MeasureResult
 from mansard.api.measurements import MultiResult as MultiResult
 from mansard.api.measurements import ProgramResult as ProgramResult
+from mansard.api.offloads import OffloadResult as OffloadResult
 from mansard.api.reports import Report as Report
 from mansard.api.scores import Scores as Scores
 from mansard.api.scores import ZooNetwork as ZooNetwork

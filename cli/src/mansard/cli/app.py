@@ -56,6 +56,11 @@ _COMMANDS = MappingProxyType(
                 "layers",
                 "Layers of an engine under the roof, and what binds each",
             ),
+            "offload": (
+                "measuring.offload",
+                "offload_app",
+                "A small network here, a larger one on a server",
+            ),
             "ncu": ("counting.ncu", "ncu_app", "Counters of Nsight Compute beside the estimate"),
             "telemetry": (
                 "data.telemetry",

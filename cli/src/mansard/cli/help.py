@@ -62,12 +62,14 @@ _VALUES = MappingProxyType(
         "image": "IMAGE",
         "into": "PATH",
         "launch": "TIME",
+        "listen": "ADDRESS",
         "logistic": "WEIGHTS",
         "logs": "LOG",
         "max-power": "POWER",
         "metric": "REGEX",
         **dict.fromkeys(("min-fps", "min-tokens-per-s"), "RATE"),
         **dict.fromkeys(("prompt", "context"), "TOKENS"),
+        "model": "MODEL",
         "module": "MODULE",
         "offload-energy": "ENERGY",
         "peak": "PRECISION=RATE",
@@ -78,8 +80,10 @@ _VALUES = MappingProxyType(
         "problem": "PROBLEM",
         "prometheus": "ADDRESS",
         "second": "SECOND",
+        "server": "URL",
         "set": "KEY=VALUE",
         "source": "SOURCE",
+        "timeout": "TIME",
         "workspace": "SIZE",
     }
 )
@@ -144,6 +148,14 @@ EXAMPLES = MappingProxyType(
             "mansard recommend resnet50 --max-latency 20ms",
             "mansard recommend resnet50 --max-power 15W --check",
         ),
+        "offload serve": (
+            "mansard offload serve large.onnx",
+            "mansard offload serve large.onnx --listen 0.0.0.0:8500 --preprocess unit",
+        ),
+        "offload run": (
+            "mansard offload run s.onnx --server pc:8500 --data t.bin --threshold 0.8",
+            "mansard offload run s.onnx --server pc:8500 --data t.bin --logistic resnet8-fp",
+        ),
         "hi": (
             "mansard hi samples.npz --local-latency 2ms --offload-latency 40ms",
             "mansard hi samples.npz --costs modes.csv --min-accuracy 90%",
@@ -199,6 +211,8 @@ EXAMPLES = MappingProxyType(
 _SUMMARIES = MappingProxyType(
     {
         "demo simulated": "Sweep the power modes of a simulated board",
+        "offload serve": "Serve the larger network over HTTP",
+        "offload run": "Measure the small network here with a server",
         "ncu run": "Run networks under Nsight Compute, keep what it counts",
         "ncu import": "Read exports of Nsight Compute",
         "ncu check": "Hold estimates against counters, layer by layer",

@@ -119,7 +119,7 @@ def batches(
             fed = {}
             for spec in specs:
                 rows = arrays[spec.name].rows(n_new)
-                fed[spec.name] = _filled(_fed(rows, samples.normalisation, spec), n_batch)
+                fed[spec.name] = _filled(fed_rows(rows, samples.normalisation, spec), n_batch)
             yield n_new, fed
             n_left -= n_new
 
@@ -128,7 +128,8 @@ def _filled(rows: Array, n_rows: int) -> Array:
     return rows if len(rows) == n_rows else np.resize(rows, (n_rows, *rows.shape[1:]))
 
 
-def _fed(rows: Array, normalisation: Normalisation | None, spec: InputSpec) -> Array:
+def fed_rows(rows: Array, normalisation: Normalisation | None, spec: InputSpec) -> Array:
+    """Stored rows as the input ``spec`` takes them: pixels are normalised."""
     if normalisation is not None:
         rows = normalised(rows, normalisation)
     if rows.dtype == np.float32:

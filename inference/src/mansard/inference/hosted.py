@@ -34,7 +34,6 @@ from mansard.core.processes.line_channel import (
 from mansard.core.processes.programs import turn_signals_into_interrupts
 from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT
-from mansard.inference.programs.dependencies import check_dependencies
 from mansard.inference.programs.plan import ProgramTrial, make_program_trial
 from mansard.inference.programs.trial import Passing, program_kind
 from mansard.inference.servers.connection import KEY_VARIABLE

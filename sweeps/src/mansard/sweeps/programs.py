@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mansard.containers.hosts import Host
 import msgspec
 
+from mansard.containers.hosts import Host
 from mansard.core.errors import UsageError
 from mansard.core.text import first_of
 from mansard.core.version import VERSION

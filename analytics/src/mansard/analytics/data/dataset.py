@@ -16,6 +16,7 @@ from mansard.core.records import (
     Measurement,
     ModelScore,
     MultiRun,
+    OffloadRun,
     Processor,
     ProgramRun,
 )
@@ -46,8 +47,9 @@ class Dataset:
     All of these hold runs of kernels only, so roofs are never computed from other runs. Runs of
     networks and programs are ``workload_manifests``, their rows ``measurements`` (with
     the times of layers), ``programs`` and ``generations`` of servers; so are runs of several
-    networks at once, ``multi``, and of demands on memory beside others, ``contention``. Runs of
-    accuracy, which are in no power mode, are ``accuracy_manifests``, their rows ``accuracies``.
+    networks at once, ``multi``, of demands on memory beside others, ``contention``, and of
+    hierarchical inference with a server, ``offloads``. Runs of accuracy, which are in no power
+    mode, are ``accuracy_manifests``, their rows ``accuracies``.
     """
 
     locations: tuple[str, ...]  # folders of runs or datasets, and URLs
@@ -67,6 +69,7 @@ class Dataset:
     accuracies: tuple[Accuracy, ...]
     multi: tuple[MultiRun, ...]
     contention: tuple[ContentionPoint, ...]
+    offloads: tuple[OffloadRun, ...]
     notes: tuple[str, ...]
     operators: OperatorRows = OperatorRows()
 

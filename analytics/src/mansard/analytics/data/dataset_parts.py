@@ -21,6 +21,7 @@ from mansard.analytics.data.frames import (
     layer_frame,
     layer_time_frame,
     measurement_frame,
+    offload_frame,
     program_frame,
 )
 from mansard.analytics.data.layout import (
@@ -41,6 +42,7 @@ from mansard.analytics.data.limits import (
     check_manifest,
     check_measurement,
     check_multi,
+    check_offload,
     check_program,
     check_score,
 )
@@ -58,6 +60,7 @@ from mansard.core.records import (
     Measurement,
     ModelScore,
     MultiRun,
+    OffloadRun,
     ProgramRun,
 )
 
@@ -158,6 +161,7 @@ def dataset_of(part: DatasetPart) -> Dataset:
         accuracies=contents.accuracies,
         multi=contents.multi,
         contention=contents.contention,
+        offloads=contents.offloads,
         notes=(*part.notes, *(note for texts in by_folder["notes"] for note in texts)),
     )
 
@@ -208,6 +212,7 @@ class RunContents(NamedTuple):
     accuracies: tuple[Accuracy, ...]
     multi: tuple[MultiRun, ...]
     contention: tuple[ContentionPoint, ...]
+    offloads: tuple[OffloadRun, ...]
 
 
 def check_part(part: DatasetPart) -> RunContents:
@@ -241,6 +246,7 @@ def check_part(part: DatasetPart) -> RunContents:
         _records(part, files, "accuracies", Accuracy, accuracy_frame, check_accuracy),
         _records(part, files, "multi", MultiRun, concurrent_frame, check_multi),
         _records(part, files, "contention", ContentionPoint, concurrent_frame, check_contention),
+        _records(part, files, "offloads", OffloadRun, offload_frame, check_offload),
     )
     if part.is_made_here:
         return contents
@@ -343,6 +349,7 @@ def join(parts: Sequence[DatasetPart]) -> Dataset:
         accuracies=_by_run(dataset.accuracies for dataset in datasets),
         multi=_by_run(dataset.multi for dataset in datasets),
         contention=_by_run(dataset.contention for dataset in datasets),
+        offloads=_by_run(dataset.offloads for dataset in datasets),
         notes=tuple(dict.fromkeys(note for dataset in datasets for note in dataset.notes)),
     )
     return joined.without_operators()
@@ -357,6 +364,7 @@ _OfRun = TypeVar(
     Accuracy,
     MultiRun,
     ContentionPoint,
+    OffloadRun,
 )
 
 
@@ -465,7 +473,7 @@ def _fixed(part: DatasetPart, entry: Entry) -> dict[str, object]:
 
 _MEASURED = (
     *("trials", "repetitions", "energy", "measurements", "layer_times", "programs"),
-    *("generations", "accuracies", "multi", "contention"),
+    *("generations", "accuracies", "multi", "contention", "offloads"),
 )
 _DERIVED = ("machine_id", "mode", "disturbances", "clock_hz")  # of trials: by this version
 

@@ -25,6 +25,7 @@ from mansard.core.records import (
     Measurement,
     ModelScore,
     MultiRun,
+    OffloadRun,
     ProgramRun,
     Record,
 )
@@ -97,6 +98,23 @@ GENERATION_SCHEMA: FrameSchema = {
     "disturbances": pl.List(pl.String),
     "started_utc": pl.String,
     "row_json": pl.String,  # the GenerationRun
+}
+OFFLOAD_SCHEMA: FrameSchema = {
+    "run_id": pl.String,
+    "trial_id": pl.String,
+    "source": pl.String,
+    "model": pl.String,
+    "address": pl.String,
+    "dataset": pl.String,
+    "way": pl.String,
+    "first": pl.Int64,
+    "n_samples": pl.Int64,
+    "latency_s": pl.List(pl.Float64),  # of each sample
+    "offloaded": pl.List(pl.Int64),  # places of samples
+    "round_trip_s": pl.List(pl.Float64),  # of each of them
+    "disturbances": pl.List(pl.String),
+    "started_utc": pl.String,
+    "row_json": pl.String,  # the OffloadRun
 }
 ACCURACY_SCHEMA: FrameSchema = {
     "run_id": pl.String,
@@ -183,6 +201,15 @@ def program_frame(programs: Sequence[ProgramRun]) -> pl.DataFrame:
         for row in programs
     ]
     return pl.DataFrame(rows, schema=PROGRAM_SCHEMA)
+
+
+def offload_frame(offloads: Sequence[OffloadRun]) -> pl.DataFrame:
+    """One row for each block, in their order."""
+    rows = [
+        {name: getattr(row, name, None) for name in OFFLOAD_SCHEMA} | {"row_json": to_json(row)}
+        for row in offloads
+    ]
+    return pl.DataFrame(rows, schema=OFFLOAD_SCHEMA)
 
 
 def generation_frame(generations: Sequence[GenerationRun]) -> pl.DataFrame:

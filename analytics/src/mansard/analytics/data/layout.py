@@ -29,6 +29,7 @@ from mansard.analytics.data.frames import (
     LAYER_SCHEMA,
     LAYER_TIME_SCHEMA,
     MEASUREMENT_SCHEMA,
+    OFFLOAD_SCHEMA,
     PROGRAM_SCHEMA,
     FrameSchema,
 )
@@ -227,6 +228,7 @@ RUN_TABLES: dict[str, FrameSchema] = {
     "layer_times": LAYER_TIME_SCHEMA,
     "programs": PROGRAM_SCHEMA,
     "generations": GENERATION_SCHEMA,
+    "offloads": OFFLOAD_SCHEMA,
     "accuracies": ACCURACY_SCHEMA,
     "multi": CONCURRENT_SCHEMA,
     "contention": CONCURRENT_SCHEMA,

@@ -19,6 +19,7 @@ from mansard.core.records import (
     Measurement,
     ModelScore,
     MultiRun,
+    OffloadRun,
     ProgramRun,
     Record,
     Trial,
@@ -34,6 +35,7 @@ ROW_TABLES = {
     "multi": "multi",
     "contention": "contention",
     "generations": "generations",
+    "offloads": "offloads",
 }
 MOST_TRIALS = 20_000  # of one run: a full plan has some hundred, and each takes a second or more
 LARGEST_COUNT = 2**63  # the columns are 64-bit integers
@@ -251,6 +253,39 @@ def check_generation(row: GenerationRun, path: Path | str) -> None:
         for request in requests
     ):
         problem = "tokens of a request are out of order, or come after its end"
+    else:
+        return
+    raise InputError(problem, where=where, fix=_MEASURE_AGAIN)
+
+
+def check_offload(row: OffloadRun, path: Path | str) -> None:
+    """Raises InputError for times or answers that cannot be, or lists that do not match."""
+    where, n = f"{path}, trial {row.trial_id}", row.n_samples
+    for record in (row, row.conditions, row.served):
+        _check_counts(record, where, _MEASURE_AGAIN)
+    _check_windows(() if row.energy is None else (row.energy,), where)
+    of_local = [row.local, row.p1, row.p2, row.local_s, row.decision_s]
+    n_local, n_offloaded = 0 if row.way == "remote" else n, len(row.offloaded)
+    of_offloaded = [row.round_trip_s, row.server_s, row.inference_s]
+    of_offloaded += [row.sent_bytes, row.received_bytes]
+    times_s = [*row.latency_s, *row.local_s, *row.decision_s]
+    times_s += [*row.round_trip_s, *row.server_s, *row.inference_s]
+    classes = (*row.predicted, *row.local, *(row.labels or ()))
+    if (
+        n < 1
+        or {len(row.predicted), len(row.latency_s), len(row.labels or row.predicted)} != {n}
+        or {len(column) for column in of_local} != {n_local}
+        or {len(column) for column in of_offloaded} != {n_offloaded}
+    ):
+        problem = "what was recorded and the samples differ in number"
+    elif not all(map(_is_duration_or_zero, times_s)):
+        problem = f"a time is less than 0 s or more than {LONGEST_S:g} s"
+    elif not all(0 <= share <= 1 for share in (*row.p1, *row.p2)):
+        problem = "a probability is outside 0 to 1"
+    elif max(classes) >= row.n_classes or min(classes) < 0:
+        problem = "a class is above the number of classes"
+    elif row.offloaded and not 0 <= min(row.offloaded) <= max(row.offloaded) < n:
+        problem = "an offloaded sample is not in the block"
     else:
         return
     raise InputError(problem, where=where, fix=_MEASURE_AGAIN)

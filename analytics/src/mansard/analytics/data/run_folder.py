@@ -21,6 +21,7 @@ from mansard.analytics.data.frames import (
     generation_frame,
     layer_time_frame,
     measurement_frame,
+    offload_frame,
     program_frame,
     to_json,
 )
@@ -33,6 +34,7 @@ from mansard.analytics.data.limits import (
     check_generation,
     check_measurement,
     check_multi,
+    check_offload,
     check_program,
     check_trial,
     generation_windows,
@@ -57,6 +59,7 @@ from mansard.core.records import (
     Manifest,
     Measurement,
     MultiRun,
+    OffloadRun,
     PowerSample,
     ProgramRun,
     Trial,
@@ -65,7 +68,14 @@ from mansard.core.storage.files import find_status, open_file, storage_errors
 from mansard.core.storage.jsonl import BATCH_BYTES, Row, RowReader
 
 _AnyRow: TypeAlias = (
-    Trial | Measurement | ProgramRun | GenerationRun | Accuracy | MultiRun | ContentionPoint
+    Trial
+    | Measurement
+    | ProgramRun
+    | GenerationRun
+    | Accuracy
+    | MultiRun
+    | ContentionPoint
+    | OffloadRun
 )
 MANIFEST, SAMPLES = "manifest.json", "samples.jsonl"
 _FILES = (MANIFEST, *(f"{table}.jsonl" for table in ROW_TABLES.values()), SAMPLES)
@@ -118,6 +128,13 @@ _KINDS: Mapping[str, _RowKind[Any]] = {
         generation_windows,
         lambda rows, _: {"generations": generation_frame(rows)},
         "mansard measure --server",
+    ),
+    "offloads": _RowKind(
+        OffloadRun,
+        check_offload,
+        lambda row: () if row.energy is None else (row.energy,),
+        lambda rows, _: {"offloads": offload_frame(rows)},
+        "mansard offload run",
     ),
     "accuracies": _RowKind(
         Accuracy,

@@ -10,6 +10,8 @@ from mansard.analytics.pages.tables.counters import kernel_table as kernel_table
 from mansard.analytics.pages.tables.engine_layers import engine_layer_table as engine_layer_table
 from mansard.analytics.pages.tables.engine_layers import engine_layer_words as engine_layer_words
 from mansard.analytics.pages.tables.generations import generation_table as generation_table
+from mansard.analytics.pages.tables.offloads import offload_tables as offload_tables
+from mansard.analytics.pages.tables.offloads import offload_words as offload_words
 from mansard.analytics.pages.tables.schedules import method_table as method_table
 from mansard.analytics.pages.tables.schedules import network_table as network_table
 from mansard.analytics.pages.tables.schedules import segment_table as segment_table

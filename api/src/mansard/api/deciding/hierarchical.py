@@ -5,20 +5,22 @@ Networks are run on labelled samples here, on the CPU, for what they say of each
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace as changed
+
+from mansard.analytics.data.names import device_labels
+from mansard.analytics.data.opening import open_runs
 from mansard.analytics.decisions.offload.analysis import analyse
+from mansard.analytics.decisions.offload.costs import median_of_blocks, mode_costs, with_decision
 from mansard.analytics.decisions.offload.files import (
     check_name,
-    mode_costs,
-    read_columns,
     read_mode_costs,
+    read_predictions,
     write_answer,
     write_curve,
 )
@@ -36,122 +38,27 @@ from mansard.analytics.decisions.offload.records import (
 from mansard.analytics.decisions.offload.samples import (
     NAMES,
     LabelledSamples,
-    are_probabilities,
-    check_headers,
     make_samples,
-    reduced,
-    two_largest,
 )
 from mansard.analytics.models.predict.measured import prefer_measured
 from mansard.analytics.pages.words.offload import with_words
+from mansard.api.deciding.network_outputs import (
+    network_outputs,
+    read_samples,
+    time_whole_decision,
+)
 from mansard.api.deciding.predictions import NetworkRequest, PredictionRequest, check, predict
-from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
-from mansard.core.processes.programs import let_interrupts_end_waits
+from mansard.core.errors import InputError, UsageError
 from mansard.core.units import QuantityKind, parse_interval
-from mansard.inference.accuracy import read_labels, run_samples
-from mansard.inference.engines import find_engine
-from mansard.inference.inputs import make_inputs
-from mansard.inference.npz import StoredArray, read_arrays
-from mansard.inference.plan import SEED
+from mansard.inference.preparing.datasets import find_dataset
 from mansard.sweeps.accuracies import AccuracySettings
-from mansard.sweeps.networks import choose_provider
-from mansard.sweeps.preparation import NetworkSettings, Preparation
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    from mansard.inference.plan import NetworkTrial, PreparedSamples
 
-_BATCH = 16  # of samples that are fed at once; where a file's own is another, that
-
-
-def network_outputs(
-    local: str, remote: str | None, data: AccuracySettings, reporter: Reporter = SILENT
-) -> dict[str, NDArray[Any]]:
-    """What ``hi`` takes for samples: p1, p2 and class of the local network, label, remote class.
-
-    ``local`` and ``remote``: ONNX files of classifiers, run by ONNX Runtime on this CPU, one after
-    the other. Scores that are not all between 0 and 1 are taken for logits. Raises UsageError,
-    ModelError, InputError, MeasurementError.
-    """
-    models = [name for name in (local, remote) if name is not None]
-    for name in models:
-        if not Path(name).is_file():
-            what = f"{name} is no ONNX file"
-            raise UsageError(what, fix="networks of the zoo have no trained weights: give a file")
-    choose_provider(find_engine("ort").probe(), "cpu", has_gpu=False)
-    with Preparation(NetworkSettings(batches=(_BATCH,), accuracy=data)) as preparation:
-        preparation.prepare(models, reporter, form="operators")
-        folder, answers = preparation.new_folder(), []
-        for network, samples in preparation.with_samples:
-            if not samples.file.is_labelled:
-                raise UsageError(f"{data.data} has no labels", fix="give them with --labels")
-            trial = network.trial(engine="ort", provider="cpu", waiting="block", with_layers=False)
-            preparation.write([trial], folder, reporter)
-            preparation.write_samples(samples.file.file, folder, reporter)
-            answers.append(_run(trial, samples.file, network.class_output()[0], folder, reporter))
-        network, samples = preparation.with_samples[0]
-        labels = read_labels(folder / samples.file.file)
-    rows = answers[0]
-    kind = "probabilities" if are_probabilities(rows) else "logits"
-    reporter.note(f"note: {Path(local).name} gives {kind}")
-    p1, p2 = two_largest(rows, kind, network.class_output()[1], local)
-    columns = {"p1": p1, "p2": p2, "predicted": rows[:, 2], "label": labels}
-    return columns if remote is None else {**columns, "remote": answers[1][:, 2]}
-
-
-def _run(
-    trial: NetworkTrial, samples: PreparedSamples, output: str, folder: Path, reporter: Reporter
-) -> NDArray[np.float64]:
-    """``samples.reduced`` of all scores, from a process of its own; raises MeasurementError."""
-    import multiprocessing
-
-    import numpy as np
-
-    context = multiprocessing.get_context("spawn")
-    reader, writer = context.Pipe(duplex=False)
-    arguments = (writer, trial, samples, output, folder)
-    process = context.Process(target=_answer, args=arguments, daemon=True)
-    process.start()
-    writer.close()
-    parts: list[NDArray[np.float64]] = []
-    n_done, n_all = 0, samples.n_samples
-    with reporter.progress(f"Running {trial.model}") as progress:
-        try:
-            let_interrupts_end_waits()
-            while n_done < n_all:
-                part = reader.recv()
-                if isinstance(part, MansardError):
-                    raise part
-                parts.append(part)
-                n_done += len(part)
-                progress.update(n_done, n_all, None, f"{n_done} of {n_all} samples")
-        except EOFError as error:
-            process.join()
-            raise MeasurementError(
-                f"the process that ran {trial.model} ended with code {process.exitcode}",
-                fix="a negative code is a signal: −9 where the memory ran out, −11 for a crash",
-            ) from error
-        finally:
-            process.kill()
-            process.join()
-    return np.concatenate(parts)
-
-
-def _answer(
-    writer: Any, trial: NetworkTrial, samples: PreparedSamples, output: str, folder: Path
-) -> None:
-    """Send the ``reduced`` scores of each batch, or the error: a crash ends this process alone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the first process, which ends this
-    try:
-        n_threads = len(os.sched_getaffinity(0))
-        loaded = find_engine("ort").load(trial, folder, make_inputs(trial, folder, SEED), n_threads)
-        for scores in run_samples(loaded, trial, samples, output, folder):
-            writer.send(reduced(scores))
-    except MansardError as error:
-        writer.send(error)
+_VECTORS = ("probabilities", "softmax", "logits")  # whole vectors of outputs, as NAMES has them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,18 +67,20 @@ class HiRequest:
 
     ``samples``: .npz, .csv or .parquet of p1, p2, predicted, label and remote, or arrays by these
     names; or ``data``, on which ``network`` and ``remote_network``, ONNX files, are run on this
-    CPU. ``judged_on``: the same, to judge on; without it a share of ``samples`` is held out.
-    ``given``: costs for all modes by their names in ``ModeCosts``. ``table``: CSV of costs by mode.
-    ``local`` and ``offload``: networks of ``measured``, whose time and energy in each mode are
-    taken; an offload to a network of the same board. ``curve``: CSV file to write, of every
-    threshold; ``page``: HTML file. ``name``: keep the answer in the first folder of runs of
-    ``measured`` under it, for ``report``.
+    CPU. ``predictions``: the remote classes of all samples, a text file with one a line. Beside
+    ``samples`` the labels are those of ``data``. ``judged_on``: other samples to judge on; without
+    them a share of ``samples`` is held out. ``given``: costs for all modes by their names in
+    ``ModeCosts``. ``table``: CSV of costs by mode. ``local`` and ``offload``: networks of
+    ``measured``, whose time and energy in each mode are taken; an offload to a network of the same
+    board. ``curve``: CSV file to write, of every threshold; ``page``: HTML file. ``name``: keep the
+    answer in the first folder of runs of ``measured`` under it, for ``report``.
     """
 
     samples: Path | Mapping[str, Any] | None = None
     data: AccuracySettings = field(default_factory=AccuracySettings)
     network: str | None = None
     remote_network: str | None = None
+    predictions: Path | None = None
     judged_on: Path | Mapping[str, Any] | None = None
     given: Mapping[str, Amount] = field(default_factory=dict)
     table: Path | None = None
@@ -199,11 +108,15 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
         what = "a share to hold out and samples to judge on exclude each other"
         raise UsageError(what, fix="leave --held-out or --judge out")
     _check_goal(request.goal)
-    samples = _samples(_source(request, reporter))
+    samples = _samples(_source(request, reporter), request)
     judged_on = None if request.judged_on is None else _samples(request.judged_on)
-    modes = _modes(request, reporter)
+    (modes, device), n_searched = _modes(request, reporter), 0
+    if samples.n_classes and any(mode.decision_s is None for mode in modes):
+        n_searched = samples.n_classes
+        modes = _with_decisions(modes, request, device, n_searched)
     goal = replace(request.goal, minimise=request.goal.minimise or _usual(request.goal, modes))
-    answer = with_words(analyse(samples, modes, goal, request.settings, judged_on))
+    answer = analyse(samples, modes, goal, request.settings, judged_on)
+    answer = with_words(changed(answer, n_searched=n_searched))
     _write(request, answer, samples)
     return answer
 
@@ -261,46 +174,96 @@ def _usual(goal: Goal, modes: Sequence[ModeCosts]) -> Objective:
 
 def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
     """The samples that are given, or those of networks that are run."""
-
     if (request.samples is None) == (request.network is None):
         what = "samples and a network exclude each other" if request.network else "no samples"
         raise UsageError(what, fix="give SAMPLES, or --network FILE.onnx and --data")
-    if request.network is None and (request.data != AccuracySettings() or request.remote_network):
-        what = "--data and --remote-network are about a network that is run"
-        raise UsageError(what, fix="give --network FILE.onnx as well")
+    if request.remote_network is not None and request.predictions is not None:
+        what = "--remote-network and --remote-predictions exclude each other"
+        raise UsageError(what, fix="leave one of them out")
+    data = request.data
     if request.samples is not None:
+        of_networks = (request.remote_network, data.preprocess, data.n_samples)
+        if of_networks != (None, None, None) or (data.labels and not data.data):
+            what = "--remote-network, --preprocess and --n-samples are about a network that is run"
+            raise UsageError(what, fix="give --network FILE.onnx as well")
         return request.samples
-    if request.data.data is None or request.network is None:
+    if data.data is None or request.network is None:
         raise UsageError("a network needs samples to run on", fix="give --data as well")
-    return network_outputs(request.network, request.remote_network, request.data, reporter)
+    return network_outputs(
+        request.network, request.remote_network, data, reporter, request.predictions
+    )
 
 
-def _samples(source: Path | Mapping[str, Any]) -> LabelledSamples:
-    if not isinstance(source, Path):
-        import numpy as np
-
-        return make_samples(
-            {name: np.asarray(column) for name, column in source.items()}, "samples"
-        )
-    if source.suffix.lower() == ".npz":
-
-        def check(stored: Mapping[str, StoredArray]) -> None:
-            headers = {name: (array.shape, array.dtype) for name, array in stored.items()}
-            check_headers(headers, str(source))
-
-        names = {name for synonyms in NAMES.values() for name in synonyms}
-        return make_samples(read_arrays(source, names, check), str(source))
-    if source.suffix.lower() not in {".csv", ".parquet"}:
-        fix = "give .npz, .csv or .parquet"
-        raise InputError(f"is no {source.suffix or 'such'} table", where=str(source), fix=fix)
-
-    return make_samples(read_columns(source), str(source))
+def _samples(source: Path | Mapping[str, Any], request: HiRequest | None = None) -> LabelledSamples:
+    """Samples of a file or of arrays, with the labels and predictions that ``request`` adds."""
+    where = str(source) if isinstance(source, Path) else "samples"
+    columns = read_samples(source)
+    if request is not None and request.samples is not None:
+        columns |= _added(columns, request, where)
+    return make_samples(columns, where)
 
 
-def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
-    """The costs in each mode: what is given stands in the place of a table's or of runs'."""
-    from msgspec.structs import replace as changed
+def _added(
+    columns: Mapping[str, NDArray[Any]], request: HiRequest, where: str
+) -> dict[str, NDArray[Any]]:
+    """Labels of a data set and predictions of a server, for samples that lack them."""
+    import numpy as np
 
+    added: dict[str, NDArray[Any]] = {}
+    vectors = [columns[name] for name in _VECTORS if name in columns]
+    n_classes = vectors[0].shape[1] if vectors and vectors[0].ndim == 2 else 0
+    n = max((len(column) for column in columns.values() if column.ndim), default=0)
+    if request.data.data is not None:
+        _check_lacking(columns, "label", "--data", where)
+        labels = find_dataset(request.data.data, request.data.labels).labels
+        if labels is None or len(labels) != n:
+            n_labels = "no" if labels is None else f"{len(labels):,}"
+            raise InputError(
+                f"has {n_labels} labels, and {where} has {n:,} samples",
+                where=str(request.data.data),
+                fix="give the data set that the samples are of, in the same order",
+            )
+        added["label"] = np.array(labels)
+    if request.predictions is not None:
+        _check_lacking(columns, "remote", "--remote-predictions", where)
+        added["remote"] = read_predictions(request.predictions, n, n_classes)
+    return added
+
+
+def _check_lacking(columns: Mapping[str, object], name: str, option: str, where: str) -> None:
+    both = [alias for alias in NAMES[name] if alias in columns]
+    if both:
+        raise UsageError(f"{option} gives what {where} has: {both[0]}", fix=f"leave {option} out")
+
+
+def _with_decisions(
+    modes: Sequence[ModeCosts], request: HiRequest, device: str, n_classes: int
+) -> tuple[ModeCosts, ...]:
+    """The modes with the time of a decision: of an offload run there, else of this host."""
+    measured: dict[str, Amount] = {}
+    if device:
+        dataset = open_runs(request.measured.runs, mix=request.measured.mix)
+        labels = device_labels(dataset.all_manifests)
+        names = {one.run_id: one.mode_read_back.name for one in dataset.workload_manifests}
+        for row in dataset.offloads:
+            for timed in row.decisions:
+                if timed.n_classes == n_classes and labels[row.run_id] == device:
+                    measured[names[row.run_id]] = median_of_blocks(timed.seconds_s, row.source)
+    here = None
+    if any(mode.decision_s is None and mode.mode not in measured for mode in modes):
+        here = time_whole_decision(n_classes)
+    amounts = [measured.get(mode.mode, here) for mode in modes]
+    return tuple(
+        mode if amount is None else with_decision(mode, amount)
+        for mode, amount in zip(modes, amounts, strict=True)
+    )
+
+
+def _modes(request: HiRequest, reporter: Reporter) -> tuple[tuple[ModeCosts, ...], str]:
+    """The costs in each mode, and the device that runs are of.
+
+    What is given stands in the place of a table's or of runs'.
+    """
     of_runs = [name for name in (request.local, request.offload) if name is not None]
     if request.table is not None and of_runs:
         what = "a table of costs and networks of runs exclude each other"
@@ -309,10 +272,11 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
         what = "--precision, --mode, --device, --board and --mix are about networks of runs"
         raise UsageError(what, fix="give --local or --offload as well")
     costs: tuple[ModeCosts, ...] = (mode_costs("", {}),)
+    device = ""
     if request.table is not None:
         costs = read_mode_costs(request.table)
     elif of_runs:
-        costs = _of_runs(request, of_runs, reporter)
+        costs, device = _of_runs(request, of_runs, reporter)
     given = dict(request.given)
     both = [name for name in given if any(getattr(mode, name) is not None for mode in costs)]
     if both:
@@ -321,14 +285,17 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
     unknown = [
         {key: mode.unknown[key] for key in mode.unknown if key not in given} for mode in costs
     ]
-    return tuple(
+    with_given = (
         changed(mode, unknown=why, **given) for mode, why in zip(costs, unknown, strict=True)
     )
+    return tuple(with_given), device
 
 
-def _of_runs(request: HiRequest, names: Sequence[str], reporter: Reporter) -> tuple[ModeCosts, ...]:
-    """Time and energy of one item by mode, at batch 1: measured, published or modelled."""
-    rows, asked = _rows_of_runs(request, names, reporter)
+def _of_runs(
+    request: HiRequest, names: Sequence[str], reporter: Reporter
+) -> tuple[tuple[ModeCosts, ...], str]:
+    """Time and energy of one item by mode, at batch 1, and the device: of RUNS, or modelled."""
+    rows, asked, device = _rows_of_runs(request, names, reporter)
     modes = []
     for mode in dict.fromkeys((*asked, *(mode for _, mode in rows))):
         amounts: dict[str, Amount] = {}
@@ -343,7 +310,7 @@ def _of_runs(request: HiRequest, names: Sequence[str], reporter: Reporter) -> tu
                 ends = (row[f"{kind}_low_{unit}"], row[f"{kind}_high_{unit}"])
                 amounts[field_name] = make_amount(value, *ends, _interval(row), row["source"])
         modes.append(mode_costs(mode, amounts, reasons))
-    return tuple(modes)
+    return tuple(modes), device
 
 
 def _fields(request: HiRequest) -> Iterator[tuple[str, str]]:
@@ -355,8 +322,11 @@ def _fields(request: HiRequest) -> Iterator[tuple[str, str]]:
 
 def _rows_of_runs(
     request: HiRequest, names: Sequence[str], reporter: Reporter
-) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
-    """The row of each network and mode, and all modes; raises UsageError where it is not one."""
+) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str], str]:
+    """The row of each network and mode, all modes, and the device.
+
+    Raises UsageError where a network has several rows, or the device is not one.
+    """
     networks = tuple(NetworkRequest(name=name) for name in names)
     predicted = predict(replace(request.measured, networks=networks), reporter)
     check(predicted, reporter)
@@ -379,7 +349,7 @@ def _rows_of_runs(
             what = f"{name} is not known at batch 1, and a sample is one item"
             raise UsageError(what, fix=f"measure it: mansard measure {name} --batch 1")
     modes = predicted.modes.filter(predicted.modes["device"].is_in(devices))
-    return by_network, modes["mode"].to_list()
+    return by_network, modes["mode"].to_list(), devices[0] if devices else ""
 
 
 def _interval(row: Mapping[str, Any]) -> str | None:

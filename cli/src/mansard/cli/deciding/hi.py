@@ -43,8 +43,12 @@ def hi(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Labelled samples for --network: an .npz, or a folder of images.",
-                     readable=False),
+        typer.Option(help="Labelled samples for --network: an .npz, a folder of images, a .bin of "
+                     "CIFAR. Beside SAMPLES: their labels.", readable=False),
+    ] = None,
+    remote_predictions: Annotated[
+        Path | None,
+        typer.Option(help="The remote answers: a text file, one class a line.", readable=False),
     ] = None,
     labels: Annotated[
         Path | None, typer.Option(help="Labels of --data, if it has none.", readable=False)
@@ -182,6 +186,7 @@ def hi(
             ),
             network=network,
             remote_network=remote_network,
+            predictions=remote_predictions,
             judged_on=judge,
             given=given,
             table=costs,

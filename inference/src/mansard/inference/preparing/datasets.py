@@ -1,4 +1,4 @@
-"""Labelled samples that the user has: arrays in an .npz, or images in a folder.
+"""Labelled samples that the user has: arrays in an .npz, images in a folder, a file of CIFAR.
 
 Images have their class from a folder for each class, or from a file of labels: ``labels.csv`` or
 ``labels.txt`` among them, or another one. Nothing is decoded here.
@@ -19,6 +19,7 @@ from mansard.core.storage.files import open_file, read_whole, storage_errors
 from mansard.inference.accuracy import read_labels
 from mansard.inference.npz import npz_fault, stored_arrays
 from mansard.inference.plan import LABELS
+from mansard.inference.preparing.cifar import SUFFIX, CifarFile, read_cifar
 
 _IMAGES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 _LABEL_FILES = ("labels.csv", "labels.txt")
@@ -36,10 +37,10 @@ class StoredArrays(msgspec.Struct, frozen=True, kw_only=True):
 class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     """Labelled samples, not yet fitted to a network.
 
-    ``images``: paths below ``path``, in order; empty for an .npz, which has ``arrays``.
-    ``labels``: the class of each sample. ``n_folders``: how many folders number the classes, or
-    None where labels are numbers. ``digests``: of each image, or of the .npz; ``content``: a hash
-    of all.
+    ``images``: paths below ``path``, in order; empty for an .npz, which has ``arrays``, and for a
+    file of CIFAR. ``labels``: the class of each sample. ``n_folders``: how many folders number the
+    classes, or None where labels are numbers. ``digests``: of each image, or of the file;
+    ``content``: a hash of all.
     """
 
     path: Path
@@ -50,11 +51,12 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     n_samples: int
     digests: tuple[str, ...]
     content: str
+    cifar: CifarFile | None = None
 
     def check_unchanged(self, at: int = 0) -> None:
-        """Raise InputError where the image at ``at``, or the .npz, has changed since."""
+        """Raise InputError where the image at ``at``, or the file, has changed since."""
         name = self.images[at] if self.images else ""
-        if _digest(self.path, name) != self.digests[at]:
+        if _digest(self.path, name) != self.digests[at if name else 0]:
             raise InputError(
                 "it was changed since it was looked at",
                 where=str(self.path / name),
@@ -64,7 +66,7 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The name of the data set."""
-        name = self.path.stem if self.arrays is not None else self.path.resolve().name
+        name = self.path.resolve().name if self.images else self.path.stem
         return os.fsencode(name).decode("utf-8", "replace")
 
 
@@ -76,7 +78,10 @@ def find_dataset(path: Path, labels: Path | None = None) -> DataSet:
     if path.is_dir():
         return _images(path, labels)
     if not path.exists():
-        raise UsageError(f"there is no data set {str(path)!r}", fix="give a folder, or an .npz")
+        fix = "give a folder, an .npz, or a .bin of CIFAR"
+        raise UsageError(f"there is no data set {str(path)!r}", fix=fix)
+    if path.suffix.lower() == SUFFIX:
+        return _cifar(path, labels)
     return _arrays(path, labels)
 
 
@@ -120,6 +125,24 @@ def _arrays(path: Path, labels_file: Path | None) -> DataSet:
     )
 
 
+def _cifar(path: Path, labels_file: Path | None) -> DataSet:
+    cifar = read_cifar(path)
+    classes, digest = cifar.labels, _digest(path)
+    if labels_file is not None:
+        classes = _in_order(_read_lines(labels_file), len(classes), labels_file)
+    return DataSet(
+        path=path,
+        images=(),
+        arrays=None,
+        labels=classes,
+        n_folders=None,
+        n_samples=len(classes),
+        digests=(digest,),
+        content=content_hash([digest, classes]),
+        cifar=cifar,
+    )
+
+
 def _images(path: Path, labels_file: Path | None) -> DataSet:
     with storage_errors(path):
         images = sorted(
@@ -128,7 +151,9 @@ def _images(path: Path, labels_file: Path | None) -> DataSet:
             if file.suffix.lower() in _IMAGES and file.is_file()
         )
     if not images:
-        raise InputError("there are no images", where=str(path), fix=_LAYOUT)
+        batches = sorted(file.name for file in path.glob(f"*{SUFFIX}"))
+        fix = f"give one of its files, such as {path / batches[-1]}" if batches else _LAYOUT
+        raise InputError("there are no images", where=str(path), fix=fix)
     if labels_file is None:
         beside = (path / name for name in _LABEL_FILES)
         labels_file = next((candidate for candidate in beside if candidate.is_file()), None)

@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -228,7 +228,12 @@ def _for_each(name: str, numbers: tuple[float, ...], n_channels: int) -> tuple[f
 
 
 def read_image(path: Path, how: FittedPreprocessing) -> Pixels:
-    """The image as a sample of pixels; raises InputError unless the file is an image of 8 bits.
+    """The image as a sample of pixels; raises InputError unless the file is an image of 8 bits."""
+    return decode_image(path, how, str(path))
+
+
+def decode_image(source: Path | IO[bytes], how: FittedPreprocessing, where: str) -> Pixels:
+    """The image in ``source`` as a sample of pixels; raises InputError as ``read_image``.
 
     Bilinear, with every pixel of the file counted (Pillow's ``resize``). Transparency and the
     orientation in its EXIF are left out of account, as in torchvision.
@@ -236,20 +241,30 @@ def read_image(path: Path, how: FittedPreprocessing) -> Pixels:
     from PIL import Image
 
     try:
-        with Image.open(path) as opened:
+        with Image.open(source) as opened:
             if opened.mode not in _MODES:
                 raise InputError(
                     f"has pixels of mode {opened.mode}, not of 8 bits",
-                    where=str(path),
+                    where=where,
                     fix="convert it to 8 bits, or give the samples as arrays: --data x.npz",
                 )
-            image = opened.convert("L" if how.channels == "grey" else "RGB")
-            image = _cropped(image, how)
+            return _sample(opened, how)
     except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError) as error:
-        what = str(error).replace(str(path), "it") or "it is too large"
+        what = str(error).replace(where, "it") or "it is too large"
         raise InputError(
-            f"cannot be read as an image ({what})", where=str(path), fix="take it out of the set"
+            f"cannot be read as an image ({what})", where=where, fix="take it out of the set"
         ) from error
+
+
+def as_sample(pixels: Pixels, how: FittedPreprocessing) -> Pixels:
+    """The image of ``pixels``, height × width × RGB, as a sample."""
+    from PIL import Image
+
+    return _sample(Image.fromarray(pixels), how)
+
+
+def _sample(opened: Image, how: FittedPreprocessing) -> Pixels:
+    image = _cropped(opened.convert("L" if how.channels == "grey" else "RGB"), how)
     pixels = np.asarray(image, np.uint8).reshape(how.height, how.width, -1)
     if how.channels == "bgr":
         pixels = pixels[:, :, ::-1]

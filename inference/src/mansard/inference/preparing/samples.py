@@ -27,6 +27,7 @@ from mansard.inference.preparing.datasets import DataSet, StoredArrays, spread_i
 from mansard.inference.preparing.preprocessing import (
     FittedPreprocessing,
     Preprocessing,
+    as_sample,
     fit,
     read_image,
 )
@@ -240,9 +241,15 @@ def _arrays(samples: SampleChoice) -> Mapping[str, _Rows]:
 def _read_images(
     dataset: DataSet, samples: SampleChoice, how: FittedPreprocessing
 ) -> Iterator[Array]:
+    if dataset.cifar is not None:
+        dataset.check_unchanged()
     for at in samples.indexes:
-        dataset.check_unchanged(at)
-        pixels: Array = read_image(dataset.path / dataset.images[at], how)[None]
+        pixels: Array
+        if dataset.cifar is not None:
+            pixels = as_sample(dataset.cifar.read_image(dataset.path, at), how)[None]
+        else:
+            dataset.check_unchanged(at)
+            pixels = read_image(dataset.path / dataset.images[at], how)[None]
         if samples.is_for_calibration and how.normalisation is not None:
             pixels = normalised(pixels, how.normalisation)
         yield pixels

@@ -6,10 +6,14 @@ the measuring process adds some tens of microseconds to what it times.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
+import socket
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -22,6 +26,7 @@ KEY_VARIABLE = "MANSARD_SERVER_KEY"  # of the environment: sent as a bearer's to
 CONNECT_S = 10.0
 SILENCE_S = 900.0  # a long prompt on a small board takes minutes until its first token
 _MOST_BYTES = 64 << 20  # of a document
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _SHOWN = 300  # characters of a server's message
 
 
@@ -124,27 +129,68 @@ class Connection:
             raise self._failed(f"broke off its answer to {path}", error) from error
         return Streamed(sent_s, lines, time.monotonic())
 
-    def _send(self, method: str, path: str, data: bytes | None) -> None:
+    def cut(self) -> None:
+        """End the connection, from any thread: what waits for its answer fails."""
+        if self._http.sock is not None:
+            with contextlib.suppress(OSError):
+                self._http.sock.shutdown(socket.SHUT_RDWR)
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        headers: Mapping[str, str],
+        most_bytes: int,
+    ) -> tuple[int, str, bytes]:
+        """The status, type and body of an answer; the connection stays open.
+
+        Raises MeasurementError where no answer comes, or one of more than ``most_bytes``, and
+        ConnectionClosedError where the server had ended the connection before.
+        """
+        try:
+            self._send(method, path, data, headers)
+            response = self._http.getresponse()
+            body = response.read(most_bytes + 1)
+        except (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected) as error:
+            raise self._failed(f"gave no answer to {path}", error, ConnectionClosedError) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise self._failed(f"gave no answer to {path}", error) from error
+        if len(body) > most_bytes or response.length:
+            too_much = OSError(f"not whole, or of more than {most_bytes:,} bytes")
+            raise self._failed(f"gave an answer to {path} that cannot be read", too_much)
+        return response.status, response.headers.get_content_type(), body
+
+    def _send(
+        self, method: str, path: str, data: bytes | None, more: Mapping[str, str] = _NO_HEADERS
+    ) -> None:
         headers = {"Accept": "application/json, text/event-stream"}
         key = os.environ.get(KEY_VARIABLE)
         if key:
             headers["Authorization"] = f"Bearer {key}"
         if data is not None:
             headers["Content-Type"] = "application/json"
+        headers |= more
         self._http.request(method, self._address.path + path, data, headers)
 
-    def _failed(self, what: str, error: Exception) -> MeasurementError:
+    def _failed(
+        self, what: str, error: Exception, kind: type[MeasurementError] = MeasurementError
+    ) -> MeasurementError:
         if isinstance(error, TimeoutError):
             waited_s = self._connect_s if self._http.sock is None else self._timeout_s
             why = f"it was silent for {waited_s:g} s"
         else:
             why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else ""
             why = why.lower() or str(error).lower() or type(error).__name__
-        return MeasurementError(
+        return kind(
             f"the server {what}: {printable(why)}",
             where=self._address.shown,
             fix="check that it runs and listens there",
         )
+
+
+class ConnectionClosedError(MeasurementError):
+    """The server ended a connection without an answer, as it may with one that was idle."""
 
 
 class HttpError(MeasurementError):

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
 from mansard.analytics.data.layout import OFFLOADS_FOLDER
+from mansard.analytics.decisions.offload.costs import COSTS, PARTS, mode_costs
 from mansard.analytics.decisions.offload.policies import probability
 from mansard.analytics.decisions.offload.records import (
     Amount,
@@ -41,8 +41,6 @@ _MOST_BYTES = 2 << 30
 _VECTORS = ("probabilities", "logits")
 _TEXTS = ("predicted", "label", "remote")
 _SOURCES: tuple[CostSource, ...] = ("given", "measured", "simulated", "modelled", "published")
-_PARTS = ("local", "decision", "offload")
-COSTS = tuple(f"{part}_{unit}" for unit in "sj" for part in _PARTS)
 _EXAMPLE = "mode,local_s,local_j,offload_s,offload_j"
 
 
@@ -163,7 +161,7 @@ def read_mode_costs(path: Path) -> tuple[ModeCosts, ...]:
     their ends, local_low_s, local_high_s and so on; ``source``: measured, modelled, … Raises
     InputError with the row.
     """
-    ends = [f"{part}_{end}_{unit}" for part in _PARTS for end in ("low", "high") for unit in "sj"]
+    ends = [f"{part}_{end}_{unit}" for part in PARTS for end in ("low", "high") for unit in "sj"]
     with _readable(path):
         frame = _read(path)
         strangers = sorted({*frame.columns} - {"mode", "source", *COSTS, *ends})
@@ -233,17 +231,44 @@ def _amount(
     )
 
 
-def mode_costs(
-    mode: str, amounts: Mapping[str, Amount], reasons: Mapping[str, str] = MappingProxyType({})
-) -> ModeCosts:
-    """The costs of one mode; what ``amounts`` has not is unknown, for ``reasons`` where known."""
-    values = {name: amounts.get(name) for name in COSTS}
-    unknown = {
-        name: reasons.get(name, "it was not given")
-        for name, amount in values.items()
-        if amount is None
-    }
-    return ModeCosts(mode=mode, unknown=unknown, **values)
+_MOST_DIGITS = 9  # of a class
+_MOST_PREDICTION_BYTES = 128 << 20  # ten digits for each of 10 million samples
+
+
+def read_predictions(path: Path, n_samples: int, n_classes: int = 0) -> NDArray[np.int64]:
+    """The class that a server predicted for each sample: a text file with one on each line.
+
+    DIME's programs read such files (github.com/JoseGaDel/DIME, ``cifar_predictions.txt``), in the
+    order of the data set. ``n_classes`` 0: not known. Raises InputError with the line.
+    """
+    fix = "give one class, a number from 0 on, on each line"
+    try:
+        lines = read_whole(path, most_bytes=_MOST_PREDICTION_BYTES).decode("ascii").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError("is not a text of numbers", where=str(path), fix=fix) from error
+    while lines and not lines[-1].strip():
+        lines.pop()
+    classes = np.empty(len(lines), np.int64)
+    for at, line in enumerate(lines):
+        word = line.strip()
+        if not word.isdecimal() or len(word) > _MOST_DIGITS:
+            what = f"line {at + 1:,} is {word[:40]!r}, not a class"
+            raise InputError(what, where=str(path), fix=fix)
+        classes[at] = int(word)
+    if len(classes) != n_samples:
+        raise InputError(
+            f"has {len(classes):,} predictions, and there are {n_samples:,} samples",
+            where=str(path),
+            fix="give those of the same samples, in the same order",
+        )
+    if n_classes and classes.max() >= n_classes:
+        at = int(np.argmax(classes >= n_classes))
+        raise InputError(
+            f"line {at + 1:,} is class {classes[at]}, and there are {n_classes} classes",
+            where=str(path),
+            fix="number the classes as the labels do, from 0 on",
+        )
+    return classes
 
 
 def write_curve(

@@ -11,7 +11,8 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from mansard.core.records import Record, Schema, Source
+from mansard.analytics.data.accuracies import Share
+from mansard.core.records import DecisionTime, OffloadRule, Record, Schema, Source
 
 # "given": by the user, who knows where it is from; "this host": measured, but not on the device.
 CostSource = Literal["given", "this host"] | Source
@@ -206,7 +207,7 @@ class Hierarchical(Record, frozen=True, kw_only=True):
     every threshold on the samples to choose by. ``frontier``: the chosen rule over its thresholds.
     """
 
-    schema: ClassVar[Schema] = Schema("hierarchical", 2)
+    schema: ClassVar[Schema] = Schema("hierarchical", 3, oldest=2)
 
     n_fit: int
     n_judged: int
@@ -228,3 +229,61 @@ class Hierarchical(Record, frozen=True, kw_only=True):
     sentence: str = ""
     notes: tuple[str, ...] = ()
     modes_unknown: dict[str, str] = msgspec.field(default_factory=dict)
+    n_searched: int = 0  # outputs that the timed decision searches; 0: it begins with p1 and p2
+
+
+class LatencySpread(Record, frozen=True, kw_only=True):
+    """How the latencies of ``n`` samples are spread; quantiles are samples' own, never between."""
+
+    n: int
+    mean_s: float
+    median_s: float
+    p90_s: float
+    p99_s: float
+    most_s: float
+
+
+class MeasuredOffload(Record, frozen=True, kw_only=True):
+    """Hierarchical inference as it ran with one server in one mode.
+
+    ``n_samples`` were measured in all three ways, ``n_missing`` not yet. ``local`` and ``remote``
+    are of the ways that keep and offload everything; ``all``, ``kept`` and ``offloaded`` of the
+    rule. The means after them are of offloaded samples. ``error``: measured / predicted − 1.
+    """
+
+    schema: ClassVar[Schema] = Schema("measured-offload", 1)
+
+    run_id: str
+    machine: str
+    mode: str
+    model: str
+    served: str
+    address: str
+    dataset: str
+    rule: OffloadRule
+    n_samples: int
+    n_missing: int
+    share: Share | None
+    local_accuracy: Share | None
+    remote_accuracy: Share | None
+    accuracy: Share | None
+    local: LatencySpread | None
+    remote: LatencySpread | None
+    all: LatencySpread | None
+    kept: LatencySpread | None
+    offloaded: LatencySpread | None
+    round_trip_s: float | None
+    server_s: float | None
+    inference_s: float | None
+    network_s: float | None  # of the round trip what the server does not say that it took
+    sent_bytes: float | None
+    received_bytes: float | None
+    n_reconnects: int
+    costs: ModeCosts
+    predicted_latency: Amount | None
+    latency_error: float | None
+    energy: Amount | None  # J of a sample, of the board
+    predicted_energy: Amount | None
+    energy_error: float | None
+    decisions: tuple[DecisionTime, ...]
+    disturbances: tuple[str, ...]

@@ -13,7 +13,7 @@ variance Σp(1 − p), and is drawn as normal (J. Bröcker, L. A. Smith, Weather
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -102,6 +102,7 @@ class LabelledSamples:
     local: NDArray[np.int8]
     remote: NDArray[np.int8]
     agrees: NDArray[np.int8]
+    n_classes: int = 0  # outputs of the local network; 0: not recorded
 
     def __len__(self) -> int:
         return len(self.p1)
@@ -110,7 +111,7 @@ class LabelledSamples:
         """Some of the samples, by their indices or by a mask."""
         p2 = None if self.p2 is None else self.p2[rows]
         arrays = (self.p1[rows], p2, self.local[rows], self.remote[rows], self.agrees[rows])
-        return LabelledSamples(*arrays)
+        return LabelledSamples(*arrays, n_classes=self.n_classes)
 
 
 def make_samples(arrays: Mapping[str, NDArray[Any]], where: str) -> LabelledSamples:
@@ -120,10 +121,19 @@ def make_samples(arrays: Mapping[str, NDArray[Any]], where: str) -> LabelledSamp
     largest class is the prediction where there is no ``predicted``. ``label`` and ``predicted`` are
     classes, numbers or texts; ``remote`` too, where empty or negative means no answer. In the
     place of classes ``local_right`` and ``remote_right`` say 1 or 0 (−1: no answer).
+    ``n_classes``: one number, of outputs that p1 and p2 are the largest of.
     """
     arrays = {name: np.asarray(array) for name, array in arrays.items()}
     check_headers({name: (column.shape, column.dtype) for name, column in arrays.items()}, where)
     columns = {name: _flat(name, arrays[given]) for name, given in _given_names(arrays).items()}
+    vectors = next((columns[name] for name in _VECTORS if name in columns), None)
+    n_outputs = int(arrays["n_classes"]) if vectors is None and "n_classes" in arrays else 0
+    n_outputs = n_outputs if vectors is None else vectors.shape[1]
+    samples = _right_or_wrong(columns, where)
+    return replace(samples, n_classes=n_outputs)
+
+
+def _right_or_wrong(columns: Mapping[str, NDArray[Any]], where: str) -> LabelledSamples:
     p1, p2, own_classes = _confidences(columns, where)
     n = len(p1)
     label, remote = columns.get("label"), columns.get("remote")

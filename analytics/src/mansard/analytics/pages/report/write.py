@@ -49,6 +49,7 @@ from mansard.analytics.pages.tables import (
     energy,
     modes,
     networks,
+    offloads,
     provenance,
 )
 from mansard.core.text import listed
@@ -111,6 +112,7 @@ def _context(
     own_figures += of_models
     return {
         "offloads": offloaded,
+        "ran_offloads": offloads.ran_offloads(results.dataset),
         "contention": beside,
         "engines": engines,
         "has_more_engines": len(of_layers) > len(engines),

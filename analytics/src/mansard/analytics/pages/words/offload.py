@@ -138,11 +138,16 @@ def _notes(answer: Hierarchical) -> Iterator[str]:
 def _decision_notes(answer: Hierarchical) -> Iterator[str]:
     timed = [costs.decision_s for costs in answer.costs if costs.decision_s is not None]
     here = [costs for costs in timed if costs.source == "this host"]
+    searched = (
+        f"in Python: the two largest of {answer.n_searched:,} outputs, their softmax and a logistic"
+        if answer.n_searched
+        else "in Python, by the last of the rules, from p1 and p2: without the search for the two "
+        "largest outputs"
+    )
     if here:
         yield (
-            f"the decision takes {_time(here[0])} on this host (in Python, by the last of the "
-            "rules, from p1 and p2: without the search for the two largest outputs), and counts so "
-            "for every rule; --decision-latency takes the device's"
+            f"the decision takes {_time(here[0])} on this host ({searched}), and counts so for "
+            "every rule; --decision-latency takes the device's"
         )
     if any(costs.local_j is not None and costs.decision_j is None for costs in answer.costs):
         yield "energies are without that of the decision, which is not known: --decision-energy"

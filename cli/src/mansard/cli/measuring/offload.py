@@ -1,0 +1,155 @@
+"""``mansard offload``: a large network served over HTTP, and a small one measured beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mansard import api
+from mansard.analytics import pages
+from mansard.api import command_line
+from mansard.cli.console import TerminalReporter, flush_output, note, print_json, print_lines
+from mansard.cli.json_output import print_json_line
+from mansard.cli.options import (
+    BoardOption,
+    JsonOption,
+    KeptRunsOption,
+    ModeOption,
+    PickOption,
+    ProviderOption,
+    parse_duration,
+)
+from mansard.cli.tables import print_tables, without_silent
+from mansard.core.units import parse_share
+
+offload_app = typer.Typer(
+    help="Hierarchical inference end to end: a small network here, a larger one on a server.",
+    no_args_is_help=True,
+)
+ThreadsOption = Annotated[
+    int | None, typer.Option(min=1, max=1024, help="Threads of the engine; one a CPU by default.")
+]
+
+
+@offload_app.command("serve")
+def serve_network(
+    model: Annotated[str, typer.Argument(help="ONNX file of a classifier with trained weights.")],
+    listen: Annotated[
+        str, typer.Option(help="Address: HOST:PORT; this machine alone by default.")
+    ] = "127.0.0.1:8500",
+    preprocess: Annotated[
+        str | None, typer.Option(help="How images become inputs, as for measure; imagenet by "
+                                 "default.")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="fp32 or fp16; that of the file by default.")
+    ] = None,
+    provider: ProviderOption = None,
+    threads: ThreadsOption = None,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Serve MODEL, the larger network, until Ctrl-C; ONNX Runtime runs it.
+
+    One sample a request, one call at a time. With MANSARD_SERVER_KEY set, clients must send the
+    same token.
+    """
+    request = command_line.ServeRequest(
+        model=model,
+        listen=listen,
+        preprocess=preprocess,
+        precision=precision,
+        provider=provider,
+        threads=threads,
+    )
+    with command_line.serve_network(request, TerminalReporter()) as server:
+        if as_json:
+            print_json_line("offload-serve", {"address": server.address, "served": server.served})
+        else:
+            print_lines((f"serving {server.served.model} on {server.address}",))
+        flush_output()
+        server.serve_forever()
+
+
+@offload_app.command("run")
+def run_offload(
+    network: Annotated[
+        str, typer.Argument(help="ONNX file of the small classifier, with trained weights.")
+    ],
+    server: Annotated[str, typer.Option(help="Address of the offload server: http://host:8500.")],
+    data: Annotated[
+        Path, typer.Option(help="Samples: an .npz, a folder of images, a .bin of CIFAR.",
+                           readable=False)
+    ],
+    threshold: Annotated[
+        str | None, typer.Option(help="Offload where the confidence is below: 0.8, 80%.")
+    ] = None,
+    logistic: Annotated[
+        str | None, typer.Option(help="The confidence: β,w1,w2, or DIME's, such as resnet8-fp; p1 "
+                                 "by default.")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Labels of --data, if it has none.", readable=False)
+    ] = None,
+    preprocess: Annotated[
+        str | None, typer.Option(help="How images become inputs of NETWORK; imagenet by default.")
+    ] = None,
+    n_samples: Annotated[
+        int | None, typer.Option(min=1, max=100_000_000, help="So many of --data, evenly spread.")
+    ] = None,
+    block: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Samples that run in one way before the next.")
+    ] = 1000,
+    timeout: Annotated[
+        str | None, typer.Option(help="Longest time until an answer of the server is whole; 30s.")
+    ] = None,
+    provider: ProviderOption = None,
+    threads: ThreadsOption = None,
+    mode: ModeOption = None,
+    pick: PickOption = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Measure again what was measured before.")
+    ] = False,
+    runs: KeptRunsOption = Path("runs"),
+    board: BoardOption = None,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Measure NETWORK here and the larger one on a server, end to end.
+
+    Each block of samples runs in three ways: all here, all on the server, and by the rule. What
+    was measured before is not measured again.
+    """
+    logistic_of = None if logistic is None else command_line.parse_logistic(logistic)
+    request = command_line.OffloadRequest(
+        network=network,
+        server=server,
+        data=api.AccuracySettings(
+            data=data, labels=labels, preprocess=preprocess, n_samples=n_samples
+        ),
+        threshold=None if threshold is None else parse_share("--threshold", threshold),
+        logistic=None
+        if logistic_of is None
+        else (logistic_of.intercept, logistic_of.w1, logistic_of.w2),
+        provider=provider,
+        threads=threads,
+        block=block,
+        timeout_s=30.0 if timeout is None else parse_duration("--timeout", timeout),
+        is_again=again,
+        mode=mode,
+        pick=pick,
+        runs=runs,
+        board=board,
+    )
+    result = command_line.run_offload(request, TerminalReporter())
+    if as_json:
+        print_json("offload-run", {"measured": result.measured})
+    else:
+        for measured in result.measured:
+            print_tables([without_silent(t, {"energy"}) for t in pages.offload_tables(measured)])
+            print_lines((pages.offload_words(measured),))
+            for why in measured.disturbances:
+                note(f"{measured.mode}: disturbed: {why}")
+            if measured.n_missing:
+                note(f"{measured.mode}: {measured.n_missing:,} samples are still to be measured")
+    result.check()
