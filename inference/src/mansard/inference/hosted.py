@@ -41,7 +41,7 @@ from mansard.inference.servers.opening import identified
 from mansard.inference.servers.plan import GenerationTrial, Lengths, Serving, plan_trials
 from mansard.inference.servers.trial import generation_kind
 from mansard.measuring.answering import answer_job
-from mansard.measuring.events import Aborted, Event, Measurer, Note, Passed, OutputPiece, Stream
+from mansard.measuring.events import Aborted, Event, Measurer, Note, OutputPiece, Passed, Stream
 from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
 
