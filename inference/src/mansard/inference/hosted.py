@@ -41,7 +41,7 @@ from mansard.inference.servers.opening import identified
 from mansard.inference.servers.plan import GenerationTrial, Lengths, Serving, plan_trials
 from mansard.inference.servers.trial import generation_kind
 from mansard.measuring.answering import answer_job
-from mansard.measuring.events import Aborted, Event, Measurer, Note, Passed, ProgramOutput, Stream
+from mansard.measuring.events import Aborted, Event, Measurer, Note, OutputPiece, Passed, Stream
 from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
 
@@ -231,7 +231,7 @@ class _Output:
             ready = set(select.select([*streams, self._waking], [], [])[0])
             for handle in ready & streams.keys():
                 data = os.read(handle, _READ_BYTES)
-                self._pass_on(ProgramOutput(streams[handle], data))
+                self._pass_on(OutputPiece(streams[handle], data))
             if ready == {self._waking}:
                 os.read(self._waking, _READ_BYTES)
                 self._is_drained.set()

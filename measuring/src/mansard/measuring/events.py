@@ -73,7 +73,7 @@ class Idle(msgspec.Struct, frozen=True, tag=True):
 Stream: TypeAlias = Literal["stdout", "stderr"]
 
 
-class ProgramOutput(msgspec.Struct, frozen=True, tag=True):
+class OutputPiece(msgspec.Struct, frozen=True, tag=True):
     """What a measured program wrote, where its streams are not those of the caller."""
 
     stream: Stream
@@ -109,14 +109,14 @@ def event_decoder(row_type: Any) -> msgspec.json.Decoder[Event]:
     )
 
 
-Passed: TypeAlias = ProgramOutput | Note  # beside events, from a process that has no terminal
+Passed: TypeAlias = OutputPiece | Note  # beside events, from a process that has no terminal
 
 
 def passed_decoder(row_type: Any) -> msgspec.json.Decoder[Event | Passed]:
     """``event_decoder`` of a process that passes on what a program prints, and notes."""
     row: Any = Row
     events = Union[Started, Progress, Lengthy, row[row_type], Readings, Idle, Aborted, Done]  # noqa: UP007
-    return msgspec.json.Decoder(Union[events, ProgramOutput, Note])  # noqa: UP007
+    return msgspec.json.Decoder(Union[events, OutputPiece, Note])  # noqa: UP007
 
 
 def started(versions: dict[str, str], meters: Meters, gpu: Gpu | None, why_no_gpu: str) -> Started:

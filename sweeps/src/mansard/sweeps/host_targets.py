@@ -30,7 +30,7 @@ from mansard.inference.hosted import (
     DescribedServer,
     Hosted,
 )
-from mansard.measuring.events import Aborted, Done, Note, ProgramOutput, Stream, passed_decoder
+from mansard.measuring.events import Aborted, Done, Note, OutputPiece, Stream, passed_decoder
 from mansard.measuring.kind import encode_job, find_kind
 from mansard.sweeps.targets import controller_in_container, remedies_of
 
@@ -166,7 +166,7 @@ class HostTarget:
                 while n_left:
                     line = _receive(process, self._host, _SILENCE_S, self.controller.check)
                     event = _decode(decoder, line, self._host)
-                    if isinstance(event, ProgramOutput):
+                    if isinstance(event, OutputPiece):
                         self._output.write(event.stream, event.data)
                         continue
                     n_left -= 1
