@@ -33,11 +33,11 @@ from mansard.inference.preparing.preprocessing import (
     parse_preprocessing,
 )
 from mansard.inference.servers.connection import KEY_VARIABLE
-from mansard.sweeps.modes import rows_of
 from mansard.sweeps.networks import choose_provider
 from mansard.sweeps.offloads import ENGINE, OffloadRequest, check_trained, sweep_offload
 from mansard.sweeps.preparation import NetworkSettings, Preparation
 from mansard.sweeps.reporter import SILENT, Reporter
+from mansard.sweeps.rows import rows_of
 
 if TYPE_CHECKING:
     from mansard.inference.plan import InputSpec

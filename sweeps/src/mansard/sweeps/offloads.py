@@ -28,7 +28,7 @@ from mansard.inference.servers.connection import parse_address
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import missing_trials
 from mansard.sweeps.accuracies import AccuracySettings
-from mansard.sweeps.modes import ModePlan, newest_plan
+from mansard.sweeps.modes import ModePlan, plan_run
 from mansard.sweeps.networks import choose_provider
 from mansard.sweeps.preparation import NetworkSettings, Preparation
 from mansard.sweeps.reporter import SILENT, Reporter
@@ -59,7 +59,6 @@ class OffloadRequest(SweepRequest, frozen=True, kw_only=True):
     threads: int | None = None
     block: int = BLOCK  # samples that are measured in one way before the next
     timeout_s: float = TIMEOUT_S  # until the server's answer is whole
-    is_again: bool = False  # also what was measured before
 
 
 def check_trained(model: str) -> None:
@@ -154,7 +153,7 @@ class _Planner:
     ) -> None:
         self._request, self._preparation, self._network = request, preparation, network
         self._samples, self._whole = samples, whole
-        self._plans: list[OffloadPlan] = []
+        self._plans: list[RunPlan] = []
 
     def plan(
         self, target: BenchTarget, modes: Sequence[PowerMode], reporter: Reporter
@@ -181,19 +180,18 @@ class _Planner:
             plan = make_plan(
                 OffloadPlan, machine, mode, trials, probe.versions, gpu, profile=request.profile
             )
-            plan = newest_plan(plan, request.runs, is_again=request.is_again)
-            self._plans.append(plan)
             planned.append(
-                ModePlan(
+                plan_run(
                     plan,
-                    len(missing_trials(plan, request.runs)),
-                    folder,
-                    write,
+                    request.runs,
+                    request.identity,
+                    files=folder,
+                    write_files=write,
                     subject=f"{network.model} with {whole.served.model}",
                     is_bounded=False,
-                    how_to_repeat="add --again",
                 )
             )
+        self._plans += [mode.plan for mode in planned]
         return planned
 
     def kept(self, error: MeasurementError) -> Swept:

@@ -13,9 +13,11 @@ from mansard.api import command_line
 from mansard.cli.console import TerminalReporter, flush_output, note, print_json, print_lines
 from mansard.cli.json_output import print_json_line
 from mansard.cli.options import (
+    AgainOption,
     BoardOption,
     JsonOption,
     KeptRunsOption,
+    LabelOption,
     ModeOption,
     PickOption,
     ProviderOption,
@@ -108,9 +110,8 @@ def run_offload(
     threads: ThreadsOption = None,
     mode: ModeOption = None,
     pick: PickOption = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Measure again what was measured before.")
-    ] = False,
+    label: LabelOption = "",
+    again: AgainOption = False,
     runs: KeptRunsOption = Path("runs"),
     board: BoardOption = None,
     as_json: JsonOption = False,
@@ -135,6 +136,7 @@ def run_offload(
         threads=threads,
         block=block,
         timeout_s=30.0 if timeout is None else parse_duration("--timeout", timeout),
+        label=label,
         is_again=again,
         mode=mode,
         pick=pick,

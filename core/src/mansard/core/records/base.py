@@ -70,6 +70,10 @@ def with_known(record: RecordT, /, **known: Any) -> RecordT:
 # ``stability_interval``. A field that a kind of rows lacks is a fault that it cannot have.
 
 
+# Disturbances that a further attempt has too: a property of the network and the host.
+LASTING = "bound by the host"
+
+
 def doubts(row: Record, *, with_stability: bool = True) -> tuple[str, ...]:
     """Why measuring ``row`` again may give a better one, in words; empty where it is good.
 
@@ -78,7 +82,11 @@ def doubts(row: Record, *, with_stability: bool = True) -> tuple[str, ...]:
     """
     if getattr(row, "failure", None):
         return ()
-    disturbances = tuple(f"disturbed: {why}" for why in getattr(row, "disturbances", ()))
+    disturbances = tuple(
+        f"disturbed: {why}"
+        for why in getattr(row, "disturbances", ())
+        if not why.startswith(LASTING)
+    )
     if not with_stability or getattr(row, "stability", "stable") == "stable":
         return disturbances
     interval: float | None = getattr(row, "stability_interval", None)
