@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mansard.inference.preparing.networks import PreparedNetwork
     from mansard.inference.preparing.samples import SampleChoice
     from mansard.measuring.events import Measurer
+    from mansard.measuring.plan import RunPlan
 
 ENGINE = "ort"  # of both networks: it loads a file without building one before
 
