@@ -117,7 +117,6 @@ def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
         (("--",), 2, "name networks or a command, and not both; "),
         (("resnet18", "--", "true"), 2, "name networks or a command, and not both; "),
         (("--metric", "(", "--", "true"), 2, "--metric '(' is no regular expression: "),
-        (("--host", "orin", "--", "true"), 2, "a program is measured on the machine that it runs"),
         (("--", "no-such-program"), 127, "no-such-program: cannot be run: no such file or dir"),
         (("--", "./a-text"), 126, "./a-text: cannot be run: permission denied; "),
         (("--repeat", "1", "--metric", "(x)", "--", "true"), 1, "--metric '(x)' matches nothing "),

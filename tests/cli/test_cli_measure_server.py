@@ -77,7 +77,6 @@ def test_the_file_is_for_this_user_alone(tmp_path: Path) -> None:
         (("resnet18", "--prompt", "8"), 2, "--prompt is an option for servers, not for a network"),
         (("--model", "x", "--", "true"), 2, "--model is an option for servers, not for a program"),
         (("--start", "true"), 2, "--start has no {port}, so nothing says where its server listens"),
-        (("--server", "http://a", "--host", "o"), 2, "a server is measured on the machine that it"),
         (("--start", "no-such {port}"), 127, "no-such: cannot be run: no such file or directory"),
         (("--start", "sh -c 'echo no model; exit 3' {port}"), 1, "sh: the server has ended with"),
         (("--server", "http://127.0.0.1:9"), 1, "the server cannot be reached: connection refused"),
