@@ -58,6 +58,7 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
     runs: Sequence[str | Path] = (),
     mode: str | None = None,
     device: str | None = None,
+    label: str | None = None,
     batch: int | None = None,
     precision: str | None = None,
     dims: Mapping[str, int] | None = None,
@@ -69,7 +70,8 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
 
     ``profile``: times of layers, as trtexec, TensorRT's IProfiler, cuDLA or ONNX Runtime write
     them. ``description``: the layers of the same engine by TensorRT's inspector. Without a profile
-    the layers of ``model`` that ``runs`` hold are shown, one result for each measurement.
+    the layers of ``model`` that ``runs`` hold are shown, one result for each measurement; of
+    several labels those of ``label``, by default the newest.
 
     ``batch``, ``precision`` and ``dims``: of the network; by default as the description says.
     Roofs are ``peaks`` (FLOP/s by precision and "fma" or "tensor") with ``bandwidth`` (bytes/s),
@@ -83,7 +85,7 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
     if profile is None:
         if description is not None:
             raise UsageError("a description has no times", fix="give a profile beside it")
-        wanted = _Wanted(mode, device, batch, precision)
+        wanted = _Wanted(mode, device, label, batch, precision)
         return _measured(loaded, open_runs(runs or ["runs"]), wanted, given, str(model))
     if given is None and runs:
         given = _roofs_in(open_runs(runs), device, mode)
@@ -216,13 +218,15 @@ class _Wanted:
 
     mode: str | None
     device: str | None
+    label: str | None
     batch: int | None
     precision: str | None
 
-    def keeps(self, row: Measurement, device: str, mode: str) -> bool:
+    def keeps(self, row: Measurement, device: str, mode: str, label: str) -> bool:
         """Whether a row is one of them."""
         return (
             self.mode in {None, mode}
+            and self.label in {None, label}
             and (self.device is None or self.device.casefold() in device.casefold())
             and self.batch in {None, row.batch}
             and self.precision in {None, row.precision}

@@ -62,6 +62,9 @@ def layers(
                      "whose hardware limits are the roofs."),
     ] = None,
     mode: Annotated[str | None, typer.Option(help="The power mode whose roofs count.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="The build whose measurements count; the newest by default.")
+    ] = None,
     peak: Annotated[
         list[str] | None,
         typer.Option(help="A peak of the device: fp32=19.5TFLOP/s, on tensor cores "
@@ -90,6 +93,7 @@ def layers(
         runs=tuple(runs or ()),
         mode=mode,
         device=device,
+        label=label,
         batch=batch,
         precision=None if precision is None else parse_precision(precision).name,
         dims=parse_dimensions(dim or []),
@@ -127,7 +131,7 @@ def _peak(text: str) -> tuple[tuple[str, Literal["fma", "tensor"]], float]:
 def _print(one: results.RoofedLayers, *, show_all: bool) -> None:
     most = None if show_all else _SHOWN
     table = without_silent(pages.engine_layer_table(one, most), _ALWAYS)
-    print_fitting(table, _DROPPED, "--json or --html has them")
+    print_fitting(table, _DROPPED, "--json or --html has them", few=1)
     print_lines(_lines(one, most))
 
 

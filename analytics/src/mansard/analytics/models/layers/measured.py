@@ -14,6 +14,7 @@ from mansard.analytics.models.layers.rows import LayersOrigin, RoofedLayers, roo
 from mansard.analytics.models.predict.measured import times_of
 from mansard.analytics.models.roofs.roofline import Roofline, rooflines
 from mansard.analytics.models.scaling.observations import shown_measurements, why_unused
+from mansard.analytics.models.scaling.repeats import labels_of, modes_of, of_newest_label
 from mansard.core.records import Measurement, ModelScore
 
 # The graph of the network that a row is of, and its score; None where it is another network.
@@ -23,35 +24,40 @@ GraphOf = Callable[[Measurement], tuple[NetworkGraph, ModelScore] | None]
 def measured_layers(
     dataset: Dataset,
     graph_of: GraphOf,
-    wanted: Callable[[Measurement, str, str], bool] | None = None,
+    wanted: Callable[[Measurement, str, str, str], bool] | None = None,
     roofs: LayerRoofs | None = None,
     measured: Sequence[Roofline] | None = None,
 ) -> Iterator[RoofedLayers]:
     """The layers of the newest row of each network, engine and mode that has them.
 
-    ``wanted``: by row, device and mode; None: all. ``roofs``: in the place of those that were
-    measured in the row's mode; those are ``measured``, where the caller has them already.
+    ``wanted``: by row, device, mode and label; None: all. Of several labels of what is wanted the
+    newest counts. ``roofs``: in the place of those that were measured in the row's mode; those are
+    ``measured``, where the caller has them already.
     """
     manifests = {run.run_id: run for run in dataset.workload_manifests}
     devices = device_labels(dataset.all_manifests)
     known_roofs = rooflines(dataset) if measured is None else measured
-    for row in shown_measurements(dataset):
+    rows = [row for row in shown_measurements(dataset) if row.layers and row.phase == "inference"]
+    if wanted is not None:
+        places = {
+            run_id: (devices[run_id], run.mode_read_back.name, run.label)
+            for run_id, run in manifests.items()
+        }
+        rows = [row for row in rows if wanted(row, *places[row.run_id])]
+    for row in of_newest_label(rows, modes_of(dataset), labels_of(dataset)):
         manifest = manifests[row.run_id]
         device, mode = devices[row.run_id], manifest.mode_read_back.name
-        if not row.layers or row.phase != "inference":
-            continue
-        if wanted is not None and not wanted(row, device, mode):
-            continue
         known = graph_of(row)
         if known is None:
             continue
         place = (machine_id(manifest.machine), processor_of(manifest), mode)
         notes = (f"times are at most those shown: {why}",) if (why := why_unused(row)) else ()
         origin = LayersOrigin(
-            engine=f"{engine_name(row)}, its profile of {len(row.profiled_s or ())} calls",
+            engine=f"{engine_name(row)}, {_profile_words(row)}",
             source=row.source,
             device=device,
             mode=mode,
+            label=manifest.label,
             whole_s=times_of(row)["time_s"],
             notes=notes,
         )
@@ -61,6 +67,10 @@ def measured_layers(
             mode,
         )
         yield roofed_layers(layers, *known, own, origin)
+
+
+def _profile_words(row: Measurement) -> str:
+    return f"its profile of {len(row.profiled_s)} calls" if row.profiled_s else "its own profile"
 
 
 def _newest(of_mode: Sequence[Roofline], mode: str) -> LayerRoofs:

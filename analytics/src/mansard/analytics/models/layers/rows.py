@@ -81,6 +81,7 @@ class RoofedLayers(Record, frozen=True, kw_only=True):
     engine: str  # what timed the layers, in words
     device: str  # empty: not said
     mode: str
+    label: str  # of the build that was measured; empty: none
     source: Source  # of the times
     roofs: str  # whose roofs; empty: none are known
     roofs_source: Source | None
@@ -108,6 +109,7 @@ class LayersOrigin:
     source: Source
     device: str = ""
     mode: str = ""
+    label: str = ""
     whole_s: float | None = None
     notes: tuple[str, ...] = ()
 
@@ -159,6 +161,7 @@ def roofed_layers(
         engine=origin.engine,
         device=origin.device,
         mode=origin.mode,
+        label=origin.label,
         source=origin.source,
         roofs=roofs.label,
         peaks={

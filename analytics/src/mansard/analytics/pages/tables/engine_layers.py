@@ -38,7 +38,8 @@ def engine_layer_table(result: RoofedLayers, most: int | None = None) -> Table:
 def network_title(result: RoofedLayers) -> str:
     """The network with its batch, precision and where it ran."""
     batch = "" if result.batch is None else f", batch {result.batch}"
-    where = ", ".join(filter(None, (result.device, result.mode)))
+    label = result.label and f"label {result.label}"
+    where = ", ".join(filter(None, (result.device, result.mode, label)))
     return display_text(f"{result.network}{batch}, {result.precision}{where and f', {where}'}")
 
 
@@ -81,8 +82,7 @@ def engine_layer_words(result: RoofedLayers) -> list[str]:
     if result.layers_s is not None:
         whole = ""
         if result.whole_s is not None:
-            ratio = result.layers_s / result.whole_s
-            whole = f", {ratio:.3g} times a call of {seconds(result.whole_s)} without a profile"
+            whole = f", and a call without a profile {seconds(result.whole_s)}"
         lines.append(
             f"{counted(n_all, 'layer')} take {seconds(result.layers_s)} in sum{whole} "
             f"({result.source}, {display_text(result.engine)})."
