@@ -1,4 +1,4 @@
-"""The loop of docs/use/daily-loop.md: measure, change, compare, find the layer, mend, compare again.
+"""The loop of docs/use/daily-loop.md: measure, change, compare, find the layer, mend it.
 
 The board is simulated, with a stand-in for its GPU and for trtexec. What a layer of each type takes
 is what the stand-in is told; all else is found by the commands.
@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -38,7 +37,7 @@ def commands() -> list[list[str]]:
 
 
 def write_network(path: Path, activation: str) -> None:
-    """Four convolutions; the activation of the first one is Mish, x · tanh(softplus(x)), or Relu."""
+    """Four convolutions; after the first one comes Mish, x · tanh(softplus(x)), or Relu."""
     random, nodes, weights = np.random.default_rng(0), [], []
     tensor, channels = "image", 3
     for number in range(4):
@@ -65,7 +64,7 @@ def write_network(path: Path, activation: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[CompletedProcess[str]]]:
+def done(tmp_path_factory: pytest.TempPathFactory) -> list[CompletedProcess[str]]:
     """What each command of the page did; the network changes where the page says so."""
     folder = tmp_path_factory.mktemp("loop")
     (folder / "bin").mkdir()
@@ -86,7 +85,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[CompletedPro
                 write_network(folder / "net.onnx", next(networks))
             measures = words[0] in {"bench", "measure"}
             results.append(mansard(*words, *(place if measures else ()), cwd=folder))
-    yield results
+    return results
 
 
 def test_the_gate_stops_the_change_and_lets_the_mended_one_pass(

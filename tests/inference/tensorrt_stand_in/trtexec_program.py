@@ -4,8 +4,8 @@ It prints and exports what trtexec does, in its form. STAND_IN_TRTEXEC is its ve
 up to 10.x calls copy, block and enqueue unless told otherwise, from 11.0 on they copy nothing,
 spin and launch a CUDA graph, and the flags of precisions are gone. STAND_IN_START_S: seconds that
 a run takes before its first query. STAND_IN_QUERY_MS and STAND_IN_ENQUEUE_MS: what each query
-takes of the GPU and of the host, as exported. STAND_IN_LAYER_MS: JSON, what a layer of a type takes,
-and "" any other one; a query then takes their sum, within 0.2 %.
+takes of the GPU and of the host, as exported. STAND_IN_LAYER_MS: JSON, what a layer of each type
+takes, and "" any other one; a query then takes their sum, within 0.2 %.
 STAND_IN_GRAPH_REFUSED=1: no engine can be a graph.
 """
 
