@@ -37,26 +37,25 @@ def commands() -> list[list[str]]:
 
 
 def write_network(path: Path, activation: str) -> None:
-    """Four convolutions; after the first one comes Mish, x · tanh(softplus(x)), or Relu."""
+    """Four convolutions without padding; after the first one comes Mish, x · tanh(softplus(x)), or Relu."""
     random, nodes, weights = np.random.default_rng(0), [], []
     tensor, channels = "image", 3
     for number in range(4):
         kernel = random.normal(size=(16, channels, 3, 3)).astype(np.float32)
         weights.append(numpy_helper.from_array(kernel, f"conv{number}.weight"))
-        nodes.append(("Conv", [tensor, weights[-1].name], f"conv{number}", {"pads": [1] * 4}))
+        nodes.append(("Conv", [tensor, weights[-1].name], f"conv{number}"))
         if number == 0 and activation == "mish":
-            nodes.append(("Softplus", ["conv0"], "softplus", {}))
-            nodes.append(("Tanh", ["softplus"], "tanh", {}))
-            nodes.append(("Mul", ["conv0", "tanh"], "active0", {}))
+            nodes.append(("Softplus", ["conv0"], "softplus"))
+            nodes.append(("Tanh", ["softplus"], "tanh"))
+            nodes.append(("Mul", ["conv0", "tanh"], "active0"))
         else:
-            nodes.append(("Relu", [f"conv{number}"], f"active{number}", {}))
+            nodes.append(("Relu", [f"conv{number}"], f"active{number}"))
         tensor, channels = f"active{number}", 16
-    nodes.append(("GlobalAveragePool", [tensor], "y", {}))
+    nodes.append(("GlobalAveragePool", [tensor], "y"))
     made = [
-        helper.make_node(kind, reads, [out], name=f"/{out}/{kind}", **fields)
-        for kind, reads, out, fields in nodes
+        helper.make_node(kind, reads, [out], name=f"/{out}/{kind}") for kind, reads, out in nodes
     ]
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, 32, 32))
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, 40, 40))
     output = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 16, 1, 1))
     graph = helper.make_graph(made, "net", [image], [output], weights)
     opset = helper.make_opsetid("", 17)

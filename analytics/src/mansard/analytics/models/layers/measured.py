@@ -61,7 +61,7 @@ def measured_layers(
             whole_s=times_of(row)["time_s"],
             notes=notes,
         )
-        layers = layers_of_times(row.layers)
+        layers = layers_of_times(row.layers or ())
         own = roofs or _newest(
             [r for r in known_roofs if (r.machine_id, r.processor, r.mode) == place and r.peaks],
             mode,
