@@ -37,7 +37,7 @@ def commands() -> list[list[str]]:
 
 
 def write_network(path: Path, activation: str) -> None:
-    """Four convolutions without padding; after the first one comes Mish, x · tanh(softplus(x)), or Relu."""
+    """Four convolutions, the first one before Mish, x · tanh(softplus(x)), or Relu."""
     random, nodes, weights = np.random.default_rng(0), [], []
     tensor, channels = "image", 3
     for number in range(4):
