@@ -9,7 +9,7 @@ The roofs of A100 are SMs × FLOP a cycle × clock by ``core/hardware/peaks.py``
 knows no tensor cores for floats: 1,024 FLOP a cycle and SM in fp16 with fp16 sums (NVIDIA Ampere
 GA102 white paper: 142 TFLOP/s of 82 SMs at 1.695 GHz), in TF32 256.
 
-What a person says of the five largest gaps was written by hand, after a look at shapes and kernels.
+What is said of the five largest gaps was written by hand, after a look at shapes and kernels.
 """
 
 from __future__ import annotations
@@ -194,57 +194,58 @@ says have most to gain; made by `python benchmarks/engine_layers.py`. Engines th
 were built from exports whose node names the networks here do not have: shapes and the data flow
 join them. *Joined* is the share of the layers' time with nodes, *reformats* that of copies between
 formats, *own* what else the engine added. The goal is that no more than 3 % of the time is neither.
-A guess is a join by the order of operators alone.
+A guess is a join by the order of operators alone. Below each table stands whether its order is
+plausible, judged by the authors of Mansard after a look at shapes and kernels, and by nobody else.
 
 | engine | layers | with nodes | time | joined | reformats | own | guessed | work joined | goal |
 |---|---|---|---|---|---|---|---|---|---|"""
 
 SAID: Mapping[str, str] = {
     "resnet18 fp32, A100": """\
-A person agrees. The first convolution is the only one whose kernel works in FP32 on CUDA cores; all
+Plausible. The first convolution is the only one whose kernel works in FP32 on CUDA cores; all
 others run in TF32. It has a quarter of the time. The last two rows are small: launches.""",
     "resnet18 fp16, A100": """\
-A person agrees. The first convolution has 3 channels, which tensor cores pad, and a copy of the
+Plausible. The first convolution has 3 channels, which tensor cores pad, and a copy of the
 input from fp32 before it: together 19 % of the time. Inputs in fp16 would spare the copy. The 3×3
 convolutions at 44 % of the peak have 64 channels, too few to fill tiles.""",
     "resnet18 int8, A100": """\
-A person agrees. The first convolution runs as dp4a, without tensor cores, and writes fp32, so that
+Plausible. The first convolution runs as dp4a, without tensor cores, and writes fp32, so that
 the pool moves four times the bytes. Quantising the pool's input too would help both.""",
     "resnet50 fp32, RTX 3090": """\
-A person agrees with the first row, 3 channels. The 3×3 convolutions reach 61 % of the FP32 peak,
+The first row is plausible: 3 channels. The 3×3 convolutions reach 61 % of the FP32 peak,
 which is usual for FFMA kernels: the roof is real, and little of that gap is to be had. TF32 has the
 same peak on this card.""",
     "resnet50 fp16, RTX 3090": """\
-A person agrees: 3 channels again, and a transpose of the input from channels last that the export
+Plausible: 3 channels again, and a transpose of the input from channels last that the export
 put there. Both go with another export.""",
     "resnet50 int8, RTX 3090": """\
-A person agrees. dp4a for 3 channels, the same transpose, and two paddings that are nodes of their
+Plausible. dp4a for 3 channels, the same transpose, and two paddings that are nodes of their
 own and could be attributes of what follows them.""",
     "alexnet fp16, RTX 3060": """\
-A person agrees in part. At batch 1 the convolutions have too few tiles for 30 SMs; their gap closes
+Plausible in part. At batch 1 the convolutions have too few tiles for 30 SMs; their gap closes
 with a batch, not with a kernel. The largest layer, 46 % of the time, stands last and at 94 % of its
 roof, which is right: only fewer bytes of weights would shorten it. Its kernel, a matrix times a
 vector, is the right one at batch 1.""",
     "mobilenet_v2 fp16, RTX 3060": """\
-A person agrees with the bound and not with the order. Nearly all layers take 5 to 10 µs, about what
+The bound is plausible, the order is not. Nearly all layers take 5 to 10 µs, about what
 the shortest takes: they are launches. The sum of the gaps is the point, and a batch closes it.""",
     "vgg16 fp16, Orin Nano": """\
 The file describes the engine and has no times: joined alone.""",
     "alexnet without a description, RTX 3060": """\
-A person agrees with the join, as the names show the same numbers of layers. The same card
+The join is plausible, as the names show the same numbers of layers. The same card
 took half in the row above: with events of the profiler between layers, lower clocks or both. The
 gaps of the two largest are therefore doubtful.""",
     "resnet34 without a description, DLA of AGX Orin": """\
 No roof of a DLA is known. The list is right in what takes long: the pool takes as long as a
 convolution. The file has the first 9 layers, 24 % of the work.""",
     "resnet18, AMD EPYC, ONNX Runtime": """\
-A person does not agree with the order. Other programs had the CPUs in every sample, and layers of
+The order is misleading. Other programs had the CPUs in every sample, and layers of
 equal shapes differ by half. All are compute-bound at 40 to 60 % of the peak, which is right.""",
     "mobilenet_v2, AMD EPYC, ONNX Runtime": """\
-A person agrees: wide tensors at 112 × 112 first, depthwise convolutions bound by memory, and a
+Plausible: wide tensors at 112 × 112 first, depthwise convolutions bound by memory, and a
 classifier that reads 5 MB of weights. The machine was not quiet here either.""",
     "bert_base, AMD EPYC, ONNX Runtime": """\
-A person does not agree. Three of 24 equal normalisations take ten times the median of the others:
+Misleading. Three of 24 equal normalisations take ten times the median of the others:
 their threads waited for CPUs in the one call that was profiled. The rows of MatMul are right.""",
 }
 
