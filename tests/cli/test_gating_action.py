@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.analytics.factory import program, write_programs
+from tests.analytics.test_compare_everything import nine
 from tests.cli.action_runner import ACTION, Here, measure_input, run_action
 from tests.waiting import awaited
 
@@ -44,7 +46,10 @@ def test_a_build_is_measured_compared_and_gated(tmp_path: Path) -> None:
 
 def test_too_little_is_a_warning_or_an_error(tmp_path: Path) -> None:
     inputs = {"measure": SCORED, "checks": "metric 10%\nenergy +3%", "repeat": "1"}
-    job = run_action(scored(tmp_path, 10), inputs)
+    # So is a baseline that is not there; the file for the next time is.
+    job = run_action(scored(tmp_path, 10), {**inputs, "unknown": "fail"})
+    assert (job.code, job.outputs["verdict"]) == (4, "none"), job.log
+    assert "::error::nothing is compared: the baseline mansard-baseline.json is not" in job.log
     (tmp_path / "mansard-baseline.json").write_bytes(Path(job.outputs["baseline"]).read_bytes())
     job = run_action(tmp_path, inputs)
     assert (job.code, job.outputs["verdict"]) == (0, "unknown"), job.log
@@ -76,6 +81,8 @@ def test_no_input_is_text_of_a_script() -> None:
     action = yaml.safe_load(ACTION.read_text())
     for step in action["runs"]["steps"]:
         assert "${{" not in step.get("run", "")
+        # Programs that a runner may lack.
+        assert not re.search(r"\b(awk|curl|gh|git|jq|sed)\b", step.get("run", ""))
         assert "@" not in step.get("uses", "") or re.search(r"@[0-9a-f]{40}$", step["uses"])
     for name, about in action["inputs"].items():
         assert about["description"], name
@@ -91,14 +98,20 @@ def test_mansard_is_installed_into_an_environment_of_the_job(tmp_path: Path) -> 
         'printf \'#!/bin/bash\\necho "$@" > asked\\n\' > "$3/bin/python"\n'
         f'ln -s "{Path(sys.executable).parent / "mansard"}" "$3/bin/mansard"\n'
         'chmod +x "$3/bin/python"\n'
+        'cp "$3/bin/python" "$3/bin/python3"\n'
     )
     (tools / "python3").chmod(0o755)
-    inputs = {"install": "mansard[onnx]; '$(touch pwned)'", "measure": SCORED, "repeat": "1"}
-    job = run_action(scored(tmp_path, 1), inputs, Here(str(tmp_path), f"{tools}:/usr/bin:/bin"))
+    (tmp_path / "score.sh").write_text("command -v python3 > python; echo 'score: 1'\n")
+    install = "mansard[onnx]; '$(touch pwned)'\n\n./my wheels/a.whl\n"
+    inputs = {"install": install, "measure": SCORED, "repeat": "1"}
+    job = run_action(tmp_path, inputs, Here(str(tmp_path), f"{tools}:/usr/bin:/bin"))
     assert job.code == 0, job.log
-    assert (
-        tmp_path / "asked"
-    ).read_text() == "-m pip install --quiet -- mansard[onnx]; '$(touch pwned)'\n"
+    asked = (tmp_path / "asked").read_text()
+    assert asked == (
+        "-m pip install --quiet -- mansard[onnx]; '$(touch pwned)' ./my wheels/a.whl\n"
+    )
+    # What is measured has the runner's Python, and the packages of that one.
+    assert (tmp_path / "python").read_text() == f"{tools}/python3\n"
     assert not list(tmp_path.rglob("pwned"))
 
 
@@ -171,3 +184,21 @@ def test_a_cancelled_job_ends_the_program_that_it_measures(tmp_path: Path) -> No
     assert job.code == 130, job.log
     process = Path("/proc") / (tmp_path / "started").read_text().strip()
     assert awaited(lambda: not process.exists())
+
+
+def test_a_long_comparison_is_cut_to_the_length_of_a_comment(tmp_path: Path) -> None:
+    # Each program has two rows, of its check and of its time, which take some 300 bytes together.
+    rows = [
+        program("many", nine(1.0), trial_id=f"{number:016}", workload=f"program {number}")
+        for number in range(400)
+    ]
+    write_programs(tmp_path / "runs", rows, label="build")
+    inputs = {"measure": SCORED, "repeat": "1", "runs": "runs", "label": "build"}
+    job = run_action(scored(tmp_path, 1), {**inputs, "baseline": "runs"})
+    assert job.code == 0, job.log
+    comment = Path(job.outputs["comment"])
+    assert len(comment.read_bytes()) < 65_536
+    assert comment.read_text().endswith("**The rest is in comparison.md of the artifact.**\n")
+    assert job.summary == (comment.parent / "comparison.md").read_text()
+    assert "| program 399: time |" in job.summary
+    assert "| program 399: time |" not in comment.read_text().split("#### ")[-1]
