@@ -2,85 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
-ACTION = Path(__file__).parents[2] / ".github" / "actions" / "mansard" / "action.yml"
-_EXPRESSION = re.compile(r"\$\{\{\s*([a-z.]+)\s*\}\}")
+from tests.analytics.factory import program, write_programs
+from tests.analytics.test_compare_everything import nine
+from tests.cli.action_runner import ACTION, Here, measure_input, run_action
+from tests.waiting import awaited
 
-
-class Job(NamedTuple):
-    """What became of an action: the code of the step that failed, else 0."""
-
-    code: int
-    outputs: dict[str, str]  # of all steps
-    summary: str
-    log: str
-
-
-def run_action(folder: Path, inputs: Mapping[str, str], path: str | None = None) -> Job:
-    """Run the steps of the action that are scripts, one by one, until one fails."""
-    action: dict[str, Any] = yaml.safe_load(ACTION.read_text())
-    values = {f"runner.{name}": str(folder / name) for name in ("temp",)}
-    for name, about in action["inputs"].items():
-        values[f"inputs.{name}"] = inputs.get(name, about.get("default", ""))
-    (folder / "temp").mkdir(exist_ok=True)
-    files = {name: folder / name.lower() for name in ("GITHUB_OUTPUT", "GITHUB_PATH")}
-    files["GITHUB_STEP_SUMMARY"] = folder / "summary.md"
-    for file in files.values():
-        file.write_text("")
-    log, outputs = [], dict[str, str]()
-    for step in action["runs"]["steps"]:
-        if "run" not in step:
-            continue
-
-        paths = files["GITHUB_PATH"].read_text().split("\n")[-2::-1]
-        paths += [path or f"{Path(sys.executable).parent}:{os.environ['PATH']}"]
-        environment = {
-            **os.environ,
-            **{name: filled(text, values) for name, text in step["env"].items()},
-            **{name: str(file) for name, file in files.items()},
-            "PATH": ":".join(paths),
-        }
-        shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-        done = subprocess.run(
-            shell,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        log.append(done.stdout + done.stderr)
-        lines = files["GITHUB_OUTPUT"].read_text().splitlines()
-        outputs = dict(line.split("=", 1) for line in lines)
-        values |= {f"steps.compare.outputs.{name}": value for name, value in outputs.items()}
-        if done.returncode:
-            break
-    summary = files["GITHUB_STEP_SUMMARY"].read_text()
-    return Job(done.returncode, outputs, summary, "\n".join(log))
-
-
-def filled(text: str, values: Mapping[str, str]) -> str:
-    """``text`` with its expressions evaluated."""
-    return _EXPRESSION.sub(lambda match: values.get(match[1], ""), text)
-
-
-def words(*command: str, name: str = "nap") -> str:
-    options = ("--name", name, "--repeat", "4", "--metric", "score: ([0-9.]+)", "--")
-    return "\n".join((*options, *command)) + "\n"
-
-
-SCORED = words("bash", "score.sh")
+SCORED = measure_input("bash", "score.sh")
 
 
 def scored(folder: Path, score: float) -> Path:
@@ -94,7 +31,7 @@ def test_a_build_is_measured_compared_and_gated(tmp_path: Path) -> None:
     job = run_action(scored(tmp_path, 10), inputs)
     assert (job.code, job.outputs["verdict"]) == (0, "none"), job.log
     assert "There is no baseline yet" in job.summary
-    assert "::notice::" in job.log
+    assert "::warning::nothing is compared" in job.log
     (tmp_path / "mansard-baseline.json").write_bytes(Path(job.outputs["baseline"]).read_bytes())
     # An equal build is within, a worse one is stopped, both with a table as summary and comment.
     for score, code, verdict in ((10, 0, "within"), (5, 3, "worse")):
@@ -109,7 +46,10 @@ def test_a_build_is_measured_compared_and_gated(tmp_path: Path) -> None:
 
 def test_too_little_is_a_warning_or_an_error(tmp_path: Path) -> None:
     inputs = {"measure": SCORED, "checks": "metric 10%\nenergy +3%", "repeat": "1"}
-    job = run_action(scored(tmp_path, 10), inputs)
+    # So is a baseline that is not there; the file for the next time is.
+    job = run_action(scored(tmp_path, 10), {**inputs, "unknown": "fail"})
+    assert (job.code, job.outputs["verdict"]) == (4, "none"), job.log
+    assert "::error::nothing is compared: the baseline mansard-baseline.json is not" in job.log
     (tmp_path / "mansard-baseline.json").write_bytes(Path(job.outputs["baseline"]).read_bytes())
     job = run_action(tmp_path, inputs)
     assert (job.code, job.outputs["verdict"]) == (0, "unknown"), job.log
@@ -117,7 +57,7 @@ def test_too_little_is_a_warning_or_an_error(tmp_path: Path) -> None:
     assert run_action(tmp_path, {**inputs, "unknown": "fail"}).code == 4
 
 
-_HOSTILE = words("bash", "score.sh", name='"; touch pwned; "')
+_HOSTILE = measure_input("bash", "score.sh", name='"; touch pwned; "')
 
 
 @pytest.mark.parametrize(
@@ -141,6 +81,8 @@ def test_no_input_is_text_of_a_script() -> None:
     action = yaml.safe_load(ACTION.read_text())
     for step in action["runs"]["steps"]:
         assert "${{" not in step.get("run", "")
+        # Programs that a runner may lack.
+        assert not re.search(r"\b(awk|curl|gh|git|jq|sed)\b", step.get("run", ""))
         assert "@" not in step.get("uses", "") or re.search(r"@[0-9a-f]{40}$", step["uses"])
     for name, about in action["inputs"].items():
         assert about["description"], name
@@ -156,12 +98,107 @@ def test_mansard_is_installed_into_an_environment_of_the_job(tmp_path: Path) -> 
         'printf \'#!/bin/bash\\necho "$@" > asked\\n\' > "$3/bin/python"\n'
         f'ln -s "{Path(sys.executable).parent / "mansard"}" "$3/bin/mansard"\n'
         'chmod +x "$3/bin/python"\n'
+        'cp "$3/bin/python" "$3/bin/python3"\n'
     )
     (tools / "python3").chmod(0o755)
-    inputs = {"install": "mansard[onnx]; '$(touch pwned)'", "measure": SCORED, "repeat": "1"}
-    job = run_action(scored(tmp_path, 1), inputs, path=f"{tools}:/usr/bin:/bin")
+    (tmp_path / "score.sh").write_text("command -v python3 > python; echo 'score: 1'\n")
+    install = "mansard[onnx]; '$(touch pwned)'\n\n./my wheels/a.whl\n"
+    inputs = {"install": install, "measure": SCORED, "repeat": "1"}
+    job = run_action(tmp_path, inputs, Here(str(tmp_path), f"{tools}:/usr/bin:/bin"))
     assert job.code == 0, job.log
-    assert (
-        tmp_path / "asked"
-    ).read_text() == "-m pip install --quiet -- mansard[onnx]; '$(touch pwned)'\n"
+    asked = (tmp_path / "asked").read_text()
+    assert asked == (
+        "-m pip install --quiet -- mansard[onnx]; '$(touch pwned)' ./my wheels/a.whl\n"
+    )
+    # What is measured has the runner's Python, and the packages of that one.
+    assert (tmp_path / "python").read_text() == f"{tools}/python3\n"
     assert not list(tmp_path.rglob("pwned"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "says"),
+    [
+        ({"measure": " \n\n"}, "measure is empty"),
+        ({"repeat": "0"}, "repeat is not"),
+        ({"unknown": "Fail"}, "unknown is neither"),
+        ({"artifact": "speed: before/after"}, "artifact has a character"),
+        ({"checks": "\n"}, "checks is empty"),
+        ({"runs": "earlier"}, "runs has earlier builds"),
+        ({"checks": "p50 + 5 percent", "baseline": "a baseline.json"}, "is not a check"),
+        ({"baseline": "score.sh"}, "cannot read"),
+    ],
+)
+def test_bad_inputs_end_the_job_before_anything_is_measured(
+    tmp_path: Path, inputs: dict[str, str], says: str
+) -> None:
+    (tmp_path / "earlier" / "run").mkdir(parents=True)
+    (tmp_path / "a baseline.json").write_text("{}")
+    job = run_action(scored(tmp_path, 1), {"measure": SCORED} | inputs)
+    assert job.code in (1, 2), job.log
+    assert says in job.log
+    assert "to measure" not in job.log
+    assert not list(tmp_path.glob("temp/mansard-*/runs"))
+
+
+def test_a_blank_line_begins_another_measurement(tmp_path: Path) -> None:
+    (tmp_path / "a 'quoted' folder").mkdir()
+    script = scored(tmp_path / "a 'quoted' folder", 10) / "score.sh"
+    first = measure_input("bash", str(script), name="first one")
+    second = measure_input("bash", str(script), name="second one")
+    inputs = {"measure": f"\n{first}\n{second}\n\n", "repeat": "1", "checks": "\nmetric -10%\n\n"}
+    job = run_action(tmp_path, {**inputs, "artifact": ""})
+    assert job.code == 0, job.log
+    baseline = tmp_path / "base line.json"
+    baseline.write_bytes(Path(job.outputs["baseline"]).read_bytes())
+    job = run_action(tmp_path, {**inputs, "baseline": str(baseline)})
+    assert job.code == 0, job.log
+    for name in ("first one: metric", "second one: metric"):
+        assert f"| {name} |" in job.summary
+
+
+class Cancelled(Here):
+    """As GitHub cancels a job: it interrupts the shell of the step, and nothing below it."""
+
+    def run(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+        if "MANSARD" not in environment:  # the step that sets up
+            return super().run(command, environment)
+
+        with subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as shell:
+            assert awaited((Path(self.folder) / "started").exists)
+            shell.send_signal(signal.SIGINT)
+            printed, _ = shell.communicate(timeout=120)
+        return shell.returncode, printed
+
+
+def test_a_cancelled_job_ends_the_program_that_it_measures(tmp_path: Path) -> None:
+    (tmp_path / "nap.sh").write_text("echo $$ > pid; mv pid started; exec sleep 600\n")
+    inputs = {"measure": measure_input("bash", "nap.sh")}
+    job = run_action(tmp_path, inputs, Cancelled(str(tmp_path)))
+    assert job.code == 130, job.log
+    process = Path("/proc") / (tmp_path / "started").read_text().strip()
+    assert awaited(lambda: not process.exists())
+
+
+def test_a_long_comparison_is_cut_to_the_length_of_a_comment(tmp_path: Path) -> None:
+    # Each program has two rows, of its check and of its time, which take some 300 bytes together.
+    rows = [
+        program("many", nine(1.0), trial_id=f"{number:016}", workload=f"program {number}")
+        for number in range(400)
+    ]
+    write_programs(tmp_path / "runs", rows, label="build")
+    inputs = {"measure": SCORED, "repeat": "1", "runs": "runs", "label": "build"}
+    job = run_action(scored(tmp_path, 1), {**inputs, "baseline": "runs"})
+    assert job.code == 0, job.log
+    comment = Path(job.outputs["comment"])
+    assert len(comment.read_bytes()) < 65_536
+    assert comment.read_text().endswith("**The rest is in comparison.md of the artifact.**\n")
+    assert job.summary == (comment.parent / "comparison.md").read_text()
+    assert "| program 399: time |" in job.summary
+    assert "| program 399: time |" not in comment.read_text().split("#### ")[-1]
