@@ -253,3 +253,23 @@ def test_recorded_exports_of_other_networks_join_nothing(shared_data: Path, netw
     for path in sorted((shared_data / "ncu").glob("*ncu_*.csv")):
         (result,) = api.layers(network, profile=path)
         assert (result.joined_share or 0, result.joined_work_share) == (0, 0)
+
+
+def test_counters_that_were_imported_are_shown_beside_measurements(
+    model: Path, tmp_path: Path
+) -> None:
+    names = [within("up + up_relu"), within("down")]
+    path, runs = export(tmp_path / "x.csv", [UP, DOWN], names), tmp_path / "runs"
+    for network in ("two", "three"):
+        origin = api.ExportOrigin(
+            citation="A. Author", device="board", mode="15W", network=network, precision="fp32"
+        )
+        api.import_counters([path], origin, runs=runs)
+    (result,) = api.layers(model, runs=[runs], peaks=PEAKS, bandwidth=BANDWIDTH)
+    assert (result.device, result.mode, result.source) == ("board", "15W", "published")
+    assert result.engine == "Nsight Compute, A. Author; kernels run one by one"
+    assert (result.joined_share, len(result.layers)) == (1, 2)
+    (without,) = api.layers(model, runs=[runs])
+    assert without.roofs_source is None
+    with pytest.raises(InputError, match="no measurements of"):
+        api.layers(model, runs=[runs], mode="30W")

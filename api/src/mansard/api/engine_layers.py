@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,9 @@ from mansard.analytics.data.opening import open_runs
 from mansard.analytics.data.published.cells import LayerRow
 from mansard.analytics.data.published.readers.reader import MOST_TOOL_BYTES, ToolFile
 from mansard.analytics.data.published.readers.registry import NCU, recognise
-from mansard.analytics.data.published.store import published_in
+from mansard.analytics.data.published.store import published_in, read_counters
+from mansard.analytics.data.store import is_url
+from mansard.analytics.models.counters.by_network import by_setting, measured_counters
 from mansard.analytics.models.counters.importing import (
     ExportOrigin,
     counters_in,
@@ -45,7 +47,7 @@ from mansard.analytics.models.roofs.roofline import rooflines
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.formats.onnx import named
 from mansard.core.precision import PRECISIONS, parse_precision
-from mansard.core.records import Measurement, ModelScore
+from mansard.core.records import KernelCounters, Measurement, ModelScore
 from mansard.core.storage.files import read_whole
 from mansard.core.text import listed, printable
 from mansard.estimator.model import Given
@@ -81,7 +83,7 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
     ``profile``: times of layers, as trtexec, TensorRT's IProfiler, cuDLA or ONNX Runtime write
     them, or an export of Nsight Compute, whose launches are the layers. ``description``: the layers
     of the same engine by TensorRT's inspector. Without a profile the layers of ``model`` that
-    ``runs`` hold are shown, one result for each measurement.
+    ``runs`` hold are shown, one result for each measurement and for each table of counters.
 
     ``batch``, ``precision`` and ``dims``: of the network; by default as the description says.
     Roofs are ``peaks`` (FLOP/s by precision and "fma" or "tensor") with ``bandwidth`` (bytes/s),
@@ -154,13 +156,63 @@ def _counted(
     if settings.precision is not None and given[1] is None:
         # Which half instructions are work depends on the network's precision.
         counters = counters_in(source, replace(origin, precision=settings.precision.name))
-    rows, of_calls = last_call(counters.rows)
-    graph, score = _scored(loaded, settings)
-    engine, joins, of_joins = join_launches(rows, graph, score)
-    notes = (*counters.notes, *notes_on_unknown(rows), *of_calls, *more, *of_joins)
     words = f"Nsight Compute, {counters.form}; kernels run one by one"
-    times = LayersOrigin(words, "published", notes=tuple(map(printable, notes)))
-    return roofed_layers(engine, graph, score, roofs, times, joins)
+    times = LayersOrigin(words, "published", notes=(*counters.notes, *more))
+    return _launches(loaded, settings, counters.rows, roofs, times)
+
+
+def _launches(
+    loaded: Loaded,
+    settings: Settings,
+    rows: Sequence[KernelCounters],
+    roofs: LayerRoofs,
+    origin: LayersOrigin,
+) -> RoofedLayers:
+    """The launches of one call under ``roofs``; ``rows``: of all calls."""
+    of_call, call_notes = last_call(rows)
+    graph, score = _scored(loaded, settings)
+    engine, joins, join_notes = join_launches(of_call, graph, score)
+    notes = (*origin.notes, *notes_on_unknown(of_call), *call_notes, *join_notes)
+    noted = replace(origin, notes=tuple(map(printable, notes)))
+    return roofed_layers(engine, graph, score, roofs, noted, joins)
+
+
+def _counted_in(
+    loaded: Loaded, dataset: Dataset, wanted: _Wanted, roofs: LayerRoofs | None
+) -> Iterator[RoofedLayers]:
+    """The launches of ``loaded`` that 'ncu run' counted in ``dataset``, or that were imported."""
+    folders = [Path(location) for location in dataset.locations if not is_url(location)]
+    measured = [counted for folder in folders for counted in measured_counters(folder)]
+    for counted in (*by_setting(read_counters(*folders)), *measured):
+        if not counted.rows or counted.rows[0].phase != "inference":
+            continue
+        first, run = counted.rows[0], counted.run
+        is_same = (
+            first.model_hash == loaded.model_hash
+            if first.model_hash
+            else first.network == loaded.name
+        )
+        if not is_same or not wanted.keeps(first, first.device, first.mode):
+            continue
+        dims = {} if run is None else {n: k for n, k in run.dimensions.items() if n != "batch"}
+        precision = parse_precision(first.precision) if first.precision in PRECISIONS else None
+        settings = Settings(with_defaults(loaded, Given(first.batch, dims)), precision)
+        origin = LayersOrigin(
+            f"Nsight Compute, {run.tool if run else first.citation}; kernels run one by one",
+            first.source,
+            first.device,
+            first.mode,
+            notes=counted.notes,
+        )
+        place = roofs or _roofs_of_place(dataset, first.device, first.mode)
+        yield _launches(loaded, settings, counted.rows, place, origin)
+
+
+def _roofs_of_place(dataset: Dataset, device: str, mode: str) -> LayerRoofs:
+    try:
+        return _roofs_in(dataset, device, mode)
+    except UsageError as error:
+        return LayerRoofs(why=error.what)
 
 
 def _read(source: ToolFile) -> tuple[tuple[LayerRow, ...], str, tuple[str, ...]]:
@@ -272,7 +324,7 @@ class _Wanted:
     batch: int | None
     precision: str | None
 
-    def keeps(self, row: Measurement, device: str, mode: str) -> bool:
+    def keeps(self, row: Measurement | KernelCounters, device: str, mode: str) -> bool:
         """Whether a row is one of them."""
         return (
             self.mode in {None, mode}
@@ -295,7 +347,10 @@ def _measured(
         settings = Settings(with_defaults(loaded, Given(row.batch, dims)), precision)
         return _scored(loaded, settings)
 
-    results = tuple(measured_layers(dataset, graph_of, wanted.keeps, roofs))
+    results = (
+        *measured_layers(dataset, graph_of, wanted.keeps, roofs),
+        *_counted_in(loaded, dataset, wanted, roofs),
+    )
     if not results:
         is_there = any(row.model_hash == loaded.model_hash for row in dataset.measurements)
         which = "in this mode and setting that have layers" if is_there else "there"
