@@ -280,7 +280,7 @@ def _row(at: int, layer: EngineLayer, join: Join, context: _Context) -> RoofedLa
             for name, value in values.items()
             if value is None
         },
-        **values,  # type: ignore[arg-type]
+        **values,
     )
 
 
