@@ -195,7 +195,8 @@ def _counted_in(
         if not is_same or not wanted.keeps(first, first.device, first.mode):
             continue
         dims = {} if run is None else {n: k for n, k in run.dimensions.items() if n != "batch"}
-        precision = parse_precision(first.precision) if first.precision in PRECISIONS else None
+        known = first.precision in PRECISIONS
+        precision = parse_precision(first.precision) if first.precision and known else None
         settings = Settings(with_defaults(loaded, Given(first.batch, dims)), precision)
         origin = LayersOrigin(
             f"Nsight Compute, {run.tool if run else first.citation}; kernels run one by one",
