@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from recorded.counted_networks import Network, attention, deeponet, flash_attention, fno
 
+from mansard.analytics.data.names import kernel_text
 from mansard.analytics.data.quantities import quantity, seconds
 from mansard.analytics.models.counters.by_kernel import memory_of
 from mansard.analytics.models.counters.check import CheckedPart, check_network
@@ -25,7 +26,7 @@ from mansard.analytics.models.counters.importing import (
     import_counters,
 )
 from mansard.analytics.models.counters.matching import match
-from mansard.analytics.pages.tables.counters import checked_table, kernel_text
+from mansard.analytics.pages.tables.counters import checked_table
 from mansard.core.errors import InputError
 from mansard.core.records import KernelCounters
 

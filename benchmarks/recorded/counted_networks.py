@@ -55,13 +55,16 @@ class Network:
         """``x`` times a weight, with a bias."""
         return self.node("Gemm", x, self.weight(n_in, n_out), self.weight(n_out))
 
-    def score(self, output: str, precision: str = "fp32") -> ModelScore:
-        """What is estimated of it."""
+    def file(self, output: str) -> bytes:
+        """The ONNX file of it."""
         end = helper.make_tensor_value_info(output, self.element, None)
         graph = helper.make_graph(self.nodes, "network", self.inputs, [end])
         opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
-        model = helper.make_model(graph, opset_imports=opsets).SerializeToString()
-        return score(model, precision=precision)
+        return bytes(helper.make_model(graph, opset_imports=opsets).SerializeToString())
+
+    def score(self, output: str, precision: str = "fp32") -> ModelScore:
+        """What is estimated of it."""
+        return score(self.file(output), precision=precision)
 
 
 def deeponet() -> tuple[Network, str]:

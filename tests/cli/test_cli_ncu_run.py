@@ -73,6 +73,21 @@ def test_tables_and_json(words: list[str], tmp_path: Path, capsys: Capsys) -> No
     assert str(exports(tmp_path)[0].parent) in out
 
 
+def test_the_launches_of_a_counted_network_are_its_layers(
+    words: list[str], tmp_path: Path, capsys: Capsys
+) -> None:
+    assert answer(capsys, *words, "--batch", "2")[0] == 0
+    place = ["--runs", str(tmp_path / "runs"), "--json"]
+    code, out, err = answer(capsys, "layers", words[2], *place)
+    assert code == 0, err
+    (network,) = json.loads(out)["networks"]
+    assert network["batch"] == 2
+    # The stand-in's kernels, of the last of the calls.
+    assert {row["kernel"] for row in network["layers"]} == {"conv", "gemm"}
+    assert {row["traffic_of"] for row in network["layers"]} == {"counted"}
+    assert "Nsight Compute" in network["engine"]
+
+
 @pytest.mark.usefixtures("as_in_a_terminal")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_killed_while_it_counts_it_leaves_nothing_and_goes_on(

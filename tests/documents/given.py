@@ -181,6 +181,12 @@ _ENGINE_PROFILE = f"""[
 , {{ "name" : "Conv_0 + Relu_1", "averageMs" : 0.18, "medianMs" : 0.18, "percentage" : 72 }}
 , {{ "name" : "MaxPool_2", "averageMs" : 0.05, "medianMs" : 0.05, "percentage" : 20 }}
 ]"""
+# A launch of a convolution and one of a pool, as Nsight Compute writes a raw page.
+_COUNTERS = """"ID","Kernel Name","CC","gpu__time_duration.sum","lts__t_bytes.sum"
+"","","","ns","byte"
+"0","implicit_convolve_sgemm","8.7","180,000","1,200,000"
+"1","pooling_fw_4d_kernel","8.7","50,000","900,000"
+"""
 _FLOAT = "Row major linear FP32"
 _HALF = "Channel major FP16 format where channel % 8 == 0"
 _ENGINE_GRAPH = f"""{{"Layers": [
@@ -218,6 +224,7 @@ MAKERS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
         "resnet50.times.json": _text(_TRT_TIMES),
         "resnet50.profile.json": _text(_TRT_PROFILE),
         "profile.json": _text(_ENGINE_PROFILE),
+        "counters.csv": _text(_COUNTERS),
         "graph.json": _text(_ENGINE_GRAPH),
         "grid.toml": _text('gpu = ["306MHz", "612MHz", "1224MHz"]\nemc = ["2133MHz", "3199MHz"]\n'),
         "modes.csv": _text(_MODES),

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.data.published.cells import LayerRow
 from mansard.analytics.data.published.readers.reader import MOST_TOOL_BYTES, ToolFile
-from mansard.analytics.data.published.readers.registry import recognise
-from mansard.analytics.data.published.store import published_in
+from mansard.analytics.data.published.readers.registry import NCU, recognise
+from mansard.analytics.data.published.store import published_in, read_counters
+from mansard.analytics.data.store import is_url
+from mansard.analytics.models.counters.by_network import by_setting, measured_counters
+from mansard.analytics.models.counters.importing import (
+    ExportOrigin,
+    counters_in,
+    notes_on_unknown,
+)
+from mansard.analytics.models.counters.reading import is_export
 from mansard.analytics.models.layers.engine import (
     EngineLayer,
     batch_of,
     layers_of_rows,
     n_described,
+)
+from mansard.analytics.models.layers.launches import (
+    join_launches,
+    last_call,
+    layers_of_launches,
 )
 from mansard.analytics.models.layers.measured import measured_layers
 from mansard.analytics.models.layers.network import NetworkGraph, network_graph
@@ -34,7 +47,7 @@ from mansard.analytics.models.roofs.roofline import rooflines
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.formats.onnx import named
 from mansard.core.precision import PRECISIONS, parse_precision
-from mansard.core.records import Measurement, ModelScore
+from mansard.core.records import KernelCounters, Measurement, ModelScore
 from mansard.core.storage.files import read_whole
 from mansard.core.text import listed, printable
 from mansard.estimator.model import Given
@@ -69,8 +82,9 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
     """The layers of an engine joined to the nodes of ``model``, each under its roof.
 
     ``profile``: times of layers, as trtexec, TensorRT's IProfiler, cuDLA or ONNX Runtime write
-    them. ``description``: the layers of the same engine by TensorRT's inspector. Without a profile
-    the layers of ``model`` that ``runs`` hold are shown, one result for each measurement; of
+    them, or an export of Nsight Compute, whose launches are the layers. ``description``: the layers
+    of the same engine by TensorRT's inspector. Without a profile the layers of ``model`` that
+    ``runs`` hold are shown, one result for each measurement and for each table of counters; of
     several labels those of ``label``, by default the newest.
 
     ``batch``, ``precision`` and ``dims``: of the network; by default as the description says.
@@ -87,17 +101,20 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
             raise UsageError("a description has no times", fix="give a profile beside it")
         wanted = _Wanted(mode, device, label, batch, precision)
         return _measured(loaded, open_runs(runs or ["runs"]), wanted, given, str(model))
-    if given is None and runs:
-        given = _roofs_in(open_runs(runs), device, mode)
-    elif given is None and device is not None:
-        given = roofs_of_hardware(device, mode)
-    if given is None:
-        why = "no roofs are given: name runs, a device, or peaks and a bandwidth"
-        given = LayerRoofs(why=why)
-    elif bool(given.peaks) is not bool(given.levels) and not runs and device is None:
-        raise UsageError("roofs are peaks and a bandwidth", fix="give both")
-    timed, method, notes = _read(profile)
-    described, _, _ = _read(description) if description is not None else ((), "", ())
+    roofs = _roofs(given, runs, device, mode)
+    source = ToolFile(str(profile), read_whole(profile, most_bytes=MOST_TOOL_BYTES))
+    reader = recognise(source)
+    if reader is NCU or (reader is None and is_export(source)):
+        if description is not None:
+            raise UsageError(
+                "an export of Nsight Compute has no description", fix="leave --graph out"
+            )
+        return (_counted(loaded, source, roofs, (batch, precision, dims or {}), device or ""),)
+    timed, method, notes = _read(source)
+    described: tuple[LayerRow, ...] = ()
+    if description is not None:
+        data = read_whole(description, most_bytes=MOST_TOOL_BYTES)
+        described, _, _ = _read(ToolFile(str(description), data))
     if described and not n_described(timed, described):
         raise InputError(
             "describes none of the layers of the profile",
@@ -107,14 +124,102 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
     engine = layers_of_rows(timed, described)
     settings, more = _settings(loaded, engine, batch, precision, dims or {})
     result = _result(
-        loaded, settings, engine, given, LayersOrigin(method, "published", notes=(*notes, *more))
+        loaded, settings, engine, roofs, LayersOrigin(method, "published", notes=(*notes, *more))
     )
     return (result,)
 
 
-def _read(path: Path) -> tuple[tuple[LayerRow, ...], str, tuple[str, ...]]:
+def _roofs(
+    given: LayerRoofs | None, runs: Sequence[str | Path], device: str | None, mode: str | None
+) -> LayerRoofs:
+    """The roofs of a profile: as given, else of runs, else of a device; raises UsageError."""
+    if given is None and runs:
+        given = _roofs_in(open_runs(runs), device, mode)
+    elif given is None and device is not None:
+        given = roofs_of_hardware(device, mode)
+    if given is None:
+        return LayerRoofs(why="no roofs are given: name runs, a device, or peaks and a bandwidth")
+    if bool(given.peaks) is not bool(given.levels) and not runs and device is None:
+        raise UsageError("roofs are peaks and a bandwidth", fix="give both")
+    return given
+
+
+def _counted(
+    loaded: Loaded,
+    source: ToolFile,
+    roofs: LayerRoofs,
+    given: tuple[int | None, str | None, Mapping[str, int]],
+    device: str,
+) -> RoofedLayers:
+    """Launches as layers; ``given``: the batch, the precision and dimensions of the network."""
+    origin = ExportOrigin(device=device, precision=given[1])
+    counters = counters_in(source, origin)
+    settings, more = _settings(loaded, layers_of_launches(counters.rows), *given)
+    if settings.precision is not None and given[1] is None:
+        # Which half instructions are work depends on the network's precision.
+        counters = counters_in(source, replace(origin, precision=settings.precision.name))
+    words = f"Nsight Compute, {counters.form}; kernels run one by one"
+    times = LayersOrigin(words, "published", notes=(*counters.notes, *more))
+    return _launches(loaded, settings, counters.rows, roofs, times)
+
+
+def _launches(
+    loaded: Loaded,
+    settings: Settings,
+    rows: Sequence[KernelCounters],
+    roofs: LayerRoofs,
+    origin: LayersOrigin,
+) -> RoofedLayers:
+    """The launches of one call under ``roofs``; ``rows``: of all calls."""
+    of_call, call_notes = last_call(rows)
+    graph, score = _scored(loaded, settings)
+    engine, joins, join_notes = join_launches(of_call, graph, score)
+    notes = (*origin.notes, *notes_on_unknown(of_call), *call_notes, *join_notes)
+    noted = replace(origin, notes=tuple(map(printable, notes)))
+    return roofed_layers(engine, graph, score, roofs, noted, joins)
+
+
+def _counted_in(
+    loaded: Loaded, dataset: Dataset, wanted: _Wanted, roofs: LayerRoofs | None
+) -> Iterator[RoofedLayers]:
+    """The launches of ``loaded`` that 'ncu run' counted in ``dataset``, or that were imported."""
+    folders = [Path(location) for location in dataset.locations if not is_url(location)]
+    measured = [counted for folder in folders for counted in measured_counters(folder)]
+    for counted in (*by_setting(read_counters(*folders)), *measured):
+        if not counted.rows or counted.rows[0].phase != "inference":
+            continue
+        first, run = counted.rows[0], counted.run
+        is_same = (
+            first.model_hash == loaded.model_hash
+            if first.model_hash
+            else first.network == loaded.name
+        )
+        if not is_same or not wanted.keeps(first, first.device, first.mode):
+            continue
+        dims = {} if run is None else {n: k for n, k in run.dimensions.items() if n != "batch"}
+        known = first.precision in PRECISIONS
+        precision = parse_precision(first.precision) if first.precision and known else None
+        settings = Settings(with_defaults(loaded, Given(first.batch, dims)), precision)
+        origin = LayersOrigin(
+            f"Nsight Compute, {run.tool if run else first.citation}; kernels run one by one",
+            first.source,
+            first.device,
+            first.mode,
+            notes=counted.notes,
+        )
+        place = roofs or _roofs_of_place(dataset, first.device, first.mode)
+        yield _launches(loaded, settings, counted.rows, place, origin)
+
+
+def _roofs_of_place(dataset: Dataset, device: str, mode: str) -> LayerRoofs:
+    try:
+        return _roofs_in(dataset, device, mode)
+    except UsageError as error:
+        return LayerRoofs(why=error.what)
+
+
+def _read(source: ToolFile) -> tuple[tuple[LayerRow, ...], str, tuple[str, ...]]:
     """The layers in a file of a tool, how they were timed, and notes; raises InputError."""
-    source = ToolFile(str(path), read_whole(path, most_bytes=MOST_TOOL_BYTES))
     reader = recognise(source)
     reading = reader.read_source(source) if reader is not None else None
     row = next((row for row in reading.rows if row.layers), None) if reading else None
@@ -122,16 +227,17 @@ def _read(path: Path) -> tuple[tuple[LayerRow, ...], str, tuple[str, ...]]:
         what = f"is a file of {reader.name}, without layers" if reader else "is of no tool's layers"
         raise InputError(
             what,
-            where=str(path),
+            where=source.where,
             fix="give a file of trtexec --exportProfile or --exportLayerInfo, of TensorRT's "
-            "IProfiler, of cuDLA's layer statistics, or ONNX Runtime's profile",
+            "IProfiler, of cuDLA's layer statistics, ONNX Runtime's profile, or an export of "
+            "Nsight Compute",
         )
     for layer in row.layers:
         time_s = layer.median_s if layer.median_s is not None else layer.mean_s
         if time_s is not None and not 0 <= time_s < float("inf"):
             raise InputError(
                 f"layer {printable(layer.name)} has a time of {time_s:.4g} s",
-                where=str(path),
+                where=source.where,
                 fix="export it again",
             )
     notes = tuple(map(printable, reading.notes))
@@ -222,7 +328,9 @@ class _Wanted:
     batch: int | None
     precision: str | None
 
-    def keeps(self, row: Measurement, device: str, mode: str, label: str) -> bool:
+    def keeps(
+        self, row: Measurement | KernelCounters, device: str, mode: str, label: str = ""
+    ) -> bool:
         """Whether a row is one of them."""
         return (
             self.mode in {None, mode}
@@ -246,7 +354,10 @@ def _measured(
         settings = Settings(with_defaults(loaded, Given(row.batch, dims)), precision)
         return _scored(loaded, settings)
 
-    results = tuple(measured_layers(dataset, graph_of, wanted.keeps, roofs))
+    results = (
+        *measured_layers(dataset, graph_of, wanted.keeps, roofs),
+        *_counted_in(loaded, dataset, wanted, roofs),
+    )
     if not results:
         is_there = any(row.model_hash == loaded.model_hash for row in dataset.measurements)
         which = "in this mode and setting that have layers" if is_there else "there"

@@ -14,6 +14,10 @@ from mansard.core.records import MachineIdentity, Manifest, Measurement
 from mansard.core.text import natural_key, printable
 
 LONGEST_NAME = 80
+_LONGEST_KERNEL = 48  # characters: names of templates have hundreds
+_FUNCTOR = re.compile(r"(\w+?)(?:CUDAKernelImpl|_kernel_cuda|Functor\b)|CUDAFunctor_(\w+)")
+_LEADING = re.compile(r"^(?:void )|^std::enable_if<!?\w+, void>::type ")
+_CUTLASS = re.compile(r"[<:](cutlass_\w+)")
 
 
 def display_name(name: str) -> str:
@@ -135,6 +139,16 @@ def in_order(names: Sequence[str]) -> list[str]:
 def display_text(text: str) -> str:
     """A sentence from outside, on one line; it may be longer than a name."""
     return " ".join(display_name(part) for part in text.split(" "))[:600]
+
+
+def kernel_text(kernel: str) -> str:
+    """A kernel's own name without its template, and what PyTorch fills a template with:
+    ``vectorized_elementwise_kernel (Gelu)``."""
+    name = _LEADING.sub("", display_text(kernel).replace("<unnamed>::", ""))
+    inner, functor = _CUTLASS.search(name), _FUNCTOR.search(name)
+    short = inner[1] if inner else re.split(r"[<(]", name, maxsplit=1)[0].split("::")[-1].strip()
+    shown = f"{short} ({functor[1] or functor[2]})" if functor else short or name
+    return shown if len(shown) <= _LONGEST_KERNEL else f"{shown[: _LONGEST_KERNEL - 1]}…"
 
 
 def run_labels(manifests: Sequence[Manifest]) -> dict[str, str]:

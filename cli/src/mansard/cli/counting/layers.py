@@ -29,8 +29,11 @@ from mansard.core.units import parse_optional, parse_quantity
 _SHOWN = 15  # layers on one screen
 _SHOWN_NOTES = 10
 # What a narrow terminal drops, in this order.
-_DROPPED = ("Remark", "Joined by", "Bandwidth", "Rate", "FLOP/byte", "Runs", "Bytes", "Work")
-_ALWAYS = ("Joined by", "Remark", "Gap", "Of roof", "Bound by")
+_DROPPED = (
+    *("Remark", "Joined by", "Bandwidth", "Rate", "FLOP/byte", "Estimate", "Counted", "Runs"),
+    *("Bytes", "Work"),
+)
+_ALWAYS = ("Joined by", "Remark", "Gap", "Of roof", "Bound by", "Counted", "Estimate")
 _UNITS: dict[str, Literal["fma", "tensor"]] = {"": "fma", "cuda": "fma", "tensor": "tensor"}
 
 
@@ -41,7 +44,8 @@ def layers(
     profile: Annotated[
         Path | None,
         typer.Option(help="Times of its layers, as trtexec, TensorRT's IProfiler, cuDLA or ONNX "
-                     "Runtime write them; by default those that were measured.", readable=False),
+                     "Runtime write them, or an export of Nsight Compute; by default those "
+                     "that were measured.", readable=False),
     ] = None,
     graph: Annotated[
         Path | None,
@@ -82,8 +86,9 @@ def layers(
     """Join the layers of an engine to the nodes of MODEL, and hold each against its roof.
 
     What takes longest over its roof comes first: there is most to gain. Layers are joined by the
-    names of nodes, then by shapes and the data flow; a join that is guessed says so. Roofs are
-    those of --runs, of the hardware of --device in --mode, or --peak and --bandwidth.
+    names of nodes, then by shapes and the data flow; a join that is guessed says so. Launches of
+    Nsight Compute have bytes as counted, and nodes where NVTX ranges name them, else by a guess.
+    Roofs are those of --runs, of the hardware of --device in --mode, or --peak and --bandwidth.
     """
     check_outputs([html], force=force)
     engines = api.layers(

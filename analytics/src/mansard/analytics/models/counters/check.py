@@ -242,10 +242,7 @@ def check_network(
     before each kernel (``--cache-control none``), and the bytes are no check of the estimate.
     """
     calls = calls or n_calls(rows)
-    tried = [match(parts_of(score, fused=fused), rows, calls) for fused in (True, False)]
-    is_fused, matching = max(
-        zip((True, False), tried, strict=True), key=lambda pair: (_share(pair[1], rows), pair[0])
-    )
+    is_fused, matching = matched_kernels(score, rows, calls)
     parts, of_calls = matching.parts, calls if matching.matched == "nodes" else 1
     times = _times(parts, layers)
     checked = tuple(
@@ -295,6 +292,19 @@ def check_network(
 def _precisions(estimated: Sequence[str], rows: Sequence[KernelCounters]) -> tuple[str, ...]:
     counted = precisions_of(work for row in rows for work in row.work)
     return tuple(dict.fromkeys((*estimated, *counted)))
+
+
+def matched_kernels(
+    score: ModelScore, rows: Sequence[KernelCounters], calls: int
+) -> tuple[bool, Matching]:
+    """The kernels of fused groups, or of single nodes where more of the time then has its part.
+
+    The first value is whether parts are fused groups.
+    """
+    tried = [match(parts_of(score, fused=fused), rows, calls) for fused in (True, False)]
+    return max(
+        zip((True, False), tried, strict=True), key=lambda pair: (_share(pair[1], rows), pair[0])
+    )
 
 
 def _share(matching: Matching, rows: Sequence[KernelCounters]) -> float:

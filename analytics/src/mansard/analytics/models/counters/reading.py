@@ -61,6 +61,15 @@ def read_export(source: ToolFile) -> Export:
     return read_details(table) if is_details else read_raw(table)
 
 
+def is_export(source: ToolFile) -> bool:
+    """Whether a file is text that ``read_export`` reads, as far as its header says."""
+    try:
+        lines = _decoded(source).splitlines(keepends=True)
+    except InputError:
+        return False
+    return _find_header(lines) is not None or is_sections(lines)
+
+
 def _decoded(source: ToolFile) -> str:
     data = source.data
     if data.startswith(_BINARY) or b"NVPROF" in data[:64]:

@@ -43,6 +43,20 @@ _CLASSES: tuple[tuple[re.Pattern[str], OpClass], ...] = (
 _MIXED_TYPES = frozenset({"kgen", "PointWiseV2", "PointWise", "Myelin", "DLA", "Reformat"})
 
 
+@dataclass(frozen=True)
+class LayerCounts:
+    """What a profiler counted of all launches of a layer; ``why_…``: why it is None.
+
+    ``traffic_bytes``: with memory. ``unit``: that did most of the work, as in WorkCount.
+    """
+
+    flop: float | None
+    traffic_bytes: float | None
+    unit: str
+    why_flop: str = ""
+    why_bytes: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EngineLayer:
     """One layer as an engine ran it.
@@ -65,6 +79,7 @@ class EngineLayer:
     time_s: float | None = None
     nodes: tuple[int, ...] | None = None
     is_traced: bool = False
+    counts: LayerCounts | None = None  # of a tool that counts
 
     @cached_property
     def op_class(self) -> OpClass:

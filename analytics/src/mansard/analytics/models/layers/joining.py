@@ -132,7 +132,7 @@ def _by_tracing(claims: _Claims) -> None:
             claims.give(at, known, "traced", remark)
 
 
-def _names(graph: NetworkGraph) -> dict[str, int]:
+def nodes_by_name(graph: NetworkGraph) -> dict[str, int]:
     """Nodes by name, and by the tensor that they write where that is no other's name."""
     seen: dict[str, list[int]] = {}
     for node in graph.nodes:
@@ -164,7 +164,7 @@ def _by_names(claims: _Claims) -> None:
 
 def _named(claims: _Claims) -> dict[int, list[int]]:
     """The nodes that the names in each layer call; none where names are of another export."""
-    nodes = _names(claims.graph)
+    nodes = nodes_by_name(claims.graph)
     named: dict[int, list[int]] = {}
     n_parts = n_known = 0
     for at, layer in enumerate(claims.layers):

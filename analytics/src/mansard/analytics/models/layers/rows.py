@@ -4,10 +4,12 @@
     share       roof time over measured time
     gap         measured time less roof time: what is to be gained at most
 
-W: FLOP of the nodes that it runs, as the estimator counts them. Q: bytes of the tensors that the
-engine says it reads and writes, with its weights; where it does not say, of the nodes as one kernel
+W: FLOP of the nodes that it runs, as the estimator counts them; those that a profiler counted where
+no node is known. Q: bytes that a profiler counted; else of the tensors that the engine says it
+reads and writes, with its weights; else of the nodes as one kernel
 (``NetworkGraph.traffic_bytes``). P: the peak of its precision. B: of DRAM; where the layer is
-faster than DRAM allows, of the first cache that allows it. A launch binds where it takes longer
+faster than DRAM allows and its bytes were not counted there, of the first cache that allows it. A
+launch binds where it takes longer
 than both and the layer no more than three; where its time is not known it is at most that of the
 shortest layer with nodes.
 """
@@ -19,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mansard.analytics.models.counters.check import AGREE
 from mansard.analytics.models.layers.engine import EngineLayer, EngineLayerKind
 from mansard.analytics.models.layers.joining import Join, JoinedBy, join_layers_to_nodes
 from mansard.analytics.models.layers.network import NetworkGraph
@@ -27,7 +30,9 @@ from mansard.core.precision import PRECISIONS
 from mansard.core.records import LayerScore, ModelScore, Record, Source
 
 LayerBound = Literal["compute", "memory", "launch", "unknown"]
-TrafficOf = Literal["engine", "estimate", "unknown"]  # what its bytes are counted from
+# What its bytes are from: a profiler's counters, the engine's description, its nodes.
+TrafficOf = Literal["counted", "engine", "estimate", "unknown"]
+WorkOf = Literal["nodes", "counted", "unknown"]
 
 _LABEL = re.compile(r"@(\d{1,9})@")  # core/formats/onnx.py
 _TF32 = re.compile(r"tf32", re.I)
@@ -52,9 +57,12 @@ class RoofedLayer(Record, frozen=True, kw_only=True):
     precision: str  # of its work; empty: not known
     time_s: float | None
     share: float | None
-    work_flop: int | None
+    work_flop: float | None
+    work_of: WorkOf
+    counted_flop: float | None  # by a profiler, whatever ``work_flop`` is
     traffic_bytes: float | None
     traffic_of: TrafficOf
+    estimated_bytes: float | None  # of ``nodes`` as one kernel, whatever ``traffic_bytes`` is
     intensity: float | None  # FLOP/byte
     flop_per_s: float | None  # achieved
     bytes_per_s: float | None
@@ -120,9 +128,13 @@ def roofed_layers(
     score: ModelScore,
     roofs: LayerRoofs,
     origin: LayersOrigin,
+    joins: Sequence[Join] | None = None,
 ) -> RoofedLayers:
-    """The layers of an engine joined to ``graph`` and held against ``roofs``."""
-    joins = join_layers_to_nodes(layers, graph)
+    """The layers of an engine joined to ``graph`` and held against ``roofs``.
+
+    ``joins``: the nodes of each layer, where something other than the layers tells them.
+    """
+    joins = join_layers_to_nodes(layers, graph) if joins is None else joins
     total_s = sum(layer.time_s or 0.0 for layer in layers)
     heavy = _LEAST_WORK * sum(row.multiply_add_flop or 0 for row in score.layers)
     of_nodes = [layer.time_s for layer, join in zip(layers, joins, strict=True) if join.nodes]
@@ -228,7 +240,9 @@ def _row(at: int, layer: EngineLayer, join: Join, context: _Context) -> RoofedLa
     scores = [context.graph.layers[node] for node in join.nodes]
     operators = sorted(scores, key=lambda s: (-(s.work_flop or 0), -(s.traffic_bytes or 0)))
     is_open = layer.kind in {"layer", "region"} and not join.nodes
-    work = None if is_open else _work(scores)
+    counts = layer.counts
+    counted_flop = counts.flop if counts is not None else None
+    work = counted_flop if is_open else _work(scores)
     traffic, traffic_of = _traffic(layer, join, context.graph)
     precision = _precision_of(layer, scores)
     roof = _roof(layer, scores, precision, work, traffic, context)
@@ -238,7 +252,9 @@ def _row(at: int, layer: EngineLayer, join: Join, context: _Context) -> RoofedLa
         "time_s": time_s,
         "share": time_s / context.total_s if time_s is not None and context.total_s else None,
         "work_flop": work,
+        "counted_flop": counted_flop,
         "traffic_bytes": traffic,
+        "estimated_bytes": float(context.graph.traffic_bytes(join.nodes)) if join.nodes else None,
         "intensity": work / traffic if work is not None and traffic else None,
         "flop_per_s": work / time_s if work is not None and time_s else None,
         "bytes_per_s": traffic / time_s if traffic is not None and time_s else None,
@@ -256,6 +272,7 @@ def _row(at: int, layer: EngineLayer, join: Join, context: _Context) -> RoofedLa
         operators=tuple(dict.fromkeys(score.op_type for score in operators)),
         joined_by=join.by,
         precision=precision,
+        work_of="unknown" if work is None else "counted" if is_open else "nodes",
         traffic_of=traffic_of,
         peak=roof.peak,
         level=roof.level,
@@ -266,7 +283,7 @@ def _row(at: int, layer: EngineLayer, join: Join, context: _Context) -> RoofedLa
             for name, value in values.items()
             if value is None
         },
-        **values,  # type: ignore[arg-type]
+        **values,
     )
 
 
@@ -285,8 +302,18 @@ def _why_unknown(name: str, join: Join, roof: _Roof, layer: EngineLayer) -> str:
         return "the engine did not time it"
     if name in {"roof_s", "roof_share", "gap_s"} and (layer.time_s or name == "roof_s"):
         return roof.why
-    if name == "intensity":
-        return "its work or its bytes are not known, or it moves nothing"
+    counts = layer.counts
+    by_counts = {} if counts is None else {"counted_flop": counts.why_flop}
+    if counts is not None and not join.nodes:
+        by_counts |= {"work_flop": counts.why_flop, "traffic_bytes": counts.why_bytes}
+    reasons = {
+        "counted_flop": "what timed it counts no FLOP",
+        "estimated_bytes": join.remark or "it runs no node",
+        "intensity": "its work or its bytes are not known, or it moves nothing",
+        **by_counts,
+    }
+    if name in reasons:
+        return reasons[name]
     return join.remark or "a node of it has no count" if layer.time_s else "it took no time"
 
 
@@ -296,6 +323,8 @@ def _work(scores: Sequence[LayerScore]) -> int | None:
 
 
 def _traffic(layer: EngineLayer, join: Join, graph: NetworkGraph) -> tuple[float | None, TrafficOf]:
+    if layer.counts is not None and layer.counts.traffic_bytes is not None:
+        return layer.counts.traffic_bytes, "counted"
     described = layer.traffic_bytes
     if described is not None:
         return described, "engine"
@@ -324,7 +353,7 @@ def _roof(
     layer: EngineLayer,
     scores: Sequence[LayerScore],
     precision: str,
-    work: int | None,
+    work: float | None,
     traffic: float | None,
     context: _Context,
 ) -> _Roof:
@@ -332,7 +361,8 @@ def _roof(
     if roofs.why:
         return _Roof(None, "unknown", "", "", roofs.why)
     if work is None:
-        return _Roof(None, "unknown", "", "", "its nodes are not known")
+        why = "its nodes are not known" if layer.counts is None else layer.counts.why_flop
+        return _Roof(None, "unknown", "", "", why or "a node of it has no count")
     peak = roofs.peak(precision, on_tensor_cores=_for_tensor_cores(layer, scores, precision))
     if work and peak is None:
         return _Roof(None, "unknown", "", "", f"no {precision or 'such'} peak is known")
@@ -341,7 +371,9 @@ def _roof(
         return _Roof(None, "unknown", "", "", why)
     name, rate = peak if work and peak is not None else ("", 1.0)
     compute_s = work / rate if name else 0.0
-    level = _level(roofs.levels, traffic, layer.time_s)
+    is_counted = layer.counts is not None and layer.counts.traffic_bytes is not None
+    # Bytes that were counted beside memory are no cache's.
+    level = roofs.levels[0] if is_counted else _level(roofs.levels, traffic, layer.time_s)
     memory_s = traffic / level.bytes_per_s
     roof_s = max(compute_s, memory_s)
     bound: LayerBound = "compute" if compute_s > memory_s else "memory"
@@ -356,7 +388,9 @@ def _for_tensor_cores(layer: EngineLayer, scores: Sequence[LayerScore], precisio
     if precision == "fp32":
         return False
     heavy = max(scores, key=lambda s: s.work_flop or 0, default=None)
-    if heavy is None or not heavy.macs:
+    if heavy is None:
+        return layer.counts is not None and layer.counts.unit == "tensor core"
+    if not heavy.macs:
         return False
     # The network may be scored in another precision than the engine's.
     return heavy.unit == "tensor core" or (
@@ -377,24 +411,37 @@ def _level(levels: Sequence[MemoryRoof], traffic: float, time_s: float | None) -
 def _remarks(
     layer: EngineLayer,
     scores: Sequence[LayerScore],
-    work: int | None,
+    work: float | None,
     roof: _Roof,
     context: _Context,
 ) -> list[str]:
     remarks = []
+    counts = layer.counts
+    if scores and work and counts is not None and counts.flop is not None:
+        ratio = counts.flop / work
+        if abs(ratio - 1) > AGREE:
+            remarks.append(f"counted {ratio:.3g} times its scored FLOP")
     tensor = f"{layer.precision} tensor"
     if (
         roof.peak == tensor
-        and layer.tactic
-        and _ON_CUDA_CORES.search(layer.tactic)
+        and _is_on_cuda_cores(layer)
         and (work or 0) >= context.least_flop
         and scores
     ):
         remarks.append("its kernel uses no tensor cores")
     if roof.roof_s is not None and layer.time_s and roof.roof_s > _ABOVE * layer.time_s:
         remarks.append(
-            "faster than its roof: bytes stay in a cache"
+            "faster than its roof: counted at other clocks than the roof's?"
+            if counts is not None and roof.bound == "memory"
+            else "faster than its roof: bytes stay in a cache"
             if roof.bound == "memory"
             else "faster than its roof: an algorithm with fewer FLOP, or another precision"
         )
     return remarks
+
+
+def _is_on_cuda_cores(layer: EngineLayer) -> bool:
+    """Whether its work ran on CUDA cores, as counted, or else as its kernel is called."""
+    if layer.counts is not None and layer.counts.unit:
+        return layer.counts.unit == "CUDA core"
+    return _ON_CUDA_CORES.search(layer.tactic) is not None

@@ -7,7 +7,7 @@ import re
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import display_text
+from mansard.analytics.data.names import display_text, kernel_text
 from mansard.analytics.models.layers.rows import RoofedLayer, RoofedLayers
 from mansard.analytics.pages.figures.charting import (
     colour,
@@ -62,6 +62,9 @@ _SECOND = re.compile(r"\s*(?:\+|\|\|)\s*")
 
 def layer_title(row: RoofedLayer, longest: int = _LONGEST) -> str:
     """A layer's name as a table shows it: the end of each path, and what a copy is before."""
+    if row.kernel and row.name == row.kernel:  # a launch that no range names
+        shown = kernel_text(row.name)
+        return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
     name = _TORCH.sub(r"\1", row.name)
     copy = _COPY.match(name)
     text = _plain_name(copy["rest"] if copy else name)

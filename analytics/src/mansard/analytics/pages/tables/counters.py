@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mansard.analytics.data.names import display_text, first_names
+from mansard.analytics.data.names import display_text, first_names, kernel_text
 from mansard.analytics.data.quantities import NBSP, percent, quantity, seconds
 from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum
 from mansard.analytics.models.counters.check import CheckedNetwork, CheckedPart
@@ -16,10 +15,6 @@ from mansard.core.records import Source, TrafficCount
 from mansard.core.table import Table
 
 _MOST_PARTS = 40
-_LONGEST_KERNEL = 48  # characters: names of templates have hundreds
-_FUNCTOR = re.compile(r"(\w+?)(?:CUDAKernelImpl|_kernel_cuda|Functor\b)|CUDAFunctor_(\w+)")
-_LEADING = re.compile(r"^(?:void )|^std::enable_if<!?\w+, void>::type ")
-_CUTLASS = re.compile(r"[<:](cutlass_\w+)")
 
 
 def kernel_table(caption: str, kernels: Sequence[KernelSum]) -> Table:
@@ -73,16 +68,6 @@ def _level_words(traffic: TrafficCount) -> str:
 def _error_text(error: float) -> str:
     """`` (from rates, ± 0.4 %)`` of what was not counted itself."""
     return f" (from rates, ±{NBSP}{100 * error:.2g}{NBSP}%)" if error else ""
-
-
-def kernel_text(kernel: str) -> str:
-    """A kernel's own name without its template, and what PyTorch fills a template with:
-    ``vectorized_elementwise_kernel (Gelu)``."""
-    name = _LEADING.sub("", display_text(kernel).replace("<unnamed>::", ""))
-    inner, functor = _CUTLASS.search(name), _FUNCTOR.search(name)
-    short = inner[1] if inner else re.split(r"[<(]", name, maxsplit=1)[0].split("::")[-1].strip()
-    shown = f"{short} ({functor[1] or functor[2]})" if functor else short or name
-    return shown if len(shown) <= _LONGEST_KERNEL else f"{shown[: _LONGEST_KERNEL - 1]}…"
 
 
 def checked_table(checked: CheckedNetwork) -> Table:

@@ -24,6 +24,8 @@ def engine_layer_table(result: RoofedLayers, most: int | None = None) -> Table:
         Column("Bound by", bound_text),
         Column("Work", _work_text, is_numeric=True),
         Column("Bytes", lambda row: quantity(row.traffic_bytes, "B", n_digits=3), is_numeric=True),
+        Column("Counted", _counted_text, is_numeric=True),
+        Column("Estimate", _estimate_text, is_numeric=True),
         Column("FLOP/byte", lambda row: _digits(row.intensity), is_numeric=True),
         Column("Rate", _rate_text, is_numeric=True),
         Column("Bandwidth", lambda row: quantity(row.bytes_per_s, "B/s", n_digits=3),
@@ -71,6 +73,16 @@ def _work_text(row: RoofedLayer) -> str:
     return quantity(row.work_flop, work_unit(row.precision), n_digits=3)
 
 
+def _counted_text(row: RoofedLayer) -> str:
+    return quantity(row.counted_flop, work_unit(row.precision), n_digits=3)
+
+
+def _estimate_text(row: RoofedLayer) -> str:
+    """Of the bytes, beside counted ones alone."""
+    of_nodes = row.estimated_bytes if row.traffic_of == "counted" else None
+    return quantity(of_nodes, "B", n_digits=3)
+
+
 def _rate_text(row: RoofedLayer) -> str:
     return quantity(row.flop_per_s, f"{work_unit(row.precision)}/s", n_digits=3)
 
@@ -88,6 +100,9 @@ def engine_layer_words(result: RoofedLayers) -> list[str]:
             f"({result.source}, {display_text(result.engine)})."
         )
         lines.append(_join_words(result))
+        n_counted = sum(row.traffic_of == "counted" for row in result.layers)
+        if n_counted:
+            lines.append(f"Bytes of {counted(n_counted, 'layer')} were counted, not estimated.")
     else:
         lines.append(f"{counted(n_all, 'layer')} without times ({display_text(result.engine)}).")
     if result.roofs_source is None:
