@@ -20,6 +20,7 @@ from mansard.core.power_mode import core_count_mode
 from mansard.core.records import EngineBuild
 from mansard.core.storage.documents import read_document
 from mansard.device.controller import LocalController
+from mansard.measuring.attempts import MOST_ATTEMPTS
 from mansard.sweeps.engine_builds import choose_engine, highest_first
 from mansard.sweeps.networks import with_image
 from mansard.sweeps.reporter import SilentReporter
@@ -95,7 +96,8 @@ def test_it_is_built_once_and_measured(request_of: Any) -> None:
 
 def test_an_engine_file_that_is_gone_is_built_only_to_measure(request_of: Any) -> None:
     request = request_of()
-    api.measure_networks(request)
+    for _ in range(MOST_ATTEMPTS):  # a busy machine's row is measured again, and then no more
+        api.measure_networks(request)
     (build,) = built(request.runs)
     (request.runs / "engines" / build.engine_file).unlink()
     api.measure_networks(request)  # there is nothing to measure

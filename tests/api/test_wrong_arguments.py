@@ -124,6 +124,8 @@ def fitting(folder: Path) -> dict[str, Any]:
         "dry_run_contention.request": api.SweepRequest(**sweep),  # type: ignore[arg-type]
         "export.request": api.ExportRequest(source="missing:net", output=folder / "net.onnx"),
         "hi.request": api.HiRequest(samples=folder / "missing.npz"),
+        "layers.model": "squeezenet1_1",
+        "build.request": measured,
         "measure_contention.request": api.SweepRequest(**sweep),  # type: ignore[arg-type]
         "measure_layers.request": measured,
         "measure_networks.request": measured,

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from mansard import api
 from mansard.analytics.data.opening import open_runs
+from mansard.analytics.decisions.offload.measured import measured_offload
 from mansard.analytics.models.predict.generation_times import generation_times
 from mansard.analytics.models.predict.parts import measured_parts, part_sums
 from mansard.analytics.pages.report.opening import NextStep
@@ -25,9 +26,11 @@ from mansard.cli.board.machine import print_checks
 from mansard.cli.counting.models import print_exported
 from mansard.cli.data.runs import print_report
 from mansard.cli.deciding.schedule import print_answer
+from mansard.cli.measuring.builds import print_files
 from mansard.cli.measuring.measure import print_programs
 from mansard.cli.measuring.multi import print_mappings
 from mansard.cli.measuring.networks import print_layers, print_networks
+from mansard.cli.measuring.offload import print_offload
 from mansard.cli.measuring.servers import print_generations
 from mansard.core.errors import MansardError
 from mansard.core.records import NamedWindow
@@ -39,6 +42,7 @@ from mansard.measuring.runner import run_plan
 from mansard.microbench.contention.plan import make_contention_plan
 from mansard.microbench.plan import probe
 from mansard.simulator import create_board
+from mansard.sweeps.builds import BuiltFile
 from reproductions.pagoda.__main__ import pagoda_scores, print_points
 from reproductions.pagoda.page import pagoda_points
 from tests.analytics.board_runs import write_board
@@ -55,6 +59,8 @@ from tests.analytics.hierarchical_samples import made_up, write_npz
 from tests.analytics.score_factory import layer, score, write_scores
 from tests.analytics.test_accuracies import accuracy
 from tests.analytics.test_concurrent_rows import RUN
+from tests.analytics.test_measured_offload import block
+from tests.analytics.test_measured_offload import run as offload_manifest
 from tests.analytics.test_parts import CHAINS, PARTS, WHOLE
 from tests.cli import test_cli_contention, test_cli_schedule
 from tests.cli.decide_runs import published_runs
@@ -319,6 +325,20 @@ def _measured(folder: Path) -> Iterator[Scene]:
         lambda: print_layers(layers, parts, with_layers=False, all_rows=True, as_json=False),
         folder,
     )
+    missing = BuiltFile(
+        machine="board",
+        network=LONG_NAME,
+        batch=1,
+        precision="fp16",
+        engine="tensorrt",
+        device="Orin (8.7)",
+        path=folder / "runs/engines" / f"{LONG_NAME}-0123456789ab.engine",
+        state="missing",
+        build=None,
+    )
+    yield Scene("build", lambda: print_files((missing, missing)), folder)
+    offload = measured_offload(offload_manifest(), block())
+    yield Scene("offload run", lambda: print_offload(offload), folder)
     stage = replace(RUN.stages[0], network=LONG_NAME)
     mapping = replace(RUN, stages=(stage,) * 3)
     many = [results.MeasuredMulti("board", "MAXN", mapping) for _ in range(2)]

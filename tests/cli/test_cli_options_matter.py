@@ -230,8 +230,6 @@ REFUSED = (
     ("score resnet18 --format csv --json", "--json has no effect with another --format"),
     ("watch --once --interval 2s", "--interval has no effect with --once"),
     ("measure resnet18 --no-fallback", "--no-fallback has no effect without --dla"),
-    ("build resnet18 --dla-nodes 3", "--dla-nodes has no effect without --dla"),
-    ("schedule p.toml --one-engine", "--one-engine has no effect without --run"),
     ("export a.py:f -o f.onnx --no-check --tolerance 0.1", "--tolerance has no effect"),
     ("schedule p.toml --seconds 3", "--seconds has no effect without --run"),
     ("recommend resnet18 --probability 0.5", "--probability has no effect without a limit"),

@@ -14,6 +14,7 @@ from tests.analytics.hierarchical_samples import made_up, write_npz
 from tests.cli.decide_runs import answer
 from tests.cli.test_cli_help import EVERY
 from tests.cli.test_cli_schedule import TWO
+from tests.documents.given import make_given
 
 MINE = b"my trained network\n"
 LOG = Path(__file__).with_name("tegrastats.log")
@@ -28,6 +29,8 @@ def prepared(folder: Path) -> dict[str, tuple[object, ...]]:
     (folder / "problem.toml").write_text(TWO, "utf-8")
     problem = folder / "problem.toml"
     hi = ("hi", samples, "--beta", "0.3")
+    make_given("profile.json", folder / "profile.json")
+    layers = ("layers", "alexnet", "--profile", folder / "profile.json")
     return {
         "zoo write folder": (
             "zoo",
@@ -37,6 +40,7 @@ def prepared(folder: Path) -> dict[str, tuple[object, ...]]:
             folder / "squeezenet1_1.onnx",
         ),
         "score output": ("score", model, "--format", "csv", "--output", folder / "a.csv"),
+        "layers html": (*layers, "--html", folder / "l.html"),
         "score html": ("score", model, "--html", folder / "a.html"),
         "telemetry output": ("telemetry", LOG, "--format", "csv", "--output", folder / "t.csv"),
         "report output": ("report", "--runs", runs, "--output", folder / "r.html"),
@@ -69,6 +73,7 @@ REPLACED = sorted(
     {
         *("zoo write folder", "score output", "score html", "telemetry output", "report output"),
         *("hi curve", "hi html", "schedule html", "schedule save_problem", "compare save"),
+        "layers html",
         *("report runs", *UNWRITTEN),
     }
 )
@@ -88,6 +93,7 @@ OTHERS = {
         "places",
     ),
     *("workload", "first", "second", "samples", "judge", "costs", "config", "tables", "ncu"),
+    *("depends", "profile", "graph", "remote_predictions", "build runs", "offload run runs"),
     *("exports", "wheels", "models", "measure runs", "multi runs", "contention runs"),
     *("recommend runs", "plan runs", "score runs", "import runs", "ncu run runs"),
     *("ncu import runs", "ncu check runs", "image load path"),

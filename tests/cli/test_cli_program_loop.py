@@ -49,7 +49,7 @@ print(f"tokens/s: {{32 / took_s:.2f}}")
 def commands() -> list[list[str]]:
     """The commands of the loop, as the document has them."""
     text = (ROOT / "docs/use/your-program.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+    block = re.findall(r"```console\n(.*?)```", text, re.DOTALL)[-1]
     return [shlex.split(line.removeprefix("$ mansard")) for line in block.splitlines()]
 
 

@@ -197,7 +197,9 @@ def test_a_file_of_the_host_that_the_program_writes_is_noted(
     words = ("--host", "near", "--repeat", "1", "--remote-folder", str(tmp_path), "--")
     code, _, said = hosts.run(*words, "sh", "-c", "echo more >> log")
     assert code == 0, said
-    assert "near: a file among the arguments changed during the measurement: " in said
+    assert (
+        "near: a file among the arguments or of --depends changed during the measurement: " in said
+    )
     assert (tmp_path / "log").read_text() == "more\n"
 
 

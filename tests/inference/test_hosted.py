@@ -54,7 +54,7 @@ def test_a_program_is_described_by_the_files_of_its_folder(tmp_path: Path) -> No
         (line(command=[]), 2, "no command is given"),
         (line(command=["nonesuch"]), 127, "cannot be run: no such file or directory"),
         (line(command=["ls"], folder="/nonesuch\x1b[31m"), 2, "cannot be entered"),
-        (line(command=["ls"], variables=["A=B"]), 2, "--env 'A=B' is no name of a variable"),
+        (line(command=["ls"], variables=["A=B"]), 2, "--env 'A=B' is not the name of a variable"),
     ],
 )
 def test_what_cannot_be_measured_is_an_answer(given: bytes, code: int, said: str) -> None:

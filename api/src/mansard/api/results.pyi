@@ -7,6 +7,7 @@ from mansard.analytics.decisions.fitting import MemoryFit as MemoryFit
 from mansard.analytics.decisions.next_modes import Pick as Pick
 from mansard.analytics.decisions.next_modes import Plan as Plan
 from mansard.analytics.decisions.offload.records import Hierarchical as Hierarchical
+from mansard.analytics.decisions.offload.records import MeasuredOffload as MeasuredOffload
 from mansard.analytics.decisions.records import Candidate as Candidate
 from mansard.analytics.decisions.records import Recommendation as Recommendation
 from mansard.analytics.decisions.time_sharing import MixAnswer as MixAnswer

@@ -69,8 +69,12 @@ NEEDED = (
         _ONE_OUT,
         ("watch",),
     ),
-    Needed(("dla_nodes",), lambda given: given["dla"] is not None, "without --dla", "add --dla 0"),
-    Needed(("fallback",), lambda given: given["dla"] is not None, "without --dla", "add --dla 0"),
+    Needed(
+        ("fallback", "dla_nodes"),
+        lambda given: given["dla"] is not None,
+        "without --dla",
+        "add --dla 0",
+    ),
     Needed(("tolerance",), lambda given: given["check"], "with --no-check", _ONE_OUT),
     Needed(
         ("seconds", "local", "one_engine"),

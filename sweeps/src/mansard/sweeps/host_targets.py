@@ -159,7 +159,7 @@ class HostTarget:
         n_left = _MOST_EVENTS + kind.most_events * len(job.plan.trials)
         self.has_measured = True
         with self._process() as process:
-            process.send(encode_line(self._hosted) + encode_job(job))
+            _ask(process, encode_line(self._hosted) + encode_job(job))
             over = threading.Event()
             threading.Thread(target=_beat, args=(process, over), daemon=True).start()
             try:
@@ -207,6 +207,12 @@ def _hosted_process(host: Host, *options: str) -> AbstractContextManager[HostPro
     return host_process(host, _MODULE, *board, *options)
 
 
+def _ask(process: HostProcess, lines: bytes) -> None:
+    """Send what is to be done; where nobody reads it, what comes back says why."""
+    with contextlib.suppress(OSError):
+        process.send(lines)
+
+
 def _receive(
     process: HostProcess, host: Host, silence_s: float, check: Callable[[], object] = lambda: None
 ) -> bytes:
@@ -245,7 +251,7 @@ def _decode(decoder: msgspec.json.Decoder[AnyMessage], line: bytes, host: Host) 
 def _describe(host: Host, hosted: Hosted) -> DescribedProgram | DescribedServer:
     """What it is on the host; raises what keeps it from being measured there."""
     with _hosted_process(host, "--describe") as process:
-        process.send(encode_line(hosted))
+        _ask(process, encode_line(hosted))
         line = _receive(process, host, _DESCRIBE_S)
     described: Described = _decode(msgspec.json.Decoder(Described), line, host)
     if isinstance(described, Aborted):

@@ -57,7 +57,7 @@ class SweepRequest(msgspec.Struct, frozen=True, kw_only=True):
     variables: tuple[str, ...] = ()  # of the environment: part of the identity but of kernels
 
     def __post_init__(self) -> None:
-        if self.label:
+        if isinstance(self.label, str) and self.label:  # a function of the façade checks types
             check_label(self.label)
 
     @property

@@ -64,12 +64,18 @@ def build(
     if as_json:
         print_json("build", {"files": result.files})
     else:
-        print_tables([_files(result.files)] if result.files else [])
+        print_files(result.files)
     result.check()
 
 
 # Typer asks inspect for it.
 build.__signature__ = grouped_signature(build, (BuildGroup, PlaceGroup))  # type: ignore[attr-defined]
+
+
+def print_files(files: tuple[results.BuiltFile, ...]) -> None:
+    """Print a table of engine files, where there are any."""
+    if files:
+        print_tables([_files(files)])
 
 
 def _files(files: tuple[results.BuiltFile, ...]) -> Table:

@@ -9,7 +9,7 @@ import typer
 
 from mansard import api
 from mansard.analytics import pages
-from mansard.api import command_line
+from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, flush_output, note, print_json, print_lines
 from mansard.cli.json_output import print_json_line
 from mansard.cli.options import (
@@ -148,10 +148,15 @@ def run_offload(
         print_json("offload-run", {"measured": result.measured})
     else:
         for measured in result.measured:
-            print_tables([without_silent(t, {"energy"}) for t in pages.offload_tables(measured)])
-            print_lines((pages.offload_words(measured),))
-            for why in measured.disturbances:
-                note(f"{measured.mode}: disturbed: {why}")
-            if measured.n_missing:
-                note(f"{measured.mode}: {measured.n_missing:,} samples are still to be measured")
+            print_offload(measured)
     result.check()
+
+
+def print_offload(measured: results.MeasuredOffload) -> None:
+    """Print what was measured with one server in one mode."""
+    print_tables([without_silent(t, {"energy"}) for t in pages.offload_tables(measured)])
+    print_lines((pages.offload_words(measured),))
+    for why in measured.disturbances:
+        note(f"{measured.mode}: disturbed: {why}")
+    if measured.n_missing:
+        note(f"{measured.mode}: {measured.n_missing:,} samples are still to be measured")

@@ -17,6 +17,7 @@ from mansard.analytics.pages.tables.engine_layers import (
     engine_layer_words,
     network_title,
 )
+from mansard.core.errors import UsageError
 from mansard.core.table import Table
 
 MOST_ROWS = 600  # layers listed of one engine: the page stays small
@@ -70,7 +71,9 @@ def layers_sections(
 
 
 def write_layers_page(results: Sequence[RoofedLayers], path: Path) -> None:
-    """Write the page to ``path``, whole or not at all; raises StorageError."""
+    """Write the page to ``path``, whole or not at all; raises UsageError of none, StorageError."""
+    if not results:
+        raise UsageError("there are no layers to draw", fix="give what api.layers returned")
     sections = layers_sections(results)
     drawn = [figure for section in sections for figure in section.figures]
     left = len(results) - len(sections)
