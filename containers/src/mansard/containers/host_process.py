@@ -28,7 +28,7 @@ from mansard.containers.tunnel import explain_ssh, ssh_command
 from mansard.core.errors import ContainerError, UsageError
 from mansard.core.hashing import ID_CHARACTERS, file_hash
 from mansard.core.processes.line_channel import HEARTBEAT, LineSplitter
-from mansard.core.processes.programs import end_program, start_program
+from mansard.core.processes.programs import end_program, start_program, write_all
 from mansard.core.text import masked, printable
 from mansard.device.controller.remote import RemoteController, remote_controller
 
@@ -105,9 +105,7 @@ class HostProcess:
         with self._writing:
             if pipe is None or pipe.closed:
                 raise BrokenPipeError("the connection has ended")
-            view = memoryview(line)
-            while view:
-                view = view[os.write(pipe.fileno(), view) :]
+            write_all(pipe.fileno(), line)
 
     def receive(self, timeout_s: float, check: Callable[[], object] = lambda: None) -> bytes:
         """The next line that is no heartbeat; empty where there is none any more.

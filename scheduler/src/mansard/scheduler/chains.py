@@ -340,7 +340,9 @@ def _stretched(problem: Problem, time: Floats, demand: Floats) -> Floats:
     for a, accelerator in enumerate(problem.accelerators):
         fit = contention_of(problem, accelerator.name)
         if isinstance(fit, PccsFit):
-            stretched[:, a] *= [own_demand_slowdown(fit, own) for own in demand[:, a]]
+            stretched[:, a] *= [
+                own_demand_slowdown(fit, bytes_per_s) for bytes_per_s in demand[:, a]
+            ]
         elif fit is not None:
             raise InputError(
                 "the rule haxconn has no answer for a surface",

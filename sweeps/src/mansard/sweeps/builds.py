@@ -101,13 +101,13 @@ class _Boards:
         trials = {trial.engine_file: trial for trial in builds}
         runs = self.request.runs
         engine_files = EngineFiles(runs)
-        kept = {name for name in trials if engine_files.find(name) is not None}
+        present = {name for name in trials if engine_files.find(name) is not None}
         if not self.is_dry_run:
             self.preparation.build(
                 trials.values(), probe, gpu, target, modes, runs=runs, reporter=reporter
             )
         self.files += [
-            _file(trial, machine, device, engine_files, is_kept=name in kept)
+            _file(trial, machine, device, engine_files, is_kept=name in present)
             for name, trial in trials.items()
         ]
         return []

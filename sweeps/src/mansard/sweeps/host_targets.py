@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import stat
 import threading
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from mansard.core.processes.line_channel import (
     encode_line,
     from_wire,
 )
+from mansard.core.processes.programs import write_all
 from mansard.core.text import printable
 from mansard.inference.hosted import (
     Described,
@@ -80,23 +80,14 @@ class HostOutput:
                 lines, rest = [*lines, rest], b""
             self._rests[stream] = rest
             data = b"".join(self._prefix + line + b"\n" for line in lines)
-        _write_all(self._handles[stream], data)
+        write_all(self._handles[stream], data)
 
     def end(self) -> None:
         """Write the last lines, which have no end."""
         for stream, rest in self._rests.items():
             self._rests[stream] = b""
             if rest:
-                _write_all(self._handles[stream], self._prefix + rest + b"\n")
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(handle, view) :]
-        except BlockingIOError:  # another program has set the terminal so
-            select.select([], [handle], [])
+                write_all(self._handles[stream], self._prefix + rest + b"\n")
 
 
 class HostTarget:

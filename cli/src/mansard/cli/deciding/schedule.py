@@ -182,7 +182,7 @@ def _lines(answer: results.ScheduleAnswer) -> Iterator[str]:
 def _imported(answer: results.ScheduleAnswer) -> Iterator[Table]:
     """What files of HaX-CoNN hold, and what they print of pairs of networks."""
     if answer.files:
-        files = [(each.file, each.holds, each.use) for each in answer.files]
+        files = [(source.file, source.holds, source.use) for source in answer.files]
         yield Table("Files of HaX-CoNN", ("file", "holds", "used for"), files)
     if answer.published:
         names = list(dict.fromkeys(name for pair in answer.published for name in pair.time_s))

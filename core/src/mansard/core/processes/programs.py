@@ -53,6 +53,16 @@ def let_interrupts_end_waits() -> None:
             signal.siginterrupt(number, True)
 
 
+def write_all(handle: int, data: bytes) -> None:
+    """Write ``data`` to a descriptor, also to one that does not block; raises OSError."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(handle, view) :]
+        except BlockingIOError:  # another program has set the terminal so
+            select.select([], [handle], [])
+
+
 def is_readable_within(handle: int, seconds: float = math.inf) -> bool:
     """Whether a descriptor has data to read, or its end, within the timeout.
 

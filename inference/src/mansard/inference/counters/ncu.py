@@ -151,9 +151,9 @@ def raw_page(ncu: Ncu, report: Path) -> bytes:
         return answer.output
     text = (answer.output + b"\n" + answer.complaints).decode("utf-8", "replace")
     errors = [match[2] for match in MESSAGE.finditer(text) if match[1] == "ERROR"]
-    said = printable(errors[0] if errors else _last_line(answer))
+    message = printable(errors[0] if errors else _last_line(answer))
     raise InputError(
-        f"Nsight Compute {ncu.version} does not read it: {said}",
+        f"Nsight Compute {ncu.version} does not read it: {message}",
         where=str(report),
         fix="a newer release may have written it: name that one's ncu with --ncu",
     )

@@ -127,10 +127,10 @@ def _load(
         threads = spec.n_threads or len(cpus)
         network = find_engine(spec.engine).load(spec, worker.folder, inputs, threads)
         stack.callback(network.close)
-        told = dict(network.options)
-        if (placement := told.pop("dla_placement", "")) != "":
+        settings = dict(network.options)
+        if (placement := settings.pop("dla_placement", "")) != "":
             options[f"{PLACEMENT_OF}{spec.model}"] = placement
-        options |= {f"{spec.engine} {name}": value for name, value in told.items()}
+        options |= {f"{spec.engine} {name}": value for name, value in settings.items()}
         begins = number == 0 and worker.source is None
         ends = number == len(worker.stages) - 1 and worker.sink is None
         loaded.append(

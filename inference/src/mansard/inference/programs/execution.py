@@ -11,7 +11,6 @@ import contextlib
 import errno
 import os
 import re
-import select
 import selectors
 import signal
 import stat
@@ -26,7 +25,7 @@ import msgspec
 
 from mansard.core.errors import MeasurementError, ProgramFailed
 from mansard.core.formats.llama_bench import prints_bench_json
-from mansard.core.processes.programs import is_readable_within
+from mansard.core.processes.programs import is_readable_within, write_all
 from mansard.inference.programs.figures import FiguresReader
 from mansard.inference.programs.metric import MetricReader
 from mansard.inference.programs.supervisor import STOP, WATCHED
@@ -205,21 +204,18 @@ def _pass_on(
                 pipe, target = key.data
                 data = os.read(key.fd, _READ_BYTES)
                 reader.feed(key.fd, data)
-                if not data or not _write_all(target, data):
+                if not data or not _is_written(target, data):
                     selector.unregister(pipe)
                     # So that the program gets SIGPIPE or EPIPE when the reader is gone.
                     pipe.close()
 
 
-def _write_all(target: int, data: bytes) -> bool:
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(target, view) :]
-        except BlockingIOError:  # another program has set the terminal so
-            select.select([], [target], [])
-        except OSError:
-            return False
+def _is_written(target: int, data: bytes) -> bool:
+    """Whether all of ``data`` could be written."""
+    try:
+        write_all(target, data)
+    except OSError:
+        return False
     return True
 
 

@@ -166,8 +166,8 @@ def read_raw(lines: TableRows) -> Export:
         texts = {
             metric: (cells[name], units.get(name, ""), line) for name, metric in columns.items()
         }
-        said = ", ".join(f"{name or 'row'}={cells[name]}" for name in others)
-        name = {} if has_names else {KERNEL: said or f"line {line}"}
+        identity = ", ".join(f"{name or 'row'}={cells[name]}" for name in others)
+        name = {} if has_names else {KERNEL: identity or f"line {line}"}
         launches.append(OpenLaunch(line, {**cells, **name}, texts))
     has_metrics = any(METRIC_NAME.fullmatch(name) for name in lines.header)
     named = "raw page" if has_metrics else "table of labels"  # the GUI's summary
@@ -291,8 +291,8 @@ def _launch(opened: OpenLaunch, where: str, *, comma: bool, has_units: bool) -> 
                 where=where,
                 fix="remove the row, or export it again",
             ) from None
-        said = unit.strip() if has_units else ""
-        factor = unit_factor(said) if said else base_factor(metric)
+        unit_text = unit.strip() if has_units else ""
+        factor = unit_factor(unit_text) if unit_text else base_factor(metric)
         if factor is None:
             raise InputError(
                 f"line {line}: {metric} is in {unit[:40]!r}, a unit that is not known",

@@ -62,11 +62,11 @@ def measured_layers(
             notes=notes,
         )
         layers = layers_of_times(row.layers or ())
-        own = roofs or _newest(
+        roofs_of_row = roofs or _newest(
             [r for r in known_roofs if (r.machine_id, r.processor, r.mode) == place and r.peaks],
             mode,
         )
-        yield roofed_layers(layers, *known, own, origin)
+        yield roofed_layers(layers, *known, roofs_of_row, origin)
 
 
 def _profile_words(row: Measurement) -> str:

@@ -131,9 +131,9 @@ def network_graph(
         layer = layers.get(node.index)
         if layer is None:
             continue
-        kept = tuple(t for t in node.distinct if t.origin is Origin.FILE)
+        from_file = tuple(t for t in node.distinct if t.origin is Origin.FILE)
         data = tuple(t for t in node.distinct if t.origin is not Origin.FILE)
-        stored[node.index] = tuple(t.name for t in kept)
+        stored[node.index] = tuple(t.name for t in from_file)
         for tensor in (*node.distinct, *node.outputs):
             n_bytes[tensor.name] = 0 if tensor.unknown else tensor.n_bytes(precision)
         made.append(
@@ -146,7 +146,7 @@ def network_graph(
                 writes=tuple(name for name in node.output_names if name),
                 n_read=data[0].n_elements if data else 0,
                 n_written=node.outputs[0].n_elements if node.outputs else 0,
-                n_weights=max((t.n_elements for t in kept), default=0),
+                n_weights=max((t.n_elements for t in from_file), default=0),
                 is_free=not layer.work_flop and not layer.traffic_bytes,
             )
         )
@@ -170,10 +170,10 @@ def graph_of_score(score: ModelScore) -> NetworkGraph:
     """
     nodes, stored, n_bytes = [], {}, {}
     for layer in score.layers:
-        own = f"@{layer.index}@"
+        tensor_name = f"@{layer.index}@"
         moved = layer.fused_traffic_bytes
-        n_bytes[own] = (layer.traffic_bytes if moved is None else moved) or 0
-        stored[layer.index] = (own,)
+        n_bytes[tensor_name] = (layer.traffic_bytes if moved is None else moved) or 0
+        stored[layer.index] = (tensor_name,)
         nodes.append(
             NetworkNode(
                 index=layer.index,

@@ -136,9 +136,12 @@ def strip_frame(result: RoofedLayers) -> pl.DataFrame:
         text="layer operators kind bound",
         number="from_ms to_ms time_ms roof_ms gap_ms reached",
     )
-    frame = pl.DataFrame(rows, schema=schema)
-    numbers = [name for name, kind in schema.items() if kind == pl.Float64]
-    return frame.with_columns(pl.col(name).round_sig_figs(5) for name in numbers)
+    return _rounded(pl.DataFrame(rows, schema=schema))
+
+
+def _rounded(frame: pl.DataFrame) -> pl.DataFrame:
+    """A page needs no more than five digits."""
+    return frame.with_columns(pl.col(pl.Float64).round_sig_figs(5))
 
 
 def time_strip(number: int, result: RoofedLayers) -> Figure | Missing:
@@ -204,9 +207,7 @@ def point_frame(result: RoofedLayers) -> pl.DataFrame:
         text="layer kind bound peak",
         number="intensity gflop_per_s mflop mbytes time_ms roof_ms gap_ms",
     )
-    frame = pl.DataFrame(rows, schema=schema)
-    numbers = [name for name, kind in schema.items() if kind == pl.Float64]
-    return frame.with_columns(pl.col(name).round_sig_figs(5) for name in numbers)
+    return _rounded(pl.DataFrame(rows, schema=schema))
 
 
 def roof_frame(result: RoofedLayers, low: float, high: float) -> pl.DataFrame:
