@@ -203,6 +203,33 @@ def test_a_file_of_the_host_that_the_program_writes_is_noted(
     assert (tmp_path / "log").read_text() == "more\n"
 
 
+def test_labels_variables_and_files_of_the_host_are_part_of_a_program(
+    tmp_path: Path, sshd: SshBoard
+) -> None:
+    hosts = Hosts(tmp_path, sshd, "near")
+    inputs = tmp_path / "home/inputs"  # of the host: no such file is here
+    inputs.parent.mkdir()
+    inputs.write_text("one")
+    folder = ("--remote-folder", str(inputs.parent), "--repeat", "1")
+    words = ("--host", "near", *folder, "--depends", "inputs", "--env", "NONESUCH")
+
+    def measure(*more: str) -> str:
+        code, _, said = hosts.run(*words, *more, "--", "true")
+        assert code == 0, said
+        return said
+
+    assert "near: --env: NONESUCH is not set" in measure()
+    assert "already measured" in measure()
+    inputs.write_text("two")
+    assert "already measured" not in measure()
+    assert "already measured" not in measure("--label", "v2")
+    assert len(hosts.rows()) == 3
+    inputs.unlink()
+    code, _, said = hosts.run(*words, "--", "true")
+    assert code == 2
+    assert "near: --depends inputs: there is no such file or folder" in said
+
+
 def test_an_interrupt_ends_the_programs_of_all_hosts(tmp_path: Path, sshd: SshBoard) -> None:
     hosts = Hosts(tmp_path, sshd, "near", "far")
     before = {name: snapshot(root) for name, root in hosts.roots.items()}

@@ -34,6 +34,7 @@ from mansard.core.processes.line_channel import (
 from mansard.core.processes.programs import turn_signals_into_interrupts
 from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT
+from mansard.inference.programs.dependencies import check_dependencies
 from mansard.inference.programs.plan import ProgramTrial, make_program_trial
 from mansard.inference.programs.trial import Passing, program_kind
 from mansard.inference.servers.connection import KEY_VARIABLE
@@ -168,8 +169,13 @@ def _enter(folder: str | None) -> None:
 def _describe(hosted: Hosted, root: Path) -> Described:
     may_set = os.geteuid() == 0 or (root != SYSTEM_ROOT and os.access(root, os.W_OK))
     if isinstance(hosted, HostedProgram):
-        trial = make_program_trial(hosted.command, hosted.name, hosted.metric, hosted.variables)
+        depends = tuple(map(Path, hosted.depends))
+        check_dependencies(depends)
+        trial = make_program_trial(
+            hosted.command, hosted.name, hosted.metric, hosted.variables, depends
+        )
         return DescribedProgram(trial, may_set)
+    check_dependencies(hosted.serving.depends)
     serving = msgspec.structs.replace(identified(hosted.serving), folder=str(Path.cwd()))
     return DescribedServer(plan_trials(serving, hosted.lengths), serving, may_set)
 
