@@ -24,8 +24,7 @@ def engine_layer_table(result: RoofedLayers, most: int | None = None) -> Table:
         Column("Bound by", bound_text),
         Column("Work", _work_text, is_numeric=True),
         Column("Bytes", lambda row: quantity(row.traffic_bytes, "B", n_digits=3), is_numeric=True),
-        Column("Counted", _counted_text, is_numeric=True),
-        Column("Estimate", _estimate_text, is_numeric=True),
+        *(_OF_COUNTERS if any(row.traffic_of == "counted" or row.counted_flop is not None for row in rows) else ()),
         Column("FLOP/byte", lambda row: _digits(row.intensity), is_numeric=True),
         Column("Rate", _rate_text, is_numeric=True),
         Column("Bandwidth", lambda row: quantity(row.bytes_per_s, "B/s", n_digits=3),
@@ -81,6 +80,13 @@ def _estimate_text(row: RoofedLayer) -> str:
     """Of the bytes, beside counted ones alone."""
     of_nodes = row.estimated_bytes if row.traffic_of == "counted" else None
     return quantity(of_nodes, "B", n_digits=3)
+
+
+# Beside work that is scored and bytes that were counted.
+_OF_COUNTERS = (
+    Column("Counted", _counted_text, is_numeric=True),
+    Column("Estimate", _estimate_text, is_numeric=True),
+)
 
 
 def _rate_text(row: RoofedLayer) -> str:
