@@ -24,7 +24,7 @@ def engine_layer_table(result: RoofedLayers, most: int | None = None) -> Table:
         Column("Bound by", bound_text),
         Column("Work", _work_text, is_numeric=True),
         Column("Bytes", lambda row: quantity(row.traffic_bytes, "B", n_digits=3), is_numeric=True),
-        *(_OF_COUNTERS if any(row.traffic_of == "counted" or row.counted_flop is not None for row in rows) else ()),
+        *(_OF_COUNTERS if any(map(_is_counted, rows)) else ()),
         Column("FLOP/byte", lambda row: _digits(row.intensity), is_numeric=True),
         Column("Rate", _rate_text, is_numeric=True),
         Column("Bandwidth", lambda row: quantity(row.bytes_per_s, "B/s", n_digits=3),
@@ -70,6 +70,10 @@ def _digits(value: float | None) -> str:
 
 def _work_text(row: RoofedLayer) -> str:
     return quantity(row.work_flop, work_unit(row.precision), n_digits=3)
+
+
+def _is_counted(row: RoofedLayer) -> bool:
+    return row.traffic_of == "counted" or row.counted_flop is not None
 
 
 def _counted_text(row: RoofedLayer) -> str:
