@@ -277,11 +277,11 @@ class _Handler(BaseHTTPRequestHandler):
             case ["json"]:
                 self._send({"Id": ident, "State": {}, "Config": {}, "Image": "sha256:1"})
             case ["attach"]:
+                container.connection = self.connection  # before the caller may start it
                 self.connection.sendall(
                     b"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\n"
                     b"Connection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
                 )
-                container.connection = self.connection
                 container.ended.wait()
                 self.close_connection = True
             case ["start"]:

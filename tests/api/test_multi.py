@@ -19,7 +19,7 @@ from tests.inference.test_cutting import residual
 
 pytestmark = pytest.mark.usefixtures("beside_each_other")
 
-SECONDS_S = 0.5
+SECONDS_S = 1.0
 
 
 @pytest.fixture

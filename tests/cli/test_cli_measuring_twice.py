@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mansard.core.records import Manifest, ProgramRun
+from mansard.core.records import Manifest, ProgramRun, quality
 from mansard.core.storage.documents import read_document
 from mansard.core.storage.jsonl import read_rows, write_rows
 from tests.cli.decide_runs import answer
@@ -96,13 +96,14 @@ def test_one_more_run_is_kept_beside_the_first_and_counted_once(
     for options in ("", "--again", "--again"):
         assert measure(options)[0] == 0
     assert len(programs()) == 3
-    newest = max(programs(), key=lambda row: row.started_utc)
+    # On a busy machine the newest may not be known well: then an older one counts.
+    counted = max(programs(), key=lambda row: (*quality(row)[:3], row.started_utc))
     code, out, err = answer(capsys, "report", "--json")
     assert code == 0
     assert "measured more than once: sh nap.sh in" in err
     assert "(3 times, that of" in err
     (shown,) = json.loads(out)["summary"]["programs"]
-    assert shown["run_id"] == newest.run_id
+    assert shown["run_id"] == counted.run_id
 
 
 def test_a_disturbed_row_is_measured_again_without_being_asked(measure: Any) -> None:
