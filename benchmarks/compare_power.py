@@ -7,9 +7,9 @@ Two adjacent stretches of one recording are compared as ``compare`` does it, wit
 threshold of 1 %: *false* is the share of pairs that "changed". The second stretch times 1.05 is
 a true change: *power* is the share that is found. With --checks the same pairs go through
 ``--check 'p50 +3%'``: shares that are worse (exit code 3), unknown (4) and within (0), of equal
-stretches and of those that are 5 % slower; *settled* is the share of unknown ones that are known
-with as many repetitions as the answer asks for, from another place of the recording. With
---between folders of runs of one build are drawn into two sides of one to four runs each. Recordings
+stretches and of those that are 5 % slower; *settled* is the share of unknown ones that are decided
+by the number of repetitions that the answer asks for, from another place of the recording. With
+--between two sides of one to four runs each are drawn from folders of runs of one build. Recordings
 by others: times of trtexec (A100,
 RTX 3090, RTX 3060), power by tegrastats of an Orin Nano and of a TX2's busy stretches,
 watts of an AGX Orin by a wall meter. With --here two plain loops are timed on this computer; RUNS
@@ -137,12 +137,10 @@ def _longest(values: Array, chosen: NDArray[np.bool_]) -> Array:
     return values[starts[at] : stops[at]]
 
 
-def checked(
-    first: Sequence[Array], second: Sequence[Array], check: str = CHECK
-) -> tuple[CheckResult, ...]:
-    """What ``--check`` says of one quantity of two sides, by the recordings of their runs."""
+def checked(first: Sequence[Array], second: Sequence[Array]) -> tuple[CheckResult, ...]:
+    """The result of CHECK for one quantity of two sides, from the recordings of their runs."""
     mine, its = (_side(_quantity("recording", side)) for side in (first, second))
-    return run_checks(parse_checks([check]), [CheckedPair(mine, its, pair_quantities(mine, its))])
+    return run_checks(parse_checks([CHECK]), [CheckedPair(mine, its, pair_quantities(mine, its))])
 
 
 def _quantity(name: str, runs: Sequence[Array]) -> ComparedQuantity:
@@ -176,7 +174,7 @@ def _print_checks(names: Iterator[tuple[str, Array]], n_pairs: int) -> None:
 
 
 def _verdicts(recording: Array, length: int, n_pairs: int) -> list[Counter[str]]:
-    """Of equal stretches, of slower ones, and whether what is asked for settles it."""
+    """Of equal stretches, of slower ones, and with the repetitions that an answer asks for."""
     random = np.random.default_rng(0)
     equal, slower, settled = Counter[str](), Counter[str](), Counter[str]()
     for at in random.integers(0, len(recording) - 2 * length + 1, n_pairs):
@@ -194,14 +192,16 @@ def _verdicts(recording: Array, length: int, n_pairs: int) -> list[Counter[str]]
 
 
 def _print_verdicts(name: str, length: str, counts: Sequence[Counter[str]]) -> None:
-    cells = []
-    for verdicts in counts[:2]:
-        n = sum(verdicts.values())
-        shares = (verdicts[one] / n for one in ("worse", "unknown", "within"))
-        cells.append(" ".join(f"{share:6.1%}" for share in shares))
-    n = sum(counts[2].values())
-    settled = f"{1 - counts[2]['unknown'] / n:.0%} of {n}" if n else ""
-    print(f"{name:<52}{length:>7}{cells[0]:>22}{cells[1]:>22}{settled:>14}")
+    equal, slower, longer = counts
+    n = longer.total()
+    settled = f"{1 - longer['unknown'] / n:.0%} of {n}" if n else ""
+    print(f"{name:<52}{length:>7}{_shares(equal):>22}{_shares(slower):>22}{settled:>14}")
+
+
+def _shares(verdicts: Counter[str]) -> str:
+    """The shares of exit codes 3, 4 and 0."""
+    n = verdicts.total()
+    return " ".join(f"{verdicts[one] / n:6.1%}" for one in ("worse", "unknown", "within"))
 
 
 def _print_between(folders: Sequence[Path], n_pairs: int) -> None:
@@ -224,9 +224,7 @@ def _print_between(folders: Sequence[Path], n_pairs: int) -> None:
                 drawn = random.permutation(len(runs))[: 2 * n]
                 mine, its = ([runs[at] for at in half] for half in (drawn[:n], drawn[n:]))
                 verdicts[verdict_of(checked(mine, its))] += 1
-            shares = (verdicts[one] / n_pairs for one in ("worse", "unknown", "within"))
-            cell = " ".join(f"{share:6.1%}" for share in shares)
-            print(f"{name:<64}{len(runs):>6}{between:>9.1%}{n:>8}{cell:>22}")
+            print(f"{name:<64}{len(runs):>6}{between:>9.1%}{n:>8}{_shares(verdicts):>22}")
 
 
 def main() -> None:

@@ -88,7 +88,9 @@ def test_what_has_no_value_says_why(tmp_path: Path) -> None:
     write_networks(tmp_path / "runs", rows)
     whys = reasons(the_side(tmp_path / "runs"))
     assert whys[f"{NET}: energy"] == "no meter was read"
-    assert whys[f"{NET}: 99th percentile of 100 calls"] == "9 single calls were timed, of 100"
+    assert (
+        whys[f"{NET}: 99th percentile of 100 calls"] == "9 single calls were timed, 100 are needed"
+    )
     assert whys[f"{NET.replace('net', 'other', 1)}: time"] == "it was throttled"
 
 

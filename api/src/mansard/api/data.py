@@ -87,16 +87,16 @@ def compare(  # noqa: PLR0913 - one keyword for each thing a user can state
     checks: Sequence[str] = (),
     save: Path | None = None,
 ) -> Compared:
-    """Hold two folders of runs against each other: kernels, networks, programs and servers.
+    """Compare two folders of runs: kernels, networks, programs and servers.
 
-    ``first`` and ``second``: folders of runs, single runs in them, or files of baselines; the same
+    ``first`` and ``second``: folders of runs, single runs in them, or baseline files; also the same
     one with another mode or label. ``mode``: only this mode of the first; ``other_mode``: of the
     second, the same by default; ``label`` and ``other_label`` likewise. ``threshold``: the share
     that a quantity has to differ by to count. ``mix``: take runs of different versions together.
-    ``layers``: compare those of networks too. ``checks``: what is allowed, such as "p50 +5%",
-    "rate -3%" or "default". ``save``: a file that keeps the second side as a baseline, or the only
-    one. Each ratio has its 95 % interval and a test, corrected for their number. Runs pair by
-    processor and mode; one side each is a pair whatever its mode. Raises InputError, UsageError,
+    ``layers``: compare the layers of networks too. ``checks``: allowed changes, such as "p50 +5%",
+    "rate -3%" or "default". ``save``: a file for the second side, or the only one, as a baseline.
+    Each ratio has its 95 % interval and a test that is corrected for the number of tests. Runs pair
+    by processor and mode; one side each is a pair whatever its mode. Raises InputError, UsageError,
     StorageError.
     """
     parsed = parse_checks(checks)

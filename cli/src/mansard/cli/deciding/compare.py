@@ -22,17 +22,15 @@ from mansard.core.errors import UsageError
 from mansard.core.table import Table
 
 _COLUMNS = ("quantity", "first", "second", "second / first", "p, corrected", "verdict")
-# Of which more is better; of a metric only its owner knows.
-_RATES = frozenset(("rate", "peak", "bandwidth"))
-_WIDE = 10  # times: the interval of the ratio says it better
+_WIDE = 10  # high / low of an interval that is not shown: the one of the ratio is enough
 _EXIT_CODES = {"worse": 3, "unknown": 4}
 
 
 class CompareCommand(HelpfulCommand):
-    """``--check`` without a value takes the limits that each kind has by default."""
+    """``--check`` without a value means ``--check default``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give it its value before options are looked for."""
+        """Insert the value before the options are parsed."""
         end = args.index("--") if "--" in args else len(args)
         words = []
         for at, word in enumerate(args):
@@ -76,8 +74,9 @@ def compare(
     check: Annotated[
         list[str] | None,
         typer.Option(
-            help="What is allowed: 'p50 +5%', 'rate -3%'; alone, a limit for each kind. Exit code "
-            "3 where more is shown, 4 where too little is known. Repeatable."
+            help="Allowed change, such as 'p50 +5%' or 'rate -3%'; without a value, a default "
+            "limit for each kind. Exit code 3 if a change is larger, 4 if too little is known. "
+            "Repeatable."
         ),
     ] = None,
     layers: Annotated[
@@ -85,7 +84,7 @@ def compare(
     ] = False,
     save: Annotated[
         Path | None,
-        typer.Option(help="File that keeps the last side as a baseline.", readable=False),
+        typer.Option(help="File to keep the last side in, as a baseline.", readable=False),
     ] = None,
     force: ForceOption = False,
     markdown: Annotated[
@@ -99,12 +98,11 @@ def compare(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Hold FIRST and SECOND against each other: kernels, networks, programs and servers.
+    """Compare FIRST with SECOND: kernels, networks, programs and servers.
 
-    Each ratio has its 95 % interval and a test, corrected for their number; scatter counts by the
-    samples that are independent, or by runs where there are several. Runs pair by processor and
-    mode; one on each side is a pair whatever its mode. Without --check the exit code is 0 whether
-    or not anything changed; with it 0 says that all is within what is allowed.
+    Each ratio has its 95 % interval and a test that is corrected for the number of tests. Runs pair
+    by processor and mode; one run on each side is a pair whatever its mode. Without --check the
+    exit code is 0 whether or not anything changed; with it 0 means that every change is allowed.
     """
     if as_json and markdown:
         raise UsageError("--json and --markdown are both given", fix="give one of them")
@@ -179,13 +177,13 @@ def _last(compared: results.Compared) -> Iterator[str]:
         return
     n = {name: sum(one.verdict == name for one in compared.checks) for name in _EXIT_CODES}
     of = f"of {len(compared.checks)} checks"
-    said = {
+    sentences = {
         "worse": f"worse: {n['worse']} {of} found a change that is significant and larger than "
         f"allowed (exit code 3); {n['unknown']} not known",
         "unknown": f"not known: {n['unknown']} {of} cannot be decided (exit code 4)",
         "within": f"within: all {len(compared.checks)} checks are kept",
     }
-    yield said[compared.verdict]
+    yield sentences[compared.verdict]
 
 
 def _tables(comparison: results.Comparison, *, all_rows: bool) -> list[Table]:
@@ -215,7 +213,7 @@ def _tables(comparison: results.Comparison, *, all_rows: bool) -> list[Table]:
 
 
 def _row(change: results.Change, threshold: float, *, with_ends: bool) -> tuple[str, ...]:
-    """``with_ends``: both values with their intervals; the ratio has one always."""
+    """``with_ends``: both values with their intervals; the ratio always has one."""
     first = (change.first_low, change.first_high) if with_ends else (None, None)
     second = (change.second_low, change.second_high) if with_ends else (None, None)
     return (
@@ -260,10 +258,9 @@ def _verdict(change: results.Change, threshold: float) -> str:
     """What the second is against the first; within the threshold they are equal."""
     if change.is_significant:
         way = "higher" if change.ratio > 1 else "lower"
-        if change.kind == "metric":
+        if change.is_better is None:
             return f"changed: {way}"
-        is_better = (change.ratio > 1) == (change.kind in _RATES)
-        return f"{'better' if is_better else 'worse'}: {way}"
+        return f"{'better' if change.is_better else 'worse'}: {way}"
     if change.is_equal:
         return f"within {_percent(threshold)}"
     if change.is_significant is None:

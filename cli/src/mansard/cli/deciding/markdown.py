@@ -1,4 +1,4 @@
-"""Tables as Markdown, for comments of merge requests: nothing in a name is taken for markup."""
+"""Tables as Markdown, for comments on merge requests; markup in names is escaped."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from mansard.cli.terminal import plain
 from mansard.core.table import Table
 from mansard.core.text import printable
 
-# What GitHub's and GitLab's Markdown give a meaning to: HTML, code, emphasis, links and addresses,
-# cells, and names and numbers of people and issues. As references to characters they are text.
+# What has a meaning in the Markdown of GitHub and GitLab: HTML, code, emphasis, links, addresses,
+# cells, and references to people and issues. Character references make them text.
 _MARKUP = re.compile(
     r"[&<>`*\[\]\\|~#@!$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=\S)|(?<=www)\.", re.IGNORECASE
 )

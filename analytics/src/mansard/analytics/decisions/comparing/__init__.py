@@ -1,1 +1,1 @@
-"""What changed between two runs, and whether a change is larger than is allowed."""
+"""What changed between two runs, and whether a change is larger than allowed."""

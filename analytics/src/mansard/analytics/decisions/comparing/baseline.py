@@ -1,7 +1,7 @@
 """A baseline: the sides of a comparison in one file, with all their repetitions.
 
-It is small enough to be kept beside the code that it is a baseline of, and its repetitions are what
-the test of a later comparison needs.
+It is small enough to be kept in the repository of the measured code. A later comparison tests with
+its repetitions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mansard.core.storage.files import MOST_BYTES
 
 
 class BaselineDocument(Record, frozen=True, kw_only=True):
-    """What was measured, to hold later runs against."""
+    """What was measured, to compare later runs with."""
 
     schema: ClassVar[Schema] = Schema("baseline", 1)
 
@@ -45,7 +45,7 @@ def write_baseline(path: Path, sides: Sequence[Side]) -> None:
 def read_baseline(
     path: Path, *, name: str = "", mode: str | None = None, build: str | None = None
 ) -> tuple[Side, ...]:
-    """The sides of a file that ``write_baseline`` wrote; of one mode or label if asked for.
+    """The sides in a file of ``write_baseline``; only those of ``mode`` or label ``build``.
 
     Raises SchemaError, StorageError, InputError where its numbers cannot be compared, UsageError
     where it has no such mode or label.
@@ -55,7 +55,7 @@ def read_baseline(
         for quantity in side.quantities:
             _check(quantity, path)
     if not sides:
-        raise InputError("is a baseline of nothing", where=str(path), fix="save it again")
+        raise InputError("has no sides", where=str(path), fix="save the baseline again")
     chosen = [
         side
         for side in sides
@@ -64,10 +64,10 @@ def read_baseline(
     ]
     if not chosen:
         what = f"mode {mode!r}" if build is None else f"label {build!r}"
-        there = (
+        known = (
             [side.mode for side in sides] if build is None else [b for s in sides for b in s.builds]
         )
-        names = ", ".join(dict.fromkeys(map(display_name, there))) or "none"
+        names = ", ".join(dict.fromkeys(map(display_name, known))) or "none"
         raise UsageError(f"{path} has no {what}", fix=f"there are {names}")
     return tuple(
         replace(side, label=f"{name}{display_name(side.label.rpartition(': ')[2])}")

@@ -1,15 +1,15 @@
-"""Checks of a comparison: is a change significant and larger than is allowed?
+"""Checks of a comparison: is a change significant and larger than allowed?
 
 With d = ln(second / first), its standard error s and Student's T (``significance``), a quantity
 that may rise by L
 
     is worse     where P(T ≥ (d − ln(1 + L)) / s) < 2 %, corrected for all checks (Holm)
     is within    where P(T ≤ (d − ln(1 + L)) / s) < 5 %
-    is unknown   else, or where a side has none of it.
+    is unknown   otherwise, or where a side has no value.
 
 All are shown to be within as soon as each is, so that needs no correction (R. L. Berger,
-Technometrics 24, 1982). One that may fall by L is mirrored, with ln(1 − L); one that may neither
-rise nor fall has twice the smaller of both p, and is within where both tests say so.
+Technometrics 24, 1982). A quantity that may fall by L is mirrored, with ln(1 − L). One that may
+neither rise nor fall has twice the smaller of both p, and is within where both tests say so.
 """
 
 from __future__ import annotations
@@ -47,27 +47,27 @@ class AllowedChange(NamedTuple):
     kind: Kind
     low: float | None
     high: float | None
-    is_default: bool = False  # not asked for by name
+    is_default: bool = False  # the limit is the default one of the kind
 
 
 class CheckResult(Record, frozen=True, kw_only=True):
-    """What a check says of one quantity, or of all that it found none of.
+    """The result of one check for one quantity, or for a kind without a value.
 
-    ``p_worse``: that it keeps the limit, corrected for all checks. ``p_within``: that it does not.
-    ``needed``: repetitions or runs of each side that would settle it.
+    ``p_worse``: p of a change that keeps the limit, corrected for all checks. ``p_within``: p of
+    one that exceeds it. ``needed``: repetitions or runs of each side that would settle the verdict.
     """
 
     check: str
     kind: Kind
     side: str  # the label of the second side
-    quantity: str  # empty: there is none of this kind
+    quantity: str  # its name; empty where neither side has a value of the kind
     ratio: float | None
-    ratio_limit_low: float | None  # of the ratio: the least and the most that are allowed
-    ratio_limit_high: float | None
+    ratio_limit_low: float | None  # the least ratio that is allowed
+    ratio_limit_high: float | None  # and the largest
     p_worse: float | None
     p_within: float | None
     verdict: Verdict
-    why: str  # it is unknown; empty where it is known
+    why: str  # why the verdict is unknown; else empty
     needed: int | None
     needed_of: Literal["repetitions", "runs"] | None
 
@@ -119,7 +119,7 @@ def _check(kind: Kind, sign: str, percent: str | None) -> AllowedChange:
         kind,
         math.log1p(-allowed) if falls else None,
         math.log1p(allowed) if rises else None,
-        percent is None and sign == "",
+        percent is None,
     )
 
 
@@ -183,7 +183,7 @@ def _candidates(checks: Sequence[AllowedChange], pair: CheckedPair) -> Iterator[
 
 
 def _may_be_left_out(one: _Checked) -> bool:
-    """Not asked for by name, not testable, and within what is allowed."""
+    """Whether the limit is a default one that cannot be tested and is not exceeded."""
     if not one.check.is_default or one.pair.difference is not None:
         return False
     log = math.log(one.pair.second.value / one.pair.first.value)
@@ -193,7 +193,7 @@ def _may_be_left_out(one: _Checked) -> bool:
 
 
 def _tails(check: AllowedChange, difference: Centre) -> list[float]:
-    """p of each limit that it is kept."""
+    """For each limit the p that it is kept."""
     mirrored = Centre(-difference.log, difference.deviation, difference.freedom)
     high = [] if check.high is None else [excess_test(difference, check.high)]
     return high + ([] if check.low is None else [excess_test(mirrored, -check.low)])
@@ -224,7 +224,7 @@ Needed = tuple[int, Literal["repetitions", "runs"]]
 
 
 def _least_needed(pair: QuantityPair) -> Needed | None:
-    """The least that a test needs, of what could not be tested."""
+    """The least that a test of an untested pair needs."""
     if pair.test == "intervals":
         return None
     few = min(pair.first.n_repetitions, pair.second.n_repetitions)
@@ -234,7 +234,7 @@ def _least_needed(pair: QuantityPair) -> Needed | None:
 def _settling(
     check: AllowedChange, pair: QuantityPair, difference: Centre, n_tests: int
 ) -> Needed | None:
-    """What would settle on which side of its nearest limit a difference is."""
+    """What would show on which side of its nearest limit a difference is."""
     if pair.test == "intervals":
         return None
     limits = [limit for limit in (check.low, check.high) if limit is not None]
@@ -249,7 +249,7 @@ def _settling(
 
 
 def _one_sided(checks: Sequence[AllowedChange], pair: CheckedPair) -> Iterator[CheckResult]:
-    """What one side has and the other lacks, and what was asked for by name and has no value."""
+    """What only one side has, and what is checked by name but has no value."""
     first, second, paired = pair
     for which, other, alone in (
         ("first", second, paired.only_first),
@@ -258,13 +258,13 @@ def _one_sided(checks: Sequence[AllowedChange], pair: CheckedPair) -> Iterator[C
         whys = {(one.kind, one.name): one.why for one in other.unusable}
         for check, quantity in product(checks, alone):
             if quantity.kind == check.kind:
-                lacks = whys.get((quantity.kind, quantity.name))
-                why = f"only the {which} side has it" + (f": {lacks}" if lacks else "")
+                reason = whys.get((quantity.kind, quantity.name))
+                why = f"only the {which} side has it" + (f": {reason}" if reason else "")
                 yield _unknown(check, second.label, quantity.name, why)
-    there = {one.name for side in (first, second) for one in side.quantities}
-    lacking = {one.name: one for one in (*first.unusable, *second.unusable)}
-    for check, one in product(checks, lacking.values()):
-        if one.kind == check.kind and one.name not in there and not check.is_default:
+    measured = {one.name for side in (first, second) for one in side.quantities}
+    unusable = {one.name: one for one in (*first.unusable, *second.unusable)}
+    for check, one in product(checks, unusable.values()):
+        if one.kind == check.kind and one.name not in measured and not check.is_default:
             yield _unknown(check, second.label, one.name, one.why)
 
 
@@ -276,12 +276,12 @@ def _unknown(
     ratio: float | None = None,
     needed: Needed | None = None,
 ) -> CheckResult:
-    lows = None if check.low is None else math.exp(check.low)
-    highs = None if check.high is None else math.exp(check.high)
+    low = None if check.low is None else math.exp(check.low)
+    high = None if check.high is None else math.exp(check.high)
     reasons = {
         "ratio": why if ratio is None else None,
-        "ratio_limit_low": "it may be lower" if lows is None else None,
-        "ratio_limit_high": "it may be higher" if highs is None else None,
+        "ratio_limit_low": "it may be lower" if low is None else None,
+        "ratio_limit_high": "it may be higher" if high is None else None,
         "p_worse": why or "not tested",
         "p_within": why or "not tested",
         **dict.fromkeys(
@@ -294,8 +294,8 @@ def _unknown(
         side=side,
         quantity=quantity,
         ratio=ratio,
-        ratio_limit_low=lows,
-        ratio_limit_high=highs,
+        ratio_limit_low=low,
+        ratio_limit_high=high,
         p_worse=None,
         p_within=None,
         verdict="unknown",
@@ -307,7 +307,7 @@ def _unknown(
 
 
 def verdict_of(results: Sequence[CheckResult]) -> Verdict | Literal["unchecked"]:
-    """Worse if anything is, else unknown if anything is, else within."""
+    """Worse if any result is, else unknown if any is, else within."""
     verdicts = {result.verdict for result in results}
     order: tuple[Verdict, ...] = ("worse", "unknown", "within")
     return next((one for one in order if one in verdicts), "unchecked")

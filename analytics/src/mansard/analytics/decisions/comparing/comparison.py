@@ -1,13 +1,11 @@
-"""Compares two sides quantity by quantity, and says which differences are more than scatter."""
+"""Compare two sides quantity by quantity: which differences are larger than scatter."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-import msgspec
-
-from mansard.analytics.decisions.comparing.kinds import Kind
+from mansard.analytics.decisions.comparing.kinds import KINDS, Kind
 from mansard.analytics.decisions.comparing.pairing import (
     Paired,
     QuantityPair,
@@ -31,8 +29,9 @@ class Change(Record, frozen=True, kw_only=True):
     """One quantity on both sides: second over first, with its 95 % interval.
 
     ``p``: of no difference above the comparison's threshold, by ``test``; ``p_corrected`` for all
-    quantities that were tested. ``is_significant``: that is below 0.05. ``is_equal``: the interval
-    of the ratio lies within the threshold. ``n_first`` repetitions were of ``runs_first`` runs.
+    quantities that were tested. ``is_significant``: ``p_corrected`` is below 0.05. ``is_equal``:
+    the interval of the ratio lies within the threshold. ``n_first`` repetitions are from
+    ``runs_first`` runs.
     """
 
     kind: Kind
@@ -56,6 +55,12 @@ class Change(Record, frozen=True, kw_only=True):
     runs_first: int
     n_second: int
     runs_second: int
+
+    @property
+    def is_better(self) -> bool | None:
+        """Whether the second value is the better one; None for a metric, which may mean either."""
+        better = KINDS[self.kind].better
+        return (self.ratio > 1) == (better == "higher") if better else None
 
 
 class Comparison(Record, frozen=True, kw_only=True):
@@ -81,25 +86,17 @@ def compare(
 ) -> Comparison:
     """Every quantity that both sides have, and the names of those that only one has.
 
-    ``threshold``: the share that a quantity has to differ by; 0.01 is 1 %. ``paired``: where it is
-    known. Raises UsageError where the threshold is not between 0 and 1.
+    ``threshold``: the share that a quantity has to differ by; 0.01 is 1 %. ``paired``: the result
+    of ``pair_quantities``, if it is there. Raises UsageError where the threshold is not between 0
+    and 1.
 
-    Quantities of other precisions, levels, kernels, batch sizes or engines are never held against
-    each other.
+    Quantities of different precisions, levels, kernels, batch sizes or engines are never compared.
     """
     if not 0 <= threshold < 1:
         raise UsageError(f"a threshold of {threshold:g} is not a share", fix="say 0.01 for 1 %")
     paired = pair_quantities(first, second) if paired is None else paired
     changes, layers = (
-        tuple(
-            _corrected(
-                [
-                    _change(pair, threshold)
-                    for pair in paired.pairs
-                    if (pair.first.kind == "layer") == is_layer
-                ]
-            )
-        )
+        _changes([p for p in paired.pairs if (p.first.kind == "layer") == is_layer], threshold)
         for is_layer in (False, True)
     )
     return Comparison(
@@ -119,9 +116,22 @@ def compare(
     )
 
 
-def _change(pair: QuantityPair, threshold: float) -> Change:
+def _changes(pairs: Iterable[QuantityPair], threshold: float) -> tuple[Change, ...]:
+    """The changes of ``pairs``, their p corrected among themselves."""
+    tested = [
+        (pair, None if pair.difference is None else shift_test(pair.difference, threshold))
+        for pair in pairs
+    ]
+    corrected = iter(holm([p for _, p in tested if p is not None]))
+    return tuple(
+        _change(pair, threshold, p, None if p is None else next(corrected)) for pair, p in tested
+    )
+
+
+def _change(
+    pair: QuantityPair, threshold: float, p: float | None, p_corrected: float | None
+) -> Change:
     ours, theirs, difference = pair.first, pair.second, pair.difference
-    p = None if difference is None else shift_test(difference, threshold)
     ratio, low, high = ratio_span(span_of(ours), span_of(theirs))
     if pair.test != "intervals":
         low = high = None
@@ -139,9 +149,10 @@ def _change(pair: QuantityPair, threshold: float) -> Change:
     if low is not None and high is not None:
         is_equal = 1 / (1 + threshold) <= low and high <= 1 + threshold
     unknown = {key: "a side has no interval" for key, end in ends.items() if end is None}
-    unknown |= {} if is_equal is not None else {"is_equal": "a side has no interval"}
+    if is_equal is None:
+        unknown["is_equal"] = "a side has no interval"
     if p is None:
-        unknown |= {"p": pair.why_not, "test": pair.why_not}
+        unknown |= dict.fromkeys(("p", "test", "p_corrected", "is_significant"), pair.why_not)
     return Change(
         kind=ours.kind,
         quantity=theirs.name,
@@ -151,38 +162,16 @@ def _change(pair: QuantityPair, threshold: float) -> Change:
         ratio=ratio,
         test=None if p is None else pair.test,
         p=p,
-        p_corrected=None,
-        is_significant=None,
+        p_corrected=p_corrected,
+        is_significant=None if p_corrected is None else p_corrected < LEVEL,
         is_equal=is_equal,
         n_first=ours.n_repetitions,
         runs_first=len(ours.runs),
         n_second=theirs.n_repetitions,
         runs_second=len(theirs.runs),
-        unknown=unknown | dict.fromkeys(("p_corrected", "is_significant"), pair.why_not),
+        unknown=unknown,
         **ends,
     )
-
-
-def _corrected(changes: Sequence[Change]) -> list[Change]:
-    tested = [change for change in changes if change.p is not None]
-    corrected = iter(holm([change.p for change in tested if change.p is not None]))
-    results = []
-    for change in changes:
-        if change.p is None:
-            results.append(change)
-            continue
-        p = next(corrected)
-        unknown = {
-            name: why
-            for name, why in change.unknown.items()
-            if name not in {"p_corrected", "is_significant"}
-        }
-        results.append(
-            msgspec.structs.replace(
-                change, p_corrected=p, is_significant=p < LEVEL, unknown=unknown
-            )
-        )
-    return results
 
 
 def _differences(first: Side, second: Side) -> tuple[str, ...]:

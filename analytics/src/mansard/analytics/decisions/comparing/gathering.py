@@ -34,7 +34,7 @@ def sides_of(
 ) -> tuple[Side, ...]:
     """What ``dataset`` has of each device and mode; of one mode, label or run if asked for.
 
-    ``name`` stands before their labels, to tell two datasets apart. ``build``: the label of runs.
+    ``name`` comes before their labels, to tell two datasets apart. ``build``: the label of runs.
     Raises UsageError where there is no such run, InputError where there is none at all.
     """
     runs = [*dataset.manifests, *dataset.workload_manifests]
@@ -45,26 +45,28 @@ def sides_of(
         if mode is None or is_one_mode(run.mode_read_back.name, mode, run.machine.name):
             groups.setdefault((device_id(run), plain_name(run.mode_read_back.name)), []).append(run)
     kernels = list(_kernel_rows(dataset)) if dataset.manifests else []
-    labels = run_labels([max(group, key=_age) for group in groups.values()])
+    newest = {key: max(group, key=_age) for key, group in groups.items()}
+    labels = run_labels(list(newest.values()))
     sides = []
-    for (device, _), group in groups.items():
+    for key, group in groups.items():
         ids = {run.run_id for run in group}
         observed = [row for of_run, row in kernels if of_run in ids]
         observed += workload_rows(dataset, group, with_layers=with_layers)
         if observed:
-            newest = max(group, key=_age)
-            sides.append(_side(device, f"{name}{labels[newest.run_id]}", group, observed))
+            label = f"{name}{labels[newest[key].run_id]}"
+            sides.append(_side(label, newest[key], group, observed))
     if not sides:
         raise _nothing(dataset, runs, mode, build)
     return tuple(sides)
 
 
-def _side(device: str, label: str, group: Sequence[Manifest], observed: list[Observed]) -> Side:
+def _side(
+    label: str, newest: Manifest, group: Sequence[Manifest], observed: list[Observed]
+) -> Side:
     quantities, unusable = quantities_of(observed)
-    newest = max(group, key=_age)
     return Side(
         label=label,
-        device=device,
+        device=device_id(newest),
         processor="whole" if whole_machine(newest) else processor_of(newest),
         machine=newest.machine.name,
         mode=newest.mode_read_back.name,
@@ -82,7 +84,7 @@ def _age(manifest: Manifest) -> tuple[bool, str, str]:
 
 
 def _facts(runs: Sequence[Manifest]) -> dict[str, str]:
-    """What may differ between sides, as the newest runs say; what is not known is left out."""
+    """What may differ between sides, from the newest runs; what is not known is left out."""
     facts: dict[str, str | None] = {}
     for run in runs:
         facts |= {
@@ -100,7 +102,7 @@ def _facts(runs: Sequence[Manifest]) -> dict[str, str]:
 
 
 def _kernel_rows(dataset: Dataset) -> Iterator[tuple[str, Observed]]:
-    """Ceilings and fitted costs of each run of kernels, behind its id."""
+    """The id of each run of kernels with its ceilings and fitted costs."""
     rates = trial_rates(dataset)
     roofs = rooflines(dataset, rates)
     energies = fit_runs(dataset, roofs)

@@ -27,9 +27,9 @@ Kind = Literal[
 
 
 class KindTraits(NamedTuple):
-    """``better``: "" of a figure of merit, for only its owner knows; it may not change at all."""
+    """``better``: "" for a metric of the user's, which may not change in either direction."""
 
-    words: str  # behind the name of what it is of
+    words: str  # behind the name of what was measured
     better: Literal["lower", "higher", ""]
     allowed: float  # a share
 

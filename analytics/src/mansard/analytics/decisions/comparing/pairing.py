@@ -22,7 +22,7 @@ Test = Literal["blocks", "runs", "intervals"]
 
 
 class QuantityPair(NamedTuple):
-    """``difference``: ln(second / first); None: not known, and ``why_not``."""
+    """``difference``: ln(second / first); None where it is not known, ``why_not`` says why."""
 
     first: ComparedQuantity
     second: ComparedQuantity
@@ -32,8 +32,7 @@ class QuantityPair(NamedTuple):
 
     @property
     def n_compared(self) -> float:
-        """Repetitions of a side, or runs: where sides differ, of the shorter one, or such that
-        1/n is the mean of theirs."""
+        """Repetitions of the side with fewer; or the harmonic mean of the sides' runs."""
         if self.test == "runs":
             return 2 / (1 / len(self.first.runs) + 1 / len(self.second.runs))
         return min(self.first.n_repetitions, self.second.n_repetitions)
@@ -48,7 +47,7 @@ class Paired(NamedTuple):
 
 
 def pair_quantities(first: Side, second: Side) -> Paired:
-    """Quantities of one alias, then those of one name."""
+    """Pair quantities of the same alias, then those of the same name."""
     left = {quantity.name: quantity for quantity in second.quantities}
     by_alias = {one.alias: one for one in second.quantities if one.alias}
     partners: dict[str, ComparedQuantity] = {}
@@ -72,16 +71,16 @@ def pair_quantities(first: Side, second: Side) -> Paired:
 
 
 def _pair(first: ComparedQuantity, second: ComparedQuantity) -> QuantityPair:
-    if not first.runs or not second.runs or not first.n_repetitions or not second.n_repetitions:
+    fewest = min(first.n_repetitions, second.n_repetitions)
+    if not fewest:
         difference = find_interval_difference(span_of(first), span_of(second))
         return QuantityPair(first, second, difference, "intervals", "a side has no interval")
     difference = find_difference(_recordings(first), _recordings(second))
     n_runs = len(first.runs) + len(second.runs)
-    least = min(first.n_repetitions, second.n_repetitions)
-    if least == 1:
-        why = "one value of a side: measure it again, with --again"
+    if fewest == 1:
+        why = "a side has one value: measure it again, with --again"
     else:
-        why = f"too few blocks to tell: {least} of a side, of {FEWEST_STRETCHES}"
+        why = f"too few blocks to tell: a side has {fewest}, {FEWEST_STRETCHES} are needed"
     return QuantityPair(first, second, difference, "blocks" if n_runs == 2 else "runs", why)
 
 

@@ -1,7 +1,7 @@
 """Rows of runs as quantities with their repetitions.
 
-Of rows of one name those count that are of the same build as the newest good one: the same label,
-versions and content. Each of them is a run of it.
+Of the rows of one name those count that have the build of the newest good one: the same label,
+versions and content. Each of them is a run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CALLS_OF_TAIL = 100  # a percentile of fewer calls is their longest one
 
 
 class Observed(NamedTuple):
-    """One quantity of one row. ``why``: that it is not usable; empty where it is."""
+    """One quantity of one row. ``why``: why it is not usable; empty where it is."""
 
     kind: Kind
     name: str
@@ -106,8 +106,8 @@ def _why_not(row: Observed) -> str:
 
 
 def level_span(runs: Sequence[Mapping[str, Sequence[float]]]) -> Span:
-    """The level of runs of one experiment each with its 95 % interval: within one run, or between
-    several."""
+    """The level of runs of one experiment each, with its 95 % interval: by the scatter within one
+    run, or between several."""
     parts = [[np.asarray(part, np.float64) for part in run.values()] for run in runs]
     logs = [run_level(values)[0] for values in parts]
     value = math.exp(float(np.mean(logs)))
@@ -162,10 +162,13 @@ class _Row(NamedTuple):
         name: str | None = None,
         words: str | None = None,
         alias: str = "",
+        why: str = "",
     ) -> Observed:
+        """``why``: why it is not usable, where the row is."""
         words = KINDS[kind].words if words is None else words
         whole = f"{name or self.name}: {words}" if words else name or self.name
-        return Observed(kind, whole, unit, {"": values}, self.build, self.when, self.why, alias)
+        why = self.why or why
+        return Observed(kind, whole, unit, {"": values}, self.build, self.when, why, alias)
 
 
 def _of_network(
@@ -192,16 +195,16 @@ def _of_network(
         return
     yield of.observed("p50", "s", row.seconds_s)
     tails = _tails(row.call_seconds_s)
-    few = f"{len(row.call_seconds_s)} single calls were timed, of {_CALLS_OF_TAIL}"
-    yield of.observed("p99", "s", tails)._replace(why=of.why or ("" if tails else few))
-    yield _energy_of_one(of, row.energy or (), row.unknown)
+    few = f"{len(row.call_seconds_s)} single calls were timed, {_CALLS_OF_TAIL} are needed"
+    yield of.observed("p99", "s", tails, why="" if tails else few)
+    yield _energy(of, row.energy or (), row.unknown, is_of_one=True)
     yield _memory(of, row)
     if with_layers:
         yield from _layers(row, of)
 
 
 def _tails(seconds_s: Sequence[float]) -> list[float]:
-    """The 99th percentile of each hundred single calls, so that all are of as many."""
+    """The 99th percentile of each hundred single calls: all are of the same number of calls."""
     n = len(seconds_s) // _CALLS_OF_TAIL
     hundreds = np.asarray(seconds_s[: n * _CALLS_OF_TAIL]).reshape(n, _CALLS_OF_TAIL)
     return [float(value) for value in np.quantile(hundreds, 0.99, axis=1)]
@@ -229,7 +232,7 @@ def _of_program(row: ProgramRun, build: tuple[object, ...]) -> Iterator[Observed
     yield _energy(of, [run.energy for run in runs], next((r.unknown for r in runs), {}))
     memory = [run.peak_memory_bytes for run in runs if run.peak_memory_bytes is not None]
     why = next((r.unknown.get("peak_memory_bytes", "") for r in runs), "")
-    yield of.observed("memory", "B", memory)._replace(why=of.why or ("" if memory else why))
+    yield of.observed("memory", "B", memory, why="" if memory else why)
     if row.metric_pattern is not None:
         metrics = [run.metric for run in runs if run.metric is not None]
         yield of.observed("metric", "", metrics)
@@ -249,12 +252,18 @@ def _energy(
     unknown: Mapping[str, str],
     *,
     name: str | None = None,
+    words: str | None = None,
+    is_of_one: bool = False,
 ) -> Observed:
-    """The energy of each run of a program, or of each window that it named."""
+    """The energy of each window; ``is_of_one``: of one repetition of what the window repeats."""
     totals = known_totals(window for window in windows if window is not None)
-    values = [total_j for total_j, window in totals if not window.is_disturbed]
+    values = [
+        total_j / window.repetitions if is_of_one else total_j
+        for total_j, window in totals
+        if not window.is_disturbed and (window.repetitions > 0 or not is_of_one)
+    ]
     why = "" if values else unknown.get("energy", _DISTURBED)
-    return of.observed("energy", "J", values, name=name)._replace(why=of.why or why)
+    return of.observed("energy", "J", values, name=name, words=words, why=why)
 
 
 def _of_server(row: GenerationRun, build: tuple[object, ...]) -> Iterator[Observed]:
@@ -278,9 +287,9 @@ def _of_server(row: GenerationRun, build: tuple[object, ...]) -> Iterator[Observ
     yield of.observed(
         "rate", "tokens/s", [one.n_tokens / (one.end_s - one.start_s) for one in rounds]
     )
-    wholes = [one.whole for one in rounds if one.whole is not None]
+    wholes = [one.whole for one in rounds]
     no_energy = next((one.unknown["whole"] for one in rounds if one.whole is None), _DISTURBED)
-    yield _energy_of_one(of, wholes, {"energy": no_energy}, words="energy of a token")
+    yield _energy(of, wholes, {"energy": no_energy}, words="energy of a token", is_of_one=True)
     yield _memory(of, row)
 
 
@@ -298,32 +307,11 @@ def _of_several(row: MultiRun, build: tuple[object, ...]) -> Iterator[Observed]:
         name = f"{of.name}: network {number}, {display_name(network.model)}"
         yield of.observed("p50", "s", network.latency_s, name=name)
         rate = [network.n_runs / row.window_s] if row.window_s else []
-        yield of.observed("rate", "1/s", rate, name=name)._replace(
-            why=why or row.unknown.get("window_s", "")
-        )
-    windows = () if row.energy is None else (row.energy,)
-    yield _energy_of_one(of, windows, row.unknown, words="energy of a run")
+        yield of.observed("rate", "1/s", rate, name=name, why=row.unknown.get("window_s", ""))
+    yield _energy(of, (row.energy,), row.unknown, words="energy of a run", is_of_one=True)
     yield _memory(of, row)
-
-
-def _energy_of_one(
-    of: _Row,
-    windows: Sequence[EnergyWindow],
-    unknown: Mapping[str, str],
-    *,
-    words: str | None = None,
-) -> Observed:
-    """The energy of one repetition of what a window repeats."""
-    values = [
-        total_j / window.repetitions
-        for total_j, window in known_totals(windows)
-        if window.repetitions > 0 and not window.is_disturbed
-    ]
-    why = "" if values else unknown.get("energy", _DISTURBED)
-    return of.observed("energy", "J", values, words=words)._replace(why=of.why or why)
 
 
 def _memory(of: _Row, row: Measurement | GenerationRun | MultiRun) -> Observed:
     memory = () if row.memory_bytes is None else (row.memory_bytes,)
-    why = row.unknown.get("memory_bytes", "")
-    return of.observed("memory", "B", memory)._replace(why=of.why or why)
+    return of.observed("memory", "B", memory, why=row.unknown.get("memory_bytes", ""))

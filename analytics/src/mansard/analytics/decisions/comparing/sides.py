@@ -22,7 +22,7 @@ class ComparedQuantity(Record, frozen=True, kw_only=True):
 
     ``runs``: of each run that measured it, by experiment, the repetitions in their order; empty
     where the value is fitted. ``alias``: equal on both sides where the quantity is the same thing
-    under another name, as a layer of the same nodes; may be empty.
+    under another name, such as a layer of the same nodes; may be empty.
     """
 
     kind: Kind
@@ -72,9 +72,9 @@ def pair_runs(
 ) -> tuple[tuple[Pair, ...], tuple[str, ...], tuple[str, ...]]:
     """Pairs of sides, and the labels of those that only one of the two has.
 
-    One on each side is a pair whatever it is of, as long as both are of a CPU, of a GPU or of a
-    whole machine. Else they pair by processor and mode, and by board too where a side has several
-    boards; of several the newest counts. Raises InputError where nothing pairs.
+    One side each is a pair, whatever their boards and modes, if both are of a CPU, of a GPU or of
+    a whole machine. Otherwise they pair by processor and mode, and by board too where there are
+    several boards; of several the newest counts. Raises InputError where nothing pairs.
     """
     if len(first) == len(second) == 1 and first[0].processor == second[0].processor:
         return ((first[0], second[0]),), (), ()

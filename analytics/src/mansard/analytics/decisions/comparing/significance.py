@@ -46,14 +46,14 @@ from mansard.analytics.decisions.values import Z95, Array
 
 N_STRETCHES = 16
 FEWEST_STRETCHES = 4  # of a side
-THRESHOLD = 0.01  # a smaller share is of no matter, unless the user says so
+THRESHOLD = 0.01  # a smaller share does not matter, unless the user says so
 LEVEL = 0.05
 WORSE_LEVEL = 0.02  # of a limit that is exceeded: an equal build is to be stopped rarely
 _LEAST_INDEPENDENT, _LEAST_FREEDOM = 1.5, 2.5  # of a random walk
 _MOST_CORRELATED = 0.999
 _NORMAL = 1e12  # degrees of freedom with which Student's distribution is the normal one
 _POWER = 0.8  # of a comparison that is to be settled
-_MOST_TIMES = 10_000  # as many repetitions: more settle nothing, the level is at the limit
+_MOST_TIMES = 10_000  # the repetitions: where that is too few, the level is at the limit
 _ROUNDING = 1e-12
 _STEP = 1.05  # of numbers of repetitions that are tried
 Stratum = tuple[Array, Array]
@@ -76,7 +76,7 @@ class Centre:
 
 
 def find_centre(values: Array) -> Centre | None:
-    """The level of a recording, above 0 and in the order of time; None of fewer than two values.
+    """The level of a recording, above 0 and in the order of time; None for fewer than two values.
 
     The level is the median of the medians of stretches.
     """
@@ -99,7 +99,7 @@ def find_centre(values: Array) -> Centre | None:
 
 
 def find_shift(strata: Sequence[Stratum]) -> Centre | None:
-    """ln(second / first), the mean over strata; None of fewer than FEWEST_STRETCHES a side.
+    """ln(second / first), the mean over strata; None for fewer than FEWEST_STRETCHES a side.
 
     A stratum holds the recordings of one experiment on both sides. Variances of strata add up;
     degrees of freedom are those of Welch and Satterthwaite.
@@ -127,11 +127,10 @@ def find_shift(strata: Sequence[Stratum]) -> Centre | None:
 def find_difference(first: Sequence[Recording], second: Sequence[Recording]) -> Centre | None:
     """ln(second / first) of the runs of two sides; None where its scatter is not known.
 
-    One run a side is told by the scatter within, several by the scatter between them. Experiments
-    that all runs have are compared one by one; where there are none, all of a run is one.
+    Each side has a run at least. With one run a side the scatter is that within the runs, with
+    several that between them. Experiments that all runs have are compared one by one; where there
+    are none, all of a run is one.
     """
-    if not first or not second:
-        return None
     runs = [*first, *second]
     common = [key for key in runs[0] if all(key in run for run in runs)]
     strata = [
@@ -189,7 +188,7 @@ def shift_test(shift: Centre, threshold: float) -> float:
 
 
 def excess_test(shift: Centre, limit: float) -> float:
-    """p that ``shift`` is ``limit`` (a logarithm) at most; 1 less it is that of the other side."""
+    """p that ``shift`` is at most ``limit``, a logarithm; 1 − p that it is at least ``limit``."""
     if shift.deviation == 0:
         return 1.0 if shift.log <= limit + _ROUNDING else 0.0
     return float(stdtr(shift.freedom, (limit - shift.log) / shift.deviation))
@@ -198,10 +197,10 @@ def excess_test(shift: Centre, limit: float) -> float:
 def needed_repetitions(
     shift: Centre, limit: float, n: float, freedom: Callable[[int], float], n_tests: int = 1
 ) -> int | None:
-    """How many repetitions instead of ``n`` a side would settle on which side of ``limit`` it is.
+    """The repetitions a side, instead of ``n``, that would show on which side of ``limit`` it is.
 
-    ``limit``: a logarithm. ``freedom``: the degrees of freedom of so many. ``n_tests``: that are
-    corrected together. None where 10,000 times as many would not.
+    ``limit``: a logarithm. ``freedom``: the degrees of freedom of a number of repetitions.
+    ``n_tests``: the tests that are corrected together. None where 10,000 times ``n`` are too few.
     """
     distance = abs(shift.log - limit)
     level = WORSE_LEVEL / n_tests if shift.log > limit else LEVEL

@@ -2,8 +2,8 @@
 
 One mode of a device is one set of rows. Of several runs in one mode the newest one counts: first
 those that came to their end, of them those that are known well, of them those of the most trials,
-of them the one begun last. A run is known well where at least half as many of its trials are stable
-and undisturbed as of the best run of the mode: a busy hour displaces no run of a quiet one.
+of them the one begun last. A run is known well if it has at least half as many stable, undisturbed
+trials as the best run of the mode: a run of a busy hour does not replace one of a quiet hour.
 
 What an engine needs on a CPU to call a network and to start each of its nodes is measured by two
 chains of tiny nodes beside the networks (inference/preparing/writing.py): t(n) = call + n · node,
@@ -157,8 +157,8 @@ def newest_runs(
 ) -> tuple[Manifest, ...]:
     """One run for each mode of each device, in the order of their first.
 
-    Of several labels of a device the newest counts, in all modes. ``n_good``: trials that are known
-    well, by run id; without it all runs are.
+    Of several labels of a device the newest counts, in all modes. ``n_good``: the number of stable,
+    undisturbed trials by run id; without it all runs count as known well.
     """
     last: dict[str, Manifest] = {}
     for manifest in sorted(manifests, key=lambda one: (one.started_utc, one.run_id)):
@@ -176,10 +176,10 @@ def run_notes(
     labels: Mapping[str, str],
     n_good: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """One line for each mode of a device that several runs measured: which of them counts.
+    """Which run counts: a line for each mode of a device that several runs measured.
 
-    And one for each device whose runs have several labels.
-    ``labels``: the name of the device of each run, by run id; ``n_good``: as of ``newest_runs``.
+    Also a line for each device whose runs have several labels. ``labels``: the name of the device
+    of each run, by run id; ``n_good``: as for ``newest_runs``.
     """
     counted = newest_runs(manifests, n_good)
     n_runs = Counter((device_id(m), m.mode_read_back.name) for m in manifests)
@@ -220,7 +220,7 @@ def _rank_among(
 def measured_modes(
     manifests: Sequence[Manifest], roofs: Sequence[Roofline], labels: Mapping[str, str]
 ) -> pl.DataFrame:
-    """MODE_SCHEMA: one row for each mode of each device that was measured.
+    """MODE_SCHEMA: one row for each of ``manifests``, the runs that count (``counted_runs``).
 
     ``labels``: the name of the device of each run, by run id. The GPU's clock is null for a CPU,
     whose modes do not set it; SMs are those that were on while the kernels ran. Runs without a
@@ -228,7 +228,7 @@ def measured_modes(
     """
     by_run = {roof.run_id: roof for roof in roofs}
     rows = []
-    for manifest in newest_runs(manifests):
+    for manifest in manifests:
         if manifest.run_id not in by_run:
             continue
         mode, is_gpu = manifest.mode_read_back, processor_of(manifest) == "gpu"
@@ -267,7 +267,7 @@ def measured_coefficients(
             device=labels[manifest.run_id],
             mode=manifest.mode_read_back.name,
         )
-        for manifest in newest_runs(manifests)
+        for manifest in manifests
         if manifest.run_id in by_run
     ]
     return pl.concat([pl.DataFrame(schema=COEFFICIENT_SCHEMA), *frames])

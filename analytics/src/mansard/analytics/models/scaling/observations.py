@@ -119,7 +119,7 @@ def measured_observations(dataset: Dataset) -> Observations:
 
 
 def notes_on_repeats(dataset: Dataset, asked: Collection[str | None]) -> tuple[str, ...]:
-    """Which rows of ``asked`` count, where these were measured more than once; None: of all."""
+    """Which rows count of what was measured more than once; ``asked``: as for ``repeat_notes``."""
     if not dataset.workload_manifests:
         return ()
     networks, programs = counted_measurements(dataset), counted_programs(dataset)
@@ -136,8 +136,7 @@ def counted_generations(dataset: Dataset) -> tuple[GenerationRun, ...]:
 
 def shown_generations(dataset: Dataset) -> tuple[GenerationRun, ...]:
     """As ``counted_generations``, and the best row of what has no usable one, by label."""
-    counted, rows = counted_generations(dataset), dataset.generations
-    return with_uncounted(counted, rows, dataset)
+    return with_uncounted(counted_generations(dataset), dataset.generations, dataset)
 
 
 def counted_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
@@ -242,8 +241,7 @@ def shown_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
 
     A network on an engine in a mode has none if all its runs failed or were disturbed.
     """
-    counted, rows = counted_measurements(dataset), network_measurements(dataset)
-    return with_uncounted(counted, rows, dataset)
+    return with_uncounted(counted_measurements(dataset), network_measurements(dataset), dataset)
 
 
 def shown_programs(dataset: Dataset) -> tuple[ProgramRun, ...]:

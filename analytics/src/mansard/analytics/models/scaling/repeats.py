@@ -1,8 +1,8 @@
-"""Rows that measure the same: which of them counts, and notes that say so.
+"""Rows that measure the same: which of them counts, and notes on the choice.
 
-Of rows of one label the best one counts: one that ran undisturbed, then a stable one, then the
-newest. Of several labels the one of the newest row counts, in all modes, so that nothing is
-modelled from a mixture of builds.
+Of the rows of one label the best one counts: one that ran undisturbed, then a stable one, then the
+newest. Of several labels that of the newest row counts, in all modes, so that no model mixes
+builds.
 """
 
 from __future__ import annotations
@@ -28,9 +28,17 @@ from mansard.core.records import (
     quality,
 )
 
+AnyRow: TypeAlias = Measurement | ProgramRun | GenerationRun
+_Any = TypeVar("_Any", Measurement, ProgramRun, GenerationRun)
+
+
+def labels_of(dataset: Dataset) -> dict[str, str]:
+    """The label of each run of networks, programs and servers, by run id."""
+    return {run.run_id: run.label for run in dataset.workload_manifests}
+
 
 def modes_of(dataset: Dataset) -> dict[str, tuple[str, str]]:
-    """The device and the mode of each run, by run id."""
+    """The device and the mode of each run of networks, programs and servers, by run id."""
     return {
         run.run_id: (device_id(run), run.mode_read_back.name) for run in dataset.workload_manifests
     }
@@ -39,15 +47,6 @@ def modes_of(dataset: Dataset) -> dict[str, tuple[str, str]]:
 def key_of(row: Measurement) -> str:
     """What tells networks of one name apart."""
     return network_key(row.model, row.model_hash)
-
-
-AnyRow: TypeAlias = Measurement | ProgramRun | GenerationRun
-_Any = TypeVar("_Any", Measurement, ProgramRun, GenerationRun)
-
-
-def labels_of(dataset: Dataset) -> dict[str, str]:
-    """The label of each run of networks, programs and servers, by run id."""
-    return {run.run_id: run.label for run in dataset.workload_manifests}
 
 
 def with_uncounted(
@@ -76,7 +75,7 @@ def identity_of(row: AnyRow, modes: Mapping[str, tuple[str, str]]) -> object:
 
 
 def _build(row: AnyRow, modes: Mapping[str, tuple[str, str]]) -> object:
-    """What one build is of, in whichever mode, precision and length it is measured."""
+    """A key of what is built, equal in all modes, precisions and lengths."""
     device, _ = modes[row.run_id]
     if isinstance(row, Measurement):
         return (device, key_of(row), row.phase, engine_name(row))
@@ -98,7 +97,7 @@ def newest(rows: Iterable[_Any], identity: Callable[[_Any], object]) -> tuple[_A
 
 
 def best(rows: Iterable[_Any], identity: Callable[[_Any], object]) -> tuple[_Any, ...]:
-    """Of each the row that ran undisturbed and is stable; of several such the newest."""
+    """The best row of each ``identity``: undisturbed, then stable, then the newest."""
     return _greatest(rows, identity, lambda row: (*quality(row)[:3], row.started_utc, row.run_id))
 
 
@@ -118,12 +117,13 @@ def repeat_notes(
 ) -> tuple[str, ...]:
     """What was measured more than once, or with several labels, and which rows count.
 
-    ``asked``: of the networks, programs and servers that are called so alone; None: of all.
+    ``asked``: names of the networks, programs and servers to note; with None in it, all.
     """
     modes, labels = modes_of(dataset), labels_of(dataset)
-    networks = [row for row in dataset.measurements if chain_length(row.model) is None]
-    wholes = [row for row in networks if not row.is_part]
-    rows: list[AnyRow] = [*wholes, *dataset.programs, *dataset.generations]
+    networks = [
+        row for row in dataset.measurements if chain_length(row.model) is None and not row.is_part
+    ]
+    rows: list[AnyRow] = [*networks, *dataset.programs, *dataset.generations]
     names = network_names(dataset)
 
     def name(row: AnyRow) -> str:
