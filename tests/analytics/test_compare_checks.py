@@ -262,6 +262,14 @@ def test_a_named_limit_counts_instead_of_the_default_one() -> None:
     )
 
 
+def test_a_kind_that_is_named_alone_is_checked_also_where_nothing_of_it_was_measured() -> None:
+    (named,) = parse_checks(["memory"])
+    assert (named.text, named.is_default) == ("memory +10%", False)
+    times = side(quantity("p50", "net", STEADY))
+    assert verdict_of(results(times, times, "p50 +5%", "memory")) == "unknown"
+    assert verdict_of(results(times, times, "p50 +5%", "default")) == "within"
+
+
 @given(st.floats(0.5, 2.0), st.sampled_from(["1", "5", "20"]))
 def test_a_mirrored_change_has_the_mirrored_verdict(factor: float, percent: str) -> None:
     # A rate that is divided is a time that is multiplied; 1/(1 + L) is another limit than 1 − L.

@@ -47,7 +47,7 @@ class AllowedChange(NamedTuple):
     kind: Kind
     low: float | None
     high: float | None
-    is_default: bool = False  # the limit is the default one of the kind
+    is_default: bool = False  # of ``default``, and not of a kind that was named
 
 
 class CheckResult(Record, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ def parse_checks(texts: Sequence[str]) -> tuple[AllowedChange, ...]:
     checks: list[AllowedChange] = []
     for text in texts:
         if text.strip() == DEFAULT:
-            checks += [_check(kind, "", None) for kind in KINDS if kind != "layer"]
+            checks += [_check(kind, "", None, is_default=True) for kind in KINDS if kind != "layer"]
             continue
         match = _CHECK.fullmatch(text.strip().lower())
         kind = next((one for one in KINDS if match is not None and one == match[1]), None)
@@ -99,7 +99,9 @@ def parse_checks(texts: Sequence[str]) -> tuple[AllowedChange, ...]:
     )
 
 
-def _check(kind: Kind, sign: str, percent: str | None) -> AllowedChange:
+def _check(
+    kind: Kind, sign: str, percent: str | None, *, is_default: bool = False
+) -> AllowedChange:
     traits = KINDS[kind]
     signs = {"lower": ("", "+"), "higher": ("", "-"), "": ("", "±", "+", "-")}[traits.better]
     if sign not in signs:
@@ -119,7 +121,7 @@ def _check(kind: Kind, sign: str, percent: str | None) -> AllowedChange:
         kind,
         math.log1p(-allowed) if falls else None,
         math.log1p(allowed) if rises else None,
-        percent is None,
+        is_default,
     )
 
 
