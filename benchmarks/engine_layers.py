@@ -5,11 +5,11 @@ FOLDER is ../shared/data by default. RUNS, a folder of runs with layers of resne
 and bert_base (``mansard bench --profile brief``, ``mansard measure …``), adds those.
 
 The roofs of A100 are SMs × FLOP a cycle × clock by ``core/hardware/peaks.py`` and its memory's bus
-× clock, with the SMs and clocks that trtexec printed beside the times. Of GeForce cards that table
-knows no tensor cores for floats: 1,024 FLOP a cycle and SM in fp16 with fp16 sums (NVIDIA Ampere
+× clock, with the SMs and clocks that trtexec printed beside the times. That table lacks the tensor
+cores of GeForce cards for floats: 1,024 FLOP a cycle and SM in fp16 with fp16 sums (NVIDIA Ampere
 GA102 white paper: 142 TFLOP/s of 82 SMs at 1.695 GHz), in TF32 256.
 
-What is said of the five largest gaps was written by hand, after a look at shapes and kernels.
+The remarks on the five largest gaps were written by hand, after a look at shapes and kernels.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def main() -> None:
     for name, result in results:
         print(f"\n### {name}\n")
         print("\n".join(gap_lines(result)))
-        print(f"\n{SAID.get(name, 'Nobody has looked at it yet.')}")
+        print(f"\n{REMARKS.get(name, 'Nobody has looked at it yet.')}")
 
 
 def recorded(folder: Path) -> Iterator[tuple[str, RoofedLayers]]:
@@ -194,13 +194,14 @@ says have most to gain; made by `python benchmarks/engine_layers.py`. Engines th
 were built from exports whose node names the networks here do not have: shapes and the data flow
 join them. *Joined* is the share of the layers' time with nodes, *reformats* that of copies between
 formats, *own* what else the engine added. The goal is that no more than 3 % of the time is neither.
-A guess is a join by the order of operators alone. Below each table stands whether its order is
-plausible, judged by the authors of Mansard after a look at shapes and kernels, and by nobody else.
+A guess is a join by the order of operators alone. The remark below each table says whether its
+order is plausible. The authors of Mansard wrote the remarks after a look at shapes and kernels; no
+independent reviewer has checked them.
 
 | engine | layers | with nodes | time | joined | reformats | own | guessed | work joined | goal |
 |---|---|---|---|---|---|---|---|---|---|"""
 
-SAID: Mapping[str, str] = {
+REMARKS: Mapping[str, str] = {
     "resnet18 fp32, A100": """\
 Plausible. The first convolution is the only one whose kernel works in FP32 on CUDA cores; all
 others run in TF32. It has a quarter of the time. The last two rows are small: launches.""",
@@ -236,7 +237,7 @@ The join is plausible, as the names show the same numbers of layers. The same ca
 took half in the row above: with events of the profiler between layers, lower clocks or both. The
 gaps of the two largest are therefore doubtful.""",
     "resnet34 without a description, DLA of AGX Orin": """\
-No roof of a DLA is known. The list is right in what takes long: the pool takes as long as a
+No roof of a DLA is known. The order of the list is right: the pool takes as long as a
 convolution. The file has the first 9 layers, 24 % of the work.""",
     "resnet18, AMD EPYC, ONNX Runtime": """\
 The order is misleading. Other programs had the CPUs in every sample, and layers of

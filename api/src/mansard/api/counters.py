@@ -139,9 +139,9 @@ def import_counters(
     """Keep exports of Nsight Compute in ``runs``, labelled published.
 
     The raw page, the details page, a summary by kernel (each as CSV or text), tables of metrics,
-    and reports (``.ncu-rep``), which the program ``ncu`` reads: by default the one that 'ncu run'
-    finds. All are read before one is written. Raises UsageError, StorageError, and InputError, also
-    where an export has neither FLOP nor bytes of any launch.
+    and reports (``.ncu-rep``), which are read by ``ncu``, by default the one that 'ncu run' finds.
+    All are read before one is written. Raises UsageError, StorageError, and InputError, also where
+    an export has neither FLOP nor bytes of any launch.
     """
     citation = origin.citation or ""
     for word in (origin.device, citation, origin.mode, origin.network or ""):

@@ -49,7 +49,7 @@ from mansard.core.formats.onnx import named
 from mansard.core.precision import PRECISIONS, parse_precision
 from mansard.core.records import KernelCounters, Measurement, ModelScore
 from mansard.core.storage.files import read_whole
-from mansard.core.text import listed, printable
+from mansard.core.text import first_of, printable
 from mansard.estimator.model import Given
 from mansard.estimator.score_context import Settings
 from mansard.estimator.scoring import (
@@ -87,10 +87,12 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
     ``runs`` hold are shown, one result for each measurement and for each table of counters; of
     several labels those of ``label``, by default the newest.
 
-    ``batch``, ``precision`` and ``dims``: of the network; by default as the description says.
-    Roofs are ``peaks`` (FLOP/s by precision and "fma" or "tensor") with ``bandwidth`` (bytes/s),
-    the ceilings in ``runs``, of ``device`` and ``mode`` where they are several, or without runs the
-    limits of a Jetson called ``device``. Raises UsageError, InputError, ModelError, StorageError.
+    ``batch``, ``precision`` and ``dims``: of the network; by default those of the description.
+    Roofs are ``peaks`` (FLOP/s by precision and "fma" or "tensor") with ``bandwidth`` (bytes/s);
+    else the ceilings in ``runs``, of ``device`` and ``mode`` where there are several; without runs
+    the limits of a Jetson called ``device``.
+
+    Raises UsageError, InputError, ModelError, StorageError.
     """
     loaded = load_network(named(model))
     if profile is not None and mode is not None and device is None and not runs:
@@ -123,21 +125,19 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
         )
     engine = layers_of_rows(timed, described)
     settings, more = _settings(loaded, engine, batch, precision, dims or {})
-    result = _result(
-        loaded, settings, engine, roofs, LayersOrigin(method, "published", notes=(*notes, *more))
-    )
-    return (result,)
+    origin = LayersOrigin(method, "published", notes=(*notes, *more))
+    return (roofed_layers(engine, *_scored(loaded, settings), roofs, origin),)
 
 
 def _roofs(
     given: LayerRoofs | None, runs: Sequence[str | Path], device: str | None, mode: str | None
 ) -> LayerRoofs:
-    """The roofs of a profile: as given, else of runs, else of a device; raises UsageError."""
-    if given is None and runs:
-        given = _roofs_in(open_runs(runs), device, mode)
-    elif given is None and device is not None:
-        given = roofs_of_hardware(device, mode)
+    """The roofs of a profile: those given, else those of runs or a device; raises UsageError."""
     if given is None:
+        if runs:
+            return _roofs_in(open_runs(runs), device, mode)
+        if device is not None:
+            return roofs_of_hardware(device, mode)
         return LayerRoofs(why="no roofs are given: name runs, a device, or peaks and a bandwidth")
     if bool(given.peaks) is not bool(given.levels) and not runs and device is None:
         raise UsageError("roofs are peaks and a bandwidth", fix="give both")
@@ -196,10 +196,8 @@ def _counted_in(
         )
         if not is_same or not wanted.keeps(first, first.device, first.mode):
             continue
-        dims = {} if run is None else {n: k for n, k in run.dimensions.items() if n != "batch"}
-        known = first.precision in PRECISIONS
-        precision = parse_precision(first.precision) if first.precision and known else None
-        settings = Settings(with_defaults(loaded, Given(first.batch, dims)), precision)
+        dims = {} if run is None else run.dimensions
+        settings = _settings_of_run(loaded, first.batch, first.precision, dims)
         origin = LayersOrigin(
             f"Nsight Compute, {run.tool if run else first.citation}; kernels run one by one",
             first.source,
@@ -233,7 +231,7 @@ def _read(source: ToolFile) -> tuple[tuple[LayerRow, ...], str, tuple[str, ...]]
             "Nsight Compute",
         )
     for layer in row.layers:
-        time_s = layer.median_s if layer.median_s is not None else layer.mean_s
+        time_s = layer.time_s
         if time_s is not None and not 0 <= time_s < float("inf"):
             raise InputError(
                 f"layer {printable(layer.name)} has a time of {time_s:.4g} s",
@@ -251,7 +249,7 @@ def _settings(
     precision: str | None,
     dims: Mapping[str, int],
 ) -> tuple[Settings, tuple[str, ...]]:
-    """How to score the network: as a person says, else as the engine's description does."""
+    """How to score the network: as the caller says, else as the engine's description does."""
     name = precision or _main_precision(engine)
     known = parse_precision(name) if name else None
     of_engine = batch_of(engine)
@@ -266,26 +264,25 @@ def _settings(
     return Settings(with_defaults(loaded, Given(batch, dims)), known), ()
 
 
+def _settings_of_run(
+    loaded: Loaded, batch: int | None, precision: str | None, dimensions: Mapping[str, int]
+) -> Settings:
+    """How to score the network as a run measured or counted it."""
+    dims = {name: size for name, size in dimensions.items() if name != "batch"}
+    known = parse_precision(precision) if precision and precision in PRECISIONS else None
+    return Settings(with_defaults(loaded, Given(batch, dims)), known)
+
+
 def _main_precision(engine: Sequence[EngineLayer]) -> str | None:
-    """What most products run in; None where nothing is described."""
+    """The precision that most products run in; None where nothing is described."""
     names = Counter(
         layer.precision
         for layer in engine
         if layer.op_class == "product" and layer.kind == "layer" and layer.precision in PRECISIONS
     )
     floats = [name for name, _ in names.most_common() if not name.startswith("int")]
-    # Integers are in the file, as quantisers; what is left runs in half precision.
+    # The file has quantisers for integers; all other layers run in half precision.
     return floats[0] if floats else "fp16" if names else None
-
-
-def _result(
-    loaded: Loaded,
-    settings: Settings,
-    engine: Sequence[EngineLayer],
-    roofs: LayerRoofs,
-    origin: LayersOrigin,
-) -> RoofedLayers:
-    return roofed_layers(engine, *_scored(loaded, settings), roofs, origin)
 
 
 def _scored(loaded: Loaded, settings: Settings) -> tuple[NetworkGraph, ModelScore]:
@@ -296,31 +293,27 @@ def _scored(loaded: Loaded, settings: Settings) -> tuple[NetworkGraph, ModelScor
 
 
 def _roofs_in(dataset: Dataset, device: str | None, mode: str | None) -> LayerRoofs:
-    """The roofs of the one device and mode that are meant; raises UsageError."""
+    """The roofs of the one device and mode that match; raises UsageError where not one does."""
     roofs = [*rooflines(dataset), *published_rooflines(published_in(dataset.locations))]
     roofs = [roof for roof in roofs if roof.peaks]
-    meant = [
+    matching = [
         roof
         for roof in roofs
         if (device is None or device.casefold() in roof.full_name.casefold())
         and (mode is None or roof.mode == mode)
     ]
-    if len(meant) == 1:
-        return roofs_of_run(meant[0])
-    labels = [printable(f"{roof.full_name} in {roof.mode}") for roof in meant or roofs]
-    what = "roofs of several devices or modes" if meant else "no roofs of this device and mode"
-    more = "" if len(labels) <= _MOST_CHOICES else f", and {len(labels) - _MOST_CHOICES} more"
-    fix = (
-        f"say --device and --mode: {listed(labels[:_MOST_CHOICES])}{more}"
-        if labels
-        else ("measure them with 'mansard bench'")
-    )
+    if len(matching) == 1:
+        return roofs_of_run(matching[0])
+    labels = [printable(f"{roof.full_name} in {roof.mode}") for roof in matching or roofs]
+    what = "roofs of several devices or modes" if matching else "no roofs of this device and mode"
+    choices = f"say --device and --mode: {first_of(labels, _MOST_CHOICES)}"
+    fix = choices if labels else "measure them with 'mansard bench'"
     raise UsageError(f"{', '.join(dataset.locations)} has {what}", fix=fix)
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Which measurements are meant; what is None may be anything."""
+    """Which measurements to show; None: any."""
 
     mode: str | None
     device: str | None
@@ -331,7 +324,7 @@ class _Wanted:
     def keeps(
         self, row: Measurement | KernelCounters, device: str, mode: str, label: str = ""
     ) -> bool:
-        """Whether a row is one of them."""
+        """Whether to show a row."""
         return (
             self.mode in {None, mode}
             and self.label in {None, label}
@@ -349,10 +342,7 @@ def _measured(
     def graph_of(row: Measurement) -> tuple[NetworkGraph, ModelScore] | None:
         if row.model_hash != loaded.model_hash:
             return None
-        dims = {name: size for name, size in row.dimensions.items() if name != "batch"}
-        precision = parse_precision(row.precision) if row.precision in PRECISIONS else None
-        settings = Settings(with_defaults(loaded, Given(row.batch, dims)), precision)
-        return _scored(loaded, settings)
+        return _scored(loaded, _settings_of_run(loaded, row.batch, row.precision, row.dimensions))
 
     results = (
         *measured_layers(dataset, graph_of, wanted.keeps, roofs),

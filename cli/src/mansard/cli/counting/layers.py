@@ -75,20 +75,20 @@ def layers(
                      "fp16:tensor=312TFLOP/s. Repeatable."),
     ] = None,
     bandwidth: Annotated[
-        str | None, typer.Option(help="Of its memory, beside --peak: 1935GB/s.")
+        str | None, typer.Option(help="Bandwidth of its memory, with --peak: 1935GB/s.")
     ] = None,
-    launch: Annotated[str | None, typer.Option(help="What a launch takes: 3us.")] = None,
+    launch: Annotated[str | None, typer.Option(help="Time of a launch: 3us.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page about the layers.")] = None,
     force: ForceOption = False,
     show_all: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Join the layers of an engine to the nodes of MODEL, and hold each against its roof.
+    """Join the layers of an engine to the nodes of MODEL, and compare each with its roof.
 
-    What takes longest over its roof comes first: there is most to gain. Layers are joined by the
-    names of nodes, then by shapes and the data flow; a join that is guessed says so. Launches of
-    Nsight Compute have bytes as counted, and nodes where NVTX ranges name them, else by a guess.
-    Roofs are those of --runs, of the hardware of --device in --mode, or --peak and --bandwidth.
+    Layers with the largest gap to their roof come first: there is most to gain. Layers are joined
+    by the names of nodes, then by shapes and the data flow; guesses are marked. Launches of Nsight
+    Compute have counted bytes, and nodes where NVTX ranges name them, else by a guess. Roofs are
+    those of --runs, of the hardware of --device in --mode, or --peak and --bandwidth.
     """
     check_outputs([html], force=force)
     engines = api.layers(

@@ -146,7 +146,7 @@ def import_exports(
     """Read EXPORTS of Nsight Compute and keep each kernel's time, FLOP and bytes.
 
     The raw page (ncu --csv --page raw), the details page, summaries by kernel, their text, tables
-    whose columns are metrics, what the GUI exports as CSV, and reports (.ncu-rep) where ncu is.
+    whose columns are metrics, CSV of the GUI, and, where ncu is installed, reports (.ncu-rep).
     They are labelled published; 'mansard ncu check' holds them against the estimate. An export that
     was imported before is not imported again; one without FLOP and bytes is refused.
     """

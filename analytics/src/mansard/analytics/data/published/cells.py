@@ -64,7 +64,7 @@ class LayerTensor(NamedTuple):
 class LayerRow:
     """One layer as a tool's file has it; what the file does not say is None or empty.
 
-    ``n_weights``: elements that are stored for it; ``weight_precision``: theirs.
+    ``n_weights``: the stored elements; ``weight_precision``: their precision.
     """
 
     name: str
@@ -81,6 +81,11 @@ class LayerRow:
     writes: tuple[LayerTensor, ...] = ()
     n_weights: int | None = None
     weight_precision: str | None = None
+
+    @property
+    def time_s(self) -> float | None:
+        """The median where the file has it, else the mean."""
+        return self.median_s if self.median_s is not None else self.mean_s
 
 
 @dataclass(frozen=True)

@@ -81,16 +81,16 @@ def _work(rows: Sequence[KernelCounters], calls: int) -> tuple[WorkCount, ...]:
         replace(
             same[0],
             flop=sum(work.flop for work in same),
-            error=weighted((work.error, work.flop) for work in same),
+            error=_mean_error((work.error, work.flop) for work in same),
         )
         for same in counts.values()
     )
     return tuple(sorted(summed, key=lambda work: -work.flop))
 
 
-def weighted(errors: Iterable[tuple[float, float]]) -> float:
-    """The error of a sum: those of its terms, each with its value."""
-    pairs = list(errors)
+def _mean_error(terms: Iterable[tuple[float, float]]) -> float:
+    """The relative error of a sum. ``terms``: the error and the value of each term."""
+    pairs = list(terms)
     whole = sum(value for _, value in pairs)
     return sum(error * value for error, value in pairs) / whole if whole else 0.0
 
@@ -113,7 +113,7 @@ def _traffic(rows: Sequence[KernelCounters], calls: int) -> Iterator[TrafficCoun
         yield TrafficCount(
             level=level,
             formula=first.formula,
-            error=weighted((t.error, t.traffic_bytes or 0.0) for t in of_level if t is not None),
+            error=_mean_error((t.error, t.traffic_bytes or 0.0) for t in of_level if t is not None),
             **{way: None if value is None else value / calls for way, value in sums.items()},
             unknown={
                 way: reasons.get(way, "not every launch has it")

@@ -297,9 +297,9 @@ def _precisions(estimated: Sequence[str], rows: Sequence[KernelCounters]) -> tup
 def matched_kernels(
     score: ModelScore, rows: Sequence[KernelCounters], calls: int
 ) -> tuple[bool, Matching]:
-    """The kernels of fused groups, or of single nodes where more of the time then has its part.
+    """The kernels of fused groups, or of single nodes where those match more of the time.
 
-    The first value is whether parts are fused groups.
+    The first value is whether the parts are fused groups.
     """
     tried = [match(parts_of(score, fused=fused), rows, calls) for fused in (True, False)]
     return max(

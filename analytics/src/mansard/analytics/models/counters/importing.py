@@ -84,7 +84,7 @@ def counters_in(source: ToolFile, origin: ExportOrigin) -> ImportedCounters:
 
 
 def is_report(path: Path) -> bool:
-    """Whether a file is a report of Nsight Compute, which its own program alone can read."""
+    """Whether a file is a report of Nsight Compute, which only ``ncu`` can read."""
     if path.name.endswith(REPORT_ENDINGS):
         return True
     with storage_errors(path), open_file(path) as stream:
@@ -112,7 +112,7 @@ def _moved(row: KernelCounters) -> bool:
 
 
 def notes_on_unknown(rows: Sequence[KernelCounters]) -> tuple[str, ...]:
-    """A line on the launches whose FLOP are not known, and on those whose bytes are not."""
+    """A line about the launches with unknown FLOP, and one about those with unknown bytes."""
     n = sum(row.n_launches for row in rows)
     work: Counter[str] = Counter()
     memory: Counter[str] = Counter()

@@ -22,7 +22,7 @@ from mansard.core.errors import InputError
 _ABSENT = frozenset({"", "-", "n/a", "(!) n/a", "nan", "no data"})
 # What some languages write between thousands.
 _GROUPS = re.compile("[\u00a0\u2007\u2009\u202f '\u2019]")
-# "12 (5; 7)": the sum, then its instances; "12 (+3.1%)": a value beside that of a baseline.
+# What follows a value: its instances, "12 (5; 7)", or the change from a baseline, "12 (+3.1%)".
 _INSTANCES = re.compile(r"\s*[({].*$")
 # Numbers that only one of both styles can write: no group begins with 0 or has other than 3 digits.
 _POINT = re.compile(
@@ -46,8 +46,8 @@ def has_decimal_comma(
 ) -> bool:
     """Whether the numbers of one file are written as "1.234,5"; raises InputError where both are.
 
-    "15,136" alone may be either. ``whole``: numbers that have no fraction, which then decide: their
-    sign stands between thousands. Else it is ``usual``.
+    "15,136" alone may be either. Then ``whole`` decides: numbers without a fraction, whose comma or
+    point separates thousands. Else the answer is ``usual``.
     """
     point = comma = None
     for text in texts:
@@ -84,7 +84,7 @@ def parse_number(text: str, *, comma: bool) -> float | None:
 
 
 def half_step(text: str, value: float, *, comma: bool) -> float:
-    """How far ``value`` may be off by the last digit of ``text``: 0.005 / 1.25 of "1.25"."""
+    """The relative rounding error of ``value``, printed as ``text``: 0.005 / 1.25 for "1.25"."""
     decimal, group = (",", ".") if comma else (".", ",")
     whole, _, decimals = (plain_number(text) or "").partition(decimal)
     if not value or not f"{whole}{decimals}".replace(group, "").isdigit():
@@ -137,7 +137,7 @@ _BRACKETS = re.compile(r"\s*\[([^\[\]]*)\]$")
 
 
 def split_unit(column: str) -> tuple[str, str]:
-    """A column of the GUI and its unit: ``Duration [us]``; the unit is empty where none is said."""
+    """The name and the unit of a GUI column such as ``Duration [us]``; the unit may be empty."""
     match = _BRACKETS.search(column)
     return (column[: match.start()], match[1].strip()) if match else (column, "")
 
@@ -146,7 +146,7 @@ _TRIPLE = re.compile(r"\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?")
 
 
 def triple(text: str) -> tuple[int, int, int] | None:
-    """``(2, 256, 1)`` of a grid or a block; None where it is none: of a graph it is (0, 0, 0)."""
+    """``(2, 256, 1)`` of a grid or a block; None of other text, and of a graph's (0, 0, 0)."""
     match = _TRIPLE.fullmatch(text.strip())
     if match is None or any(len(digits) > 10 for digits in match.groups()):
         return None
@@ -164,7 +164,7 @@ def capability(text: str) -> int | None:
 class ProfiledLaunch:
     """``metrics``: in SI and single counts, by their full names; absent ones were not counted.
 
-    ``steps``: how far a metric may be off by the last digit that was printed, as a share of it.
+    ``steps``: relative rounding errors of metrics, by the digits that were printed.
     """
 
     line: int
@@ -226,7 +226,7 @@ _RATES = (".per_second", ".per_cycle_elapsed", "_x2", "_x4")
 
 
 def is_rate(metric: str) -> bool:
-    """Whether counts that were not collected are made of it: rates, clocks, and durations."""
+    """Whether missing counts can be computed from it: rates, clocks, and durations."""
     return metric.endswith(_RATES) or metric.startswith("gpu__time_duration")
 
 
@@ -236,7 +236,7 @@ _BANDWIDTH = ("Memory Throughput", re.compile(r"[KMGT]?byte/s(?:econd)?"))
 
 @lru_cache(maxsize=1 << 16)
 def wanted(name: str, unit: str = "") -> str | None:
-    """The metric that a column or a label stands for, if anything is made of it.
+    """The metric that a column or a label stands for, if it is used.
 
     ``Duration (gpu__time_duration.sum)`` is what ``--print-metric-name label-name`` writes.
     """

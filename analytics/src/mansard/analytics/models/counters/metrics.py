@@ -1,6 +1,6 @@
 """Time, clocks, FLOP and bytes of a launch, from its metrics, with their formulas.
 
-Each result has its formula; one that is made of rates and clocks has its error as well. The
+Each result has its formula; one that is computed from rates and clocks also has its error. The
 formulas of the tensor pipe and of a Tegra's memory were checked on recorded kernels whose work is
 known (docs/use/counters.md). Bytes at each memory level are computed from the metrics that the
 export has.
@@ -52,10 +52,10 @@ def traffic(metrics: Mapping[str, float], sm: int | None) -> Iterator[TrafficCou
 
 
 def _memory(metrics: Mapping[str, float], sm: int | None) -> TrafficCount:
-    """That of the DRAM; of a Tegra what its L2 cache exchanges with the system.
+    """The traffic of the DRAM; of a Tegra that between its L2 cache and the system.
 
-    Exports of a Tegra may have ``dram__*``: 0 says nothing, but what was counted is used where the
-    L2 cache's side was not.
+    Exports of a Tegra may have ``dram__*``. A 0 means nothing there; another count is used where
+    the traffic of the L2 cache was not counted.
     """
     dram = _dram(metrics)
     if not is_tegra(metrics, sm):
@@ -65,7 +65,7 @@ def _memory(metrics: Mapping[str, float], sm: int | None) -> TrafficCount:
 
 
 def is_tegra(metrics: Mapping[str, float], sm: int | None) -> bool:
-    """Whether the memory is the system's, of which a chip's lists have no ``dram__*``."""
+    """Whether the memory is the system's: the metrics of such chips have no ``dram__*``."""
     is_tegra_chip = sm is not None and chip_of(sm) in TEGRA_CHIPS
     return is_tegra_chip or metrics.get("device__attribute_integrated") == 1
 
@@ -212,7 +212,7 @@ _OF_UNIT = MappingProxyType(
 
 
 def _with_error(work: WorkCount, completed: CompletedLaunch) -> WorkCount:
-    """``work`` with the error of the rates that its instructions were made of."""
+    """``work`` with the error of the rates that its instructions were computed from."""
     made = completed.derivation(*_OF_UNIT[work.unit])
     if made is None and work.formula.startswith("pipe cycles"):
         made = completed.derivation("sm__cycles_elapsed")

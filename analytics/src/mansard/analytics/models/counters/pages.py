@@ -116,9 +116,9 @@ TABLE = "number of the table"  # a column of ours, in files that hold several
 class TableRows:
     """The rows of a CSV file after its header, with the line at which each ends.
 
-    ``cut``: whether the last row is not whole. ``skipped``: lines that are no rows. ``units``: by
-    column, as the header says them. ``has_comma``: whether a number that may have either decimal
-    sign has a comma. ``n_tables``: with this header, one after the other.
+    ``cut``: whether the last row is incomplete. ``skipped``: the number of lines that are not rows.
+    ``units``: by column, from the header. ``has_comma``: whether an ambiguous number has a decimal
+    comma. ``n_tables``: the number of tables with this header, one after the other.
     """
 
     where: str
@@ -149,7 +149,7 @@ class OpenLaunch:
 def read_raw(lines: TableRows) -> Export:
     """The raw page, or a table of metrics without names: a launch for each row; raises InputError.
 
-    A launch without a name is called by the columns that are no metrics: ``N=8, cin=512``.
+    A launch without a name is called by the columns that are not metrics: ``N=8, cin=512``.
     """
     columns = _metric_columns(lines.header)
     has_names = KERNEL in lines.header
@@ -176,7 +176,7 @@ def read_raw(lines: TableRows) -> Export:
 
 
 def _metric_columns(header: Sequence[str]) -> dict[str, str]:
-    """Columns and the metrics that they hold; of a metric and its label, both there, the metric."""
+    """The metrics of columns. A metric's own column comes before that of its label."""
     columns = {name: metric for name in header if (metric := wanted(name))}
     return {
         name: metric for name, metric in columns.items() if name == metric or metric not in header
@@ -186,7 +186,7 @@ def _metric_columns(header: Sequence[str]) -> dict[str, str]:
 def _units(
     lines: TableRows, columns: Mapping[str, str]
 ) -> tuple[Mapping[str, str], list[tuple[int, dict[str, str]]]]:
-    """The units by column, empty where neither header nor first row says them, and other rows."""
+    """The units by column, from the header and the first row, and the rows after them."""
     rows = list(lines.dicts())
     first = rows[0][1] if rows else {}
     if KERNEL in lines.header:
@@ -197,7 +197,7 @@ def _units(
     if not are_units:
         return lines.units, rows
     rows = rows[1:]
-    if lines.n_tables > 1:  # each has them
+    if lines.n_tables > 1:  # each has a units row
         rows = [(line, cells) for line, cells in rows if {**cells, TABLE: ""} != first]
     return {**lines.units, **{name: unit for name, unit in first.items() if unit}}, rows
 
@@ -210,7 +210,7 @@ def read_details(lines: TableRows) -> Export:
 def read_summary(lines: TableRows) -> Export:
     """The summary by kernel: the mean of the launches of each kernel with one grid and block.
 
-    One by device (``--print-summary per-gpu``) has no kernels, one by range its names beside them.
+    A summary by device (``--print-summary per-gpu``) has no kernels; one by range has both names.
     """
     head = lines.header[: lines.header.index(METRIC)]
     key = [name for name in head if name != "Section Name"]
@@ -270,7 +270,7 @@ _WHOLE_UNITS = frozenset({"inst", "sector", "byte", "cycle", "ns", "nsecond"})
 
 
 def _whole(opened: Sequence[OpenLaunch]) -> Iterator[str]:
-    """Numbers that have no fraction: sums of counts in base units, of single launches."""
+    """Numbers without a fraction: sums of counts in base units, of single launches."""
     for launch in opened:
         if launch.cells.get("Invocations"):
             continue
@@ -359,12 +359,12 @@ def _range_name(text: str) -> str:
 
 
 def is_metric_table(header: Sequence[str]) -> bool:
-    """Whether a header has metrics, and no kernels' names."""
+    """Whether a header has metrics, but no names of kernels."""
     return KERNEL not in header and sum(wanted(name) is not None for name in header) >= 2
 
 
 def is_summary(header: Sequence[str]) -> bool:
-    """Whether a header is that of a summary."""
+    """Whether a header is a summary's: it has metrics and their averages."""
     return METRIC in header and "Average" in header
 
 

@@ -1,4 +1,4 @@
-"""The FLOP of a launch by the rule of Pagoda, to stand beside ours.
+"""The FLOP of a launch by Pagoda's rule, to compare with ours.
 
 Pagoda's ``src/tools/ert_method.py`` (github.com/dream-lab/pagoda, Apache-2.0) adds 2·ffma + fmul +
 fadd and 2048 FLOP for each instruction of the tensor pipe, whatever its shape: right for the 16 × 8
@@ -19,7 +19,7 @@ _INSTRUCTIONS = "sm__inst_executed_pipe_tensor.sum"
 def pagoda_flop(
     metrics: Mapping[str, float], instructions: float | None
 ) -> tuple[float | None, str]:
-    """The FLOP by Pagoda's rule; None, and why. ``instructions``: of the tensor pipe, by kind."""
+    """The FLOP by Pagoda's rule; or None, and why. ``instructions``: all of the tensor pipe."""
     names = {f"sm__sass_thread_inst_executed_op_{op}_pred_on.sum": n for op, n in _FLOP.items()}
     tensor = metrics.get(_INSTRUCTIONS, instructions)
     if tensor is None or any(name not in metrics for name in names):

@@ -1,4 +1,4 @@
-"""Counts that were not collected, made of what was: rates, clocks and durations.
+"""Counts that were not collected, computed from rates, clocks and durations.
 
 The roofline sections (``--set roofline``) have instructions a cycle and bytes a second instead of
 their sums. A sum is its rate × the cycles, or × the time; the cycles are counted, or the SMs' clock
@@ -32,12 +32,12 @@ _TIMES = (
 _CYCLES = tuple(f"{unit}__cycles_elapsed.{of}" for unit in ("smsp", "sm") for of in ("max", "avg"))
 _OF_PARTITIONS = re.compile(r"^smsp__(?=sass_thread_inst|inst_executed)")
 _MULTIPLE = re.compile(r"derived__(smsp__sass_thread_inst_executed_op_\w+_pred_on)_x([24])")
-_A_CYCLE, _A_SECOND = ".sum.per_cycle_elapsed", ".sum.per_second"
+_PER_CYCLE, _PER_SECOND = ".sum.per_cycle_elapsed", ".sum.per_second"
 
 
 @dataclass(frozen=True)
 class Derivation:
-    """How a metric was made, and how far it may be off at most, as a share of it."""
+    """How a metric was computed, and its largest relative error."""
 
     formula: str
     error: float
@@ -54,15 +54,16 @@ class CompletedLaunch:
     derived: Mapping[str, Derivation]
 
     def derivation(self, *beginnings: str) -> Derivation | None:
-        """That of the derived metrics with these beginnings that is the furthest off."""
+        """Of the derived metrics with these beginnings, the derivation with the largest error."""
         matching = [made for name, made in self.derived.items() if name.startswith(beginnings)]
         return max(matching, key=lambda made: made.error, default=None)
 
 
 def complete(launch: ProfiledLaunch) -> CompletedLaunch:
-    """``launch`` with counts made of rates, where they were not collected.
+    """``launch`` with counts computed from rates, where they were not collected.
 
-    Of the means of several launches none are made: a mean of products is not that of the means.
+    None are computed from the means of several launches: a mean of products is not the product of
+    means.
     """
     metrics, steps = _over_sms(launch.metrics), launch.steps
     derived: dict[str, Derivation] = {}
@@ -72,7 +73,8 @@ def complete(launch: ProfiledLaunch) -> CompletedLaunch:
     if launch.n_launches > 1:
         return CompletedLaunch(replace(launch, metrics=metrics), derived)
     if time is None and (made := _time(metrics, steps)):
-        time, metrics[TIME], derived[TIME] = TIME, *made
+        metrics[TIME], derived[TIME] = made
+        time = TIME
     time_error = derived[TIME].error if TIME in derived else steps.get(time or "", 0.0)
     cycles = next((name for name in _CYCLES if name in metrics), None)
     if cycles is None and time is not None:
@@ -83,14 +85,14 @@ def complete(launch: ProfiledLaunch) -> CompletedLaunch:
             derived[CYCLES] = Derivation(f"{clock} × time", steps.get(clock, 0.0) + time_error)
     of_cycles = derived.get(cycles or "", Derivation("cycles", 0.0))
     for name, target, rate in _rates(launch.metrics):
-        is_a_second = name.endswith(_A_SECOND)
-        factor = metrics.get(TIME if is_a_second else cycles or "")
+        is_per_second = name.endswith(_PER_SECOND)
+        factor = metrics.get(TIME if is_per_second else cycles or "")
         if target in metrics or factor is None:
             continue
         metrics[target] = rate * factor
-        times = "time" if is_a_second else of_cycles.formula
-        error = time_error if is_a_second else of_cycles.error
-        derived[target] = Derivation(f"{name} × {times}", steps.get(name, 0.0) + error)
+        factor_formula = "time" if is_per_second else of_cycles.formula
+        error = time_error if is_per_second else of_cycles.error
+        derived[target] = Derivation(f"{name} × {factor_formula}", steps.get(name, 0.0) + error)
     return CompletedLaunch(replace(launch, metrics=metrics), derived)
 
 
@@ -114,13 +116,13 @@ def _over_sms(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _rates(metrics: Mapping[str, float]) -> Iterator[tuple[str, str, float]]:
-    """Name, the sum that it tells, and the rate: those a cycle come before those a second."""
+    """The name and the value of each rate, and its sum; rates per cycle before those per second."""
     for name, value in metrics.items():
-        if name.endswith(_A_CYCLE):
+        if name.endswith(_PER_CYCLE):
             yield name, _OF_PARTITIONS.sub("sm__", name.removesuffix(".per_cycle_elapsed")), value
     for name, value in metrics.items():
         if match := _MULTIPLE.fullmatch(name):
             yield name, f"{_OF_PARTITIONS.sub('sm__', match[1])}.sum", value / int(match[2])
     for name, value in metrics.items():
-        if name.endswith(_A_SECOND) and "cycles_elapsed" not in name:
+        if name.endswith(_PER_SECOND) and "cycles_elapsed" not in name:
             yield name, _OF_PARTITIONS.sub("sm__", name.removesuffix(".per_second")), value

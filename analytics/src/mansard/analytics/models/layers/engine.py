@@ -27,10 +27,9 @@ _REFORMAT = re.compile(
     r"|copy finish$|nvm$|HostCopy$",
     re.IGNORECASE,
 )
-_OWN_TYPES = frozenset({"shape_call", "NoOp", "Constant"})  # no work, and nothing that moves
+_OWN_TYPES = frozenset({"shape_call", "NoOp", "Constant"})  # neither work nor traffic
 _ORT_REFORMATS = frozenset({"ReorderInput", "ReorderOutput", "MemcpyFromHost", "MemcpyToHost"})
-# Words of engines for operators: types of layers first, then names of nodes. The order counts:
-# "MaxPool" before what holds "conv" as a part of a path.
+# What engines call operators. The order matters: a "MaxPool" may have "conv" in its path.
 _CLASSES: tuple[tuple[re.Pattern[str], OpClass], ...] = (
     (re.compile(r"quantizelinear|quantlinearnode", re.I), "quantiser"),
     (re.compile(r"pool|^mean$|reducemean|^reduce$", re.I), "pool"),
@@ -45,9 +44,9 @@ _MIXED_TYPES = frozenset({"kgen", "PointWiseV2", "PointWise", "Myelin", "DLA", "
 
 @dataclass(frozen=True)
 class LayerCounts:
-    """What a profiler counted of all launches of a layer; ``why_…``: why it is None.
+    """What a profiler counted in all launches of a layer; ``why_…``: why a count is None.
 
-    ``traffic_bytes``: with memory. ``unit``: that did most of the work, as in WorkCount.
+    ``traffic_bytes``: at memory. ``unit``: the unit that did most of the work, as in WorkCount.
     """
 
     flop: float | None
@@ -61,9 +60,9 @@ class LayerCounts:
 class EngineLayer:
     """One layer as an engine ran it.
 
-    ``parts``: names of nodes in it. ``nodes``: those of the network that it is, where the engine
-    was asked to say so (``LayerTime.nodes``); None where names and shapes must tell. ``time_s``: of
-    one call of the network; None where it was not timed.
+    ``parts``: names of nodes in it. ``nodes``: the nodes of the network that it runs, where they
+    were traced (``LayerTime.nodes``); None where names and shapes decide. ``time_s``: in one call
+    of the network; None where it was not timed.
     """
 
     name: str
@@ -129,7 +128,7 @@ def _bytes(tensor: LayerTensor) -> float | None:
 
 
 def _last_word(name: str) -> str:
-    """What a path of names ends in: ``/features/features.0/Conv`` is a Conv."""
+    """The end of a path of names: ``/features/features.0/Conv`` is a Conv."""
     return name.rstrip("/").rpartition("/")[2]
 
 
@@ -140,16 +139,12 @@ def _class_in(text: str) -> OpClass | None:
 def layers_of_rows(
     timed: Sequence[LayerRow], described: Sequence[LayerRow] = ()
 ) -> tuple[EngineLayer, ...]:
-    """The layers of a profile, each with its description where there is one of its name.
-
-    Without ``timed`` those of the description, without times.
-    """
-    rows = list(_with_descriptions(timed, described)) if timed else list(described)
-    return tuple(map(_layer, rows))
+    """The layers of a profile, each with the description that has its name, where there is one."""
+    return tuple(map(_layer, _with_descriptions(timed, described)))
 
 
 def n_described(timed: Sequence[LayerRow], described: Sequence[LayerRow]) -> int:
-    """How many layers of a profile the description has by their names."""
+    """The number of layers of a profile whose names the description has."""
     names = {row.name for row in described}
     return sum(row.name in names for row in timed)
 
@@ -195,19 +190,19 @@ def _layer(row: LayerRow) -> EngineLayer:
         precision=_precision(row),
         weight_precision=weight_precision,
         tactic=row.tactic or "",
-        time_s=row.median_s if row.median_s is not None else row.mean_s,
+        time_s=row.time_s,
     )
 
 
 def _precision(row: LayerRow) -> str:
-    """What it computes in: that of its weights, else of what it reads."""
+    """The precision that it computes in: that of its weights, else of what it reads."""
     if row.weight_precision:
         return row.weight_precision
     return next((t.precision for t in row.reads if t.precision), "") or row.precision or ""
 
 
 def layers_of_times(times: Sequence[LayerTime]) -> tuple[EngineLayer, ...]:
-    """The layers that an engine of ours timed; it says which nodes they are."""
+    """The layers that we timed, with the nodes that were traced."""
     return tuple(
         EngineLayer(
             name=time.name or time.op_type,

@@ -1,11 +1,11 @@
 """Which nodes of a network each layer of an engine runs.
 
-Names tell first: those in a layer's name or metadata that nodes of the file have. Where most names
-are of another export of the network, and for layers that no name tells, shapes do: a product by its
-number of weights and of results, a pool by what it reads and writes, each in the order in which the
-data flows. Layers without any description are matched by the order of their operators alone, which
-is a guess and called so. What an epilogue does (activations, additions, quantisers) belongs to the
-last layer that it reads from. No node is given to two layers.
+Names come first: those in a layer's name or metadata that nodes of the file have. Where most names
+are those of another export of the network, and for layers without such a name, shapes decide: a
+product is matched by its numbers of weights and of results, a pool by what it reads and writes,
+each in the order in which the data flows. Layers without any description are matched by the order
+of their operators alone, and marked as a guess. Epilogues (activations, additions, quantisers)
+belong to the last layer that they read from. No node is given to two layers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Literal
 from mansard.analytics.models.layers.engine import EngineLayer, depths
 from mansard.analytics.models.layers.network import NetworkGraph, NetworkNode
 
-# "traced": the engine was asked with labelled nodes. "names", "shapes", "graph" (what lies between
-# named nodes), "order": of operators alone, a guess. "none": no node.
+# "traced": the engine ran a network with labelled nodes. "graph": what lies between named nodes.
+# "order": of operators alone, a guess. "none": no node.
 JoinedBy = Literal["traced", "names", "graph", "shapes", "order", "none"]
 
 _LEAST_NAMED = 0.5  # of the names in an engine; fewer are chance, as Conv_0 in any export
@@ -266,7 +266,7 @@ def _in_order(claims: _Claims, places: Sequence[int], alike: Sequence[NetworkNod
 
 
 def _by_flow(claims: _Claims, places: Sequence[int], alike: Sequence[NetworkNode]) -> None:
-    """Layers of which the network has more or fewer: by whose result they read, else a guess.
+    """Layers that are more or fewer than their nodes: by the layer they read from, else a guess.
 
     An engine runs some quantisers in the layer before them, and one for all that read its result.
     """
@@ -281,7 +281,7 @@ def _by_flow(claims: _Claims, places: Sequence[int], alike: Sequence[NetworkNode
         after = [n for n in left if source is not None and _latest(claims, n) == source]
         if after and len({n.reads for n in after}) == 1:
             claims.give(at, [n.index for n in after], "shapes")
-        elif left:
+        else:
             after = left[:1]
             claims.give(at, [after[0].index], "shapes", remark)
         left = [n for n in left if n not in after]

@@ -30,13 +30,14 @@ def measured_layers(
 ) -> Iterator[RoofedLayers]:
     """The layers of the newest row of each network, engine and mode that has them.
 
-    ``wanted``: by row, device, mode and label; None: all. Of several labels of what is wanted the
-    newest counts. ``roofs``: in the place of those that were measured in the row's mode; those are
-    ``measured``, where the caller has them already.
+    ``wanted``: whether to show a row, by its device, mode and label; None: all. Of several labels
+    the newest counts. ``roofs``: used instead of those that were measured in the row's mode.
+    ``measured``: the measured ones, where the caller has them already.
     """
     manifests = {run.run_id: run for run in dataset.workload_manifests}
     devices = device_labels(dataset.all_manifests)
-    known_roofs = rooflines(dataset) if measured is None else measured
+    if measured is None:
+        measured = () if roofs is not None else rooflines(dataset)
     rows = [row for row in shown_measurements(dataset) if row.layers and row.phase == "inference"]
     if wanted is not None:
         places = {
@@ -62,10 +63,8 @@ def measured_layers(
             notes=notes,
         )
         layers = layers_of_times(row.layers or ())
-        roofs_of_row = roofs or _newest(
-            [r for r in known_roofs if (r.machine_id, r.processor, r.mode) == place and r.peaks],
-            mode,
-        )
+        in_place = [r for r in measured if (r.machine_id, r.processor, r.mode) == place]
+        roofs_of_row = roofs or _newest(in_place, mode)
         yield roofed_layers(layers, *known, roofs_of_row, origin)
 
 
@@ -73,8 +72,8 @@ def _profile_words(row: Measurement) -> str:
     return f"its profile of {len(row.profiled_s)} calls" if row.profiled_s else "its own profile"
 
 
-def _newest(of_mode: Sequence[Roofline], mode: str) -> LayerRoofs:
-    with_peaks = [roofline for roofline in of_mode if roofline.peaks]
+def _newest(in_mode: Sequence[Roofline], mode: str) -> LayerRoofs:
+    with_peaks = [roofline for roofline in in_mode if roofline.peaks]
     if not with_peaks:
         return LayerRoofs(why=f"no roofs were measured in {mode}: 'mansard bench' measures them")
     return roofs_of_run(with_peaks[-1])

@@ -1,8 +1,8 @@
-"""The roofs that layers of an engine are held against, from any of three sources.
+"""The roofs of an engine's layers, from one of three sources.
 
 Measured: the ceilings of one run. Published: the limits of a board's hardware in a mode
 (``data/published/hardware.py``), or rates that a person gives. One source makes all roofs of a
-table; they are never mixed.
+table; sources are never mixed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MemoryRoof(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class LayerRoofs:
-    """``levels``: DRAM first, then caches from the farthest. ``why``: no roof is known."""
+    """``levels``: DRAM first, then caches from the farthest. ``why``: why no roof is known."""
 
     label: str = ""
     source: Source = "published"
@@ -42,10 +42,10 @@ class LayerRoofs:
     why: str = ""
 
     def peak(self, precision: str, *, on_tensor_cores: bool) -> tuple[str, float] | None:
-        """The peak that work in ``precision`` runs under, by its name; None where none is known.
+        """The name and the value of the peak for work in ``precision``; None if it is unknown.
 
-        Without one on tensor cores, work for them runs on CUDA cores; half precision there is no
-        slower than fp32, which is its roof where its own is not known.
+        Without a peak of tensor cores the work runs on CUDA cores. Half precision is not slower
+        there than fp32, whose peak is used where that of half precision is unknown.
         """
         if on_tensor_cores and (precision, "tensor") in self.peaks:
             return f"{precision} tensor", self.peaks[precision, "tensor"]

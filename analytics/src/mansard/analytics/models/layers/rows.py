@@ -1,17 +1,19 @@
-"""Each layer of an engine under its roof: what it takes, what it could take, and the gap.
+"""Each layer of an engine under its roof: its time, the time that the roof allows, and the gap.
 
     roof time   max(W / P, Q / B)
     share       roof time over measured time
-    gap         measured time less roof time: what is to be gained at most
+    gap         measured time less roof time: the most that can be gained
 
-W: FLOP of the nodes that it runs, as the estimator counts them; those that a profiler counted where
-no node is known. Q: bytes that a profiler counted; else of the tensors that the engine says it
-reads and writes, with its weights; else of the nodes as one kernel
-(``NetworkGraph.traffic_bytes``). P: the peak of its precision. B: of DRAM; where the layer is
-faster than DRAM allows and its bytes were not counted there, of the first cache that allows it. A
-launch binds where it takes longer
-than both and the layer no more than three; where its time is not known it is at most that of the
-shortest layer with nodes.
+W: FLOP of the nodes that it runs, as the estimator counts them; FLOP that a profiler counted where
+no node is known. Q: bytes that a profiler counted; else those of the tensors that the engine
+describes, and of the layer's weights; else those of the nodes as one kernel
+(``NetworkGraph.traffic_bytes``). P: the peak of its precision. B: the bandwidth of DRAM; where the
+layer is faster than DRAM allows and its bytes were not counted there, that of the first cache that
+allows it.
+
+A layer is bound by its launch where a launch is longer than its roof time, and the layer is shorter
+than three launches. A launch whose time is not known is at most as long as the shortest layer with
+nodes.
 """
 
 from __future__ import annotations
@@ -26,21 +28,21 @@ from mansard.analytics.models.layers.engine import EngineLayer, EngineLayerKind
 from mansard.analytics.models.layers.joining import Join, JoinedBy, join_layers_to_nodes
 from mansard.analytics.models.layers.network import NetworkGraph
 from mansard.analytics.models.layers.roofs import LayerRoofs, MemoryRoof
+from mansard.core.formats.onnx import label, labels_of
 from mansard.core.precision import PRECISIONS
 from mansard.core.records import LayerScore, ModelScore, Record, Source
 
 LayerBound = Literal["compute", "memory", "launch", "unknown"]
-# What its bytes are from: a profiler's counters, the engine's description, its nodes.
+# Where its bytes come from: a profiler's counters, the engine's description, its nodes.
 TrafficOf = Literal["counted", "engine", "estimate", "unknown"]
 WorkOf = Literal["nodes", "counted", "unknown"]
 
-_LABEL = re.compile(r"@(\d{1,9})@")  # core/formats/onnx.py
 _TF32 = re.compile(r"tf32", re.I)
 # Kernels whose names say that they multiply on CUDA cores: SIMT, matrix times vector, dp4a.
 _ON_CUDA_CORES = re.compile(r"simt|gemvx|scudnn|sgemm|icudnn_int8x4|ffma", re.I)
 _LEAST_WORK = 0.01  # of the products' FLOP; smaller layers are no advice about tensor cores
 _ABOVE = 1.05  # of the roof; less is noise
-_MOST_LAUNCHES = 3.0  # that a layer takes which is bound by its launch
+_MOST_LAUNCHES = 3.0  # in the time of a layer that is bound by its launch
 
 
 class RoofedLayer(Record, frozen=True, kw_only=True):
@@ -101,7 +103,7 @@ class RoofedLayers(Record, frozen=True, kw_only=True):
     lost_share: float | None
     guessed_share: float | None  # of the time that was joined by a guess; part of joined_share
     joined_work_share: float | None  # of the network's FLOP
-    gap_s: float | None  # the sum of those above 0: what is to be gained at most
+    gap_s: float | None  # the sum of the gaps above 0: the most that can be gained
     launch_s: float | None  # of a roof, else of the shortest layer with nodes
     peaks: dict[str, float]  # FLOP/s, by name
     levels: tuple[MemoryRoof, ...]
@@ -111,7 +113,7 @@ class RoofedLayers(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class LayersOrigin:
-    """Where times are from; see ``RoofedLayers``."""
+    """Where the times come from; see ``RoofedLayers``."""
 
     engine: str
     source: Source
@@ -196,21 +198,18 @@ def roofed_layers(
 
 
 def _shares(rows: Sequence[RoofedLayer], total_s: float) -> dict[str, float | None]:
-    names = ("joined_share", "reformat_share", "own_share", "lost_share", "guessed_share")
-    if not total_s:
-        return dict.fromkeys(names)
-    joined = [bool(row.nodes) for row in rows]
-    parts = (
-        joined,
-        [row.kind == "reformat" and not row.nodes for row in rows],
-        [row.kind == "engine" and not row.nodes for row in rows],
-        [row.kind in {"layer", "region"} and not row.nodes for row in rows],
-        [is_in and "a guess" in row.remark for row, is_in in zip(rows, joined, strict=True)],
-    )
+    joined = [row for row in rows if row.nodes]
+    others = [row for row in rows if not row.nodes]
+    groups = {
+        "joined_share": joined,
+        "reformat_share": [row for row in others if row.kind == "reformat"],
+        "own_share": [row for row in others if row.kind == "engine"],
+        "lost_share": [row for row in others if row.kind in {"layer", "region"}],
+        "guessed_share": [row for row in joined if "a guess" in row.remark],
+    }
     return {
-        name: sum(row.time_s or 0.0 for row, is_in in zip(rows, part, strict=True) if is_in)
-        / total_s
-        for name, part in zip(names, parts, strict=True)
+        name: sum(row.time_s or 0.0 for row in group) / total_s if total_s else None
+        for name, group in groups.items()
     }
 
 
@@ -289,12 +288,11 @@ def _row(at: int, layer: EngineLayer, join: Join, context: _Context) -> RoofedLa
 
 def _named(name: str, graph: NetworkGraph) -> str:
     """A layer's name with the names of nodes in the place of their labels."""
-
-    def of_node(match: re.Match[str]) -> str:
-        node = graph.by_index.get(int(match[1]))
-        return match[0] if node is None else node.name or f"{node.op_type} {node.index}"
-
-    return _LABEL.sub(of_node, name)
+    for index in labels_of(name):
+        node = graph.by_index.get(index)
+        if node is not None:
+            name = name.replace(label(index), node.name or f"{node.op_type} {index}")
+    return name
 
 
 def _why_unknown(name: str, join: Join, roof: _Roof, layer: EngineLayer) -> str:
@@ -335,9 +333,13 @@ def _traffic(layer: EngineLayer, join: Join, graph: NetworkGraph) -> tuple[float
 
 def _precision_of(layer: EngineLayer, scores: Sequence[LayerScore]) -> str:
     """As the engine's formats and kernels say, else as the network is scored."""
-    heavy = max(scores, key=lambda s: s.work_flop or 0, default=None)
+    heavy = _heaviest(scores)
     precision = layer.precision or (heavy.precision if heavy is not None else "")
     return "tf32" if precision == "fp32" and _TF32.search(layer.tactic) else precision
+
+
+def _heaviest(scores: Sequence[LayerScore]) -> LayerScore | None:
+    return max(scores, key=lambda score: score.work_flop or 0, default=None)
 
 
 @dataclass(frozen=True)
@@ -372,7 +374,7 @@ def _roof(
     name, rate = peak if work and peak is not None else ("", 1.0)
     compute_s = work / rate if name else 0.0
     is_counted = layer.counts is not None and layer.counts.traffic_bytes is not None
-    # Bytes that were counted beside memory are no cache's.
+    # Bytes that a profiler counted at memory did not come from a cache.
     level = roofs.levels[0] if is_counted else _level(roofs.levels, traffic, layer.time_s)
     memory_s = traffic / level.bytes_per_s
     roof_s = max(compute_s, memory_s)
@@ -387,7 +389,7 @@ def _for_tensor_cores(layer: EngineLayer, scores: Sequence[LayerScore], precisio
     """Whether tensor cores could run its products; fp32 runs there as TF32 alone."""
     if precision == "fp32":
         return False
-    heavy = max(scores, key=lambda s: s.work_flop or 0, default=None)
+    heavy = _heaviest(scores)
     if heavy is None:
         return layer.counts is not None and layer.counts.unit == "tensor core"
     if not heavy.macs:

@@ -34,13 +34,13 @@ _KINDS = ("compute", "memory", "launch", "reformat", _OWN, "not joined", "no roo
 NO_TIMES = "The profile has no times: nothing is drawn."
 NO_ROOFS = "No layer has a roof: name runs, a device, or peaks and a bandwidth."
 STRIP_CAPTION = (
-    "The layers in the order in which they run, each as wide as its time. The colour is what binds "
-    "a layer. The dark part is its share of the roof, the pale part above it the gap.",
+    "The layers in the order in which they run, each as wide as its time. The colour shows what "
+    "bounds a layer. The dark part is its share of the roof, the pale part above it the gap.",
 )
 ROOF_CAPTION = (
     "Each point is a layer: its rate over its arithmetic intensity. Lines are the roofs of the "
     "precisions that occur. Larger points take more time; the farther a large point lies below "
-    "its roof, the more is to be gained.",
+    "its roof, the more can be gained.",
 )
 _COLUMNS = (
     Column.text("Layer", "layer"),
@@ -57,43 +57,45 @@ _TORCH = re.compile(r"\[[^\[\]]*\]-\[[^\[\]]*\]-\[([^\[\]]+)\]")
 _BESIDE = re.compile(
     r"ReadVariableOp|^Quant\w*Linear|^QuantLinear|\.weight$|\.bias$|^\(Unnamed Layer"
 )
-_SECOND = re.compile(r"\s*(?:\+|\|\|)\s*")
+_SEPARATOR = re.compile(r"\s*(?:\+|\|\|)\s*")
 
 
 def layer_title(row: RoofedLayer, longest: int = _LONGEST) -> str:
-    """A layer's name as a table shows it: the end of each path, and what a copy is before."""
-    if row.kernel and row.name == row.kernel:  # a launch that no range names
-        shown = kernel_text(row.name)
-        return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
-    name = _TORCH.sub(r"\1", row.name)
-    copy = _COPY.match(name)
-    text = _plain_name(copy["rest"] if copy else name)
-    if copy:
-        text = f"reformat {'before' if copy['way'] == 'Input' else 'after'} {text}"
-    shown = display_text(text)
+    """A layer's name as a table shows it, at most ``longest`` characters."""
+    is_launch = bool(row.kernel) and row.name == row.kernel  # without a range that names it
+    shown = kernel_text(row.name) if is_launch else display_text(_layer_name(row.name))
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def _layer_name(name: str) -> str:
+    """The end of each path; a copy is named after the layer beside it."""
+    name = _TORCH.sub(r"\1", name)
+    copy = _COPY.match(name)
+    if copy is None:
+        return _plain_name(name)
+    return f"reformat {'before' if copy['way'] == 'Input' else 'after'} {_plain_name(copy['rest'])}"
 
 
 def _plain_name(name: str) -> str:
     """``features.3/Conv + Relu`` of ``/features/features.3/Conv + /features/features.4/Relu``.
 
-    What a quantised layer has beside its operators, weights and their quantisers, is left out.
+    The weights of a quantised layer and their quantisers are left out.
     """
-    pieces = _SECOND.split(name)
+    pieces = _SEPARATOR.split(name)
     first, *others = [piece for piece in pieces if not _BESIDE.search(piece)] or pieces
     parts = [part for part in first.split("/") if part]
     # A module's name is in that of the next: features in features.3, conv.0 in conv.0.1.
-    kept = [
+    modules = [
         part
         for part, inner in zip(parts, [*parts[1:], ""], strict=True)
         if not inner.startswith(f"{part}.")
     ]
-    head = "/".join(kept[-3:]) or first
+    head = "/".join(modules[-3:]) or first
     return " + ".join([head, *(other.rpartition("/")[2] or other for other in others)])
 
 
 def bound_text(row: RoofedLayer) -> str:
-    """What binds a layer, with the peak or the level of memory."""
+    """What bounds a layer, with the peak or the level of memory."""
     if row.bound == "compute":
         return f"compute, {row.peak}"
     return f"memory, {row.level}" if row.bound == "memory" else row.bound
@@ -211,8 +213,7 @@ def point_frame(result: RoofedLayers) -> pl.DataFrame:
 
 
 def roof_frame(result: RoofedLayers, low: float, high: float) -> pl.DataFrame:
-    """Corners of the roof of DRAM under each peak that a layer is held against, from low to high
-    intensity."""
+    """Corners of the roof of DRAM under the peak of each layer, from low to high intensity."""
     names = dict.fromkeys(row.peak for row in result.layers if row.peak)
     bandwidth = result.levels[0].bytes_per_s
     rows: list[dict[str, object]] = []

@@ -24,7 +24,7 @@ def kernel_table(caption: str, kernels: Sequence[KernelSum]) -> Table:
         Column("Launches", lambda row: f"{row.launches:.4g}", is_numeric=True),
         Column("Time", lambda row: seconds(row.time_s), is_numeric=True),
         Column("Share", lambda row: percent(row.share), is_numeric=True),
-        Column("Work", _sum_text, is_numeric=True),
+        Column("Work", lambda row: _at_least(row.work_flop, row.least_flop, row), is_numeric=True),
         *_pagoda_column([(row.work_flop, row.pagoda_flop) for row in kernels]),
         Column("Read", lambda row: quantity(row.read_bytes, "B"), is_numeric=True),
         Column("Written", lambda row: quantity(row.write_bytes, "B"), is_numeric=True),
@@ -33,11 +33,11 @@ def kernel_table(caption: str, kernels: Sequence[KernelSum]) -> Table:
     return tabulate(caption, columns, kernels)
 
 
-_SAME = 0.001  # of two counts: what rounding leaves between them
+_SAME = 0.001  # relative difference of two counts that rounding explains
 
 
 def _pagoda_column(pairs: Sequence[tuple[float | None, float | None]]) -> list[Column]:
-    """Work by Pagoda's rule, where it is not ours. ``pairs``: ours and theirs."""
+    """Work by Pagoda's rule, where it differs from ours. ``pairs``: ours and theirs."""
     known = [(ours, theirs) for ours, theirs in pairs if ours is not None and theirs is not None]
     if all(abs(theirs - ours) <= _SAME * ours for ours, theirs in known):
         return []
@@ -66,7 +66,7 @@ def _level_words(traffic: TrafficCount) -> str:
 
 
 def _error_text(error: float) -> str:
-    """`` (from rates, ± 0.4 %)`` of what was not counted itself."""
+    """`` (from rates, ± 0.4 %)`` after a value that was not counted directly."""
     return f" (from rates, ±{NBSP}{100 * error:.2g}{NBSP}%)" if error else ""
 
 
@@ -129,11 +129,6 @@ def _kernels_text(row: CheckedPart) -> str:
 def _work_text(row: CheckedPart | CheckedNetwork) -> str:
     """The counted work; a lower bound where a unit was not counted."""
     return _at_least(row.counted_flop, row.least_flop, row)
-
-
-def _sum_text(row: KernelSum) -> str:
-    """Likewise of a kernel."""
-    return _at_least(row.work_flop, row.least_flop, row)
 
 
 def _at_least(

@@ -12,7 +12,7 @@ from mansard.core.table import Table
 
 
 def engine_layer_table(result: RoofedLayers, most: int | None = None) -> Table:
-    """The layers with the largest gap, or those that take most time where no roof is known."""
+    """The layers with the largest gap, or the longest ones where no roof is known."""
     rows = result.layers if most is None else result.layers[:most]
     columns = [
         Column("Layer", layer_title),
@@ -81,12 +81,12 @@ def _counted_text(row: RoofedLayer) -> str:
 
 
 def _estimate_text(row: RoofedLayer) -> str:
-    """Of the bytes, beside counted ones alone."""
+    """The estimated bytes, only beside counted ones."""
     of_nodes = row.estimated_bytes if row.traffic_of == "counted" else None
     return quantity(of_nodes, "B", n_digits=3)
 
 
-# Beside work that is scored and bytes that were counted.
+# Shown beside scored work and counted bytes.
 _OF_COUNTERS = (
     Column("Counted", _counted_text, is_numeric=True),
     Column("Estimate", _estimate_text, is_numeric=True),
@@ -98,7 +98,7 @@ def _rate_text(row: RoofedLayer) -> str:
 
 
 def engine_layer_words(result: RoofedLayers) -> list[str]:
-    """What the layers come to, in sentences: the join, the gap, the sum beside the whole."""
+    """A summary of the layers in sentences: their time, the join, the gap."""
     n_all = len(result.layers)
     lines = []
     if result.layers_s is not None:

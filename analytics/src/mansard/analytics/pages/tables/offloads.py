@@ -7,7 +7,7 @@ from statistics import median
 
 import msgspec
 
-from mansard.analytics.data.accuracies import Share
+from mansard.analytics.data.accuracies import share_text
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import (
@@ -78,12 +78,12 @@ def _way_table(measured: MeasuredOffload) -> Table:
             *(measured.remote, costs.offload_j),
         ),
         (
-            *("by the rule", measured.accuracy, _share(measured.share)),
+            *("by the rule", measured.accuracy, share_text(measured.share)),
             *(measured.all, measured.energy),
         ),
     )
     rows = [
-        (name, _share(accuracy), offloaded, _mean(spread), _energy(energy))
+        (name, share_text(accuracy), offloaded, _mean(spread), _energy(energy))
         for name, accuracy, offloaded, spread, energy in ways
     ]
     predicted = (_time(measured.predicted_latency), _energy(measured.predicted_energy))
@@ -129,17 +129,17 @@ def offload_words(measured: MeasuredOffload) -> str:
     """What was measured beside what its parts predict, in one sentence."""
     if measured.all is None or measured.predicted_latency is None:
         return "No block of samples was measured in all three ways yet."
-    said = (
+    latency = (
         f"The rule takes {seconds(measured.all.mean_s)} a sample, "
         f"{_error(measured.latency_error)} the {seconds(measured.predicted_latency.value)} that "
         "its parts predict"
     )
     if measured.energy is None:
-        return f"{said}; its energy is unknown: {measured.unknown['energy']}."
+        return f"{latency}; its energy is unknown: {measured.unknown['energy']}."
     if measured.predicted_energy is None:
-        return f"{said}, and {joules(measured.energy.value)}."
+        return f"{latency}, and {joules(measured.energy.value)}."
     return (
-        f"{said}, and {joules(measured.energy.value)}, {_error(measured.energy_error)} the "
+        f"{latency}, and {joules(measured.energy.value)}, {_error(measured.energy_error)} the "
         f"{joules(measured.predicted_energy.value)} predicted."
     )
 
@@ -167,13 +167,6 @@ def _parts(measured: MeasuredOffload) -> list[Sequence[str]]:
         ("body sent", "offloaded samples", UNKNOWN if sent is None else capacity(sent)),
         ("body received", "offloaded samples", UNKNOWN if received is None else capacity(received)),
     ]
-
-
-def _share(share: Share | None) -> str:
-    if share is None:
-        return UNKNOWN
-    ends = f"{100 * share.low:.1f} to {100 * share.high:.1f}"
-    return f"{100 * share.value:.1f}{NBSP}% ({ends})"
 
 
 def _value(amount: Amount | None) -> str:

@@ -152,7 +152,7 @@ def _minute(utc: str) -> str:
 
 
 def provenance_table(results: Results) -> Table:
-    """Which run came from where: ids, versions, times; and why one is in no model."""
+    """Ids, versions and times of the runs, and why a run is in no model."""
     rows, remarks = [], _remarks(results.dataset)
     for label, manifest in _runs(results):
         # "mansard" has a column of its own; kernels are named by the hash of their source.
@@ -208,7 +208,7 @@ def _runs(results: Results) -> Iterator[tuple[str, Manifest]]:
 
 
 def _remarks(dataset: Dataset) -> dict[str, str]:
-    """Why runs are in no model, by run id; nothing of a run that counts."""
+    """Why runs are in no model, by run id; runs that count have no remark."""
     of_kernels = {run.run_id for run in counted_runs(dataset)}
     remarks = {
         run.run_id: "another run of the mode counts"

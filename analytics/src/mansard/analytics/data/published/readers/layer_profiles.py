@@ -134,23 +134,23 @@ def _layers(events: Sequence[ProfileEvent]) -> tuple[list[LayerRow], list[str]]:
     return layers, notes
 
 
-# ONNX Runtime's names of element types that are precisions, and their bytes.
+# ONNX Runtime's names of element types, and their precisions.
 _ORT_TYPES = MappingProxyType(
     {
-        "float": ("fp32", 4),
-        "float16": ("fp16", 2),
-        "bfloat16": ("bf16", 2),
-        "double": ("fp64", 8),
-        "int8": ("int8", 1),
-        "uint8": ("int8", 1),
+        "float": "fp32",
+        "float16": "fp16",
+        "bfloat16": "bf16",
+        "double": "fp64",
+        "int8": "int8",
+        "uint8": "int8",
     }
 )
 
 
 def _tensors(shapes: object) -> tuple[LayerTensor, ...]:
-    """What a node's event says of its tensors: ``[{"float": [1, 64, 56, 56]}, …]``, since 1.8.
+    """The tensors of a node's event, without names: ``[{"float": [1, 64, 56, 56]}, …]``, since 1.8.
 
-    They have no names. Anything else is not described.
+    Empty where ``shapes`` has another form.
     """
     if not isinstance(shapes, list):
         return ()
@@ -162,13 +162,12 @@ def _tensors(shapes: object) -> tuple[LayerTensor, ...]:
         is_shape = isinstance(dimensions, list) and all(isinstance(n, int) for n in dimensions)
         if not is_shape:
             return ()
-        precision, _ = _ORT_TYPES.get(kind, ("", 0))
-        tensors.append(LayerTensor("", tuple(dimensions), precision))
+        tensors.append(LayerTensor("", tuple(dimensions), _ORT_TYPES.get(kind, "")))
     return tuple(tensors)
 
 
 def _n_weights(args: Mapping[str, object]) -> int | None:
-    """Elements of the largest stored tensor of a product: what it reads beside its data."""
+    """Elements of the largest tensor that a node reads after its data, where it has parameters."""
     tensors = _tensors(args.get("input_type_shape"))
     sizes = [tensor.n_elements for tensor in tensors[1:]]
     known = [size for size in sizes if size is not None]
