@@ -183,33 +183,34 @@ def explained() -> Iterator[str]:
     yield f"  first served, {longer} % more than the best. In its best order it takes"
     yield f"  {1e3 * ordered_s:.3f} ms: order explains {of_order} of these points, the assignment"
     yield f"  the other {rest}."
-    yield "- A reader's own simulation has 2.915, 3.335, 3.463 and 3.076 ms: the second row, cut"
-    yield "  after the third digit."
-    yield "- 2.771 ms is of an evaluator that is older than this simulator and no longer there. It"
-    yield "  agrees with PCCS for each accelerator: with the third row to 0.2 %, to the last digit"
-    yield "  with the fourth, where a change costs the accelerator that is entered. HaX-CoNN"
-    yield "  measures that cost on the one that is left, and so does Mansard. That is agreement, no"
-    yield "  proof: another CBP than the assumed one moves it by more (below). It also had 3.350 ms"
-    yield "  for the solver's schedule, and 4.249 and 4.792 ms for whole networks: these are"
+    yield "- A reader's own simulation gave 2.915, 3.335, 3.463 and 3.076 ms: the second row,"
+    yield "  without its later digits."
+    yield "- An earlier evaluator, which no longer exists, gave 2.771 ms. That agrees with PCCS for"
+    yield "  each accelerator: with the third row to 0.2 %, and to the last digit with the fourth,"
+    yield "  where a change costs the accelerator that is entered. HaX-CoNN measures that cost on"
+    yield "  the one that is left, and so does Mansard. The agreement is not a proof: another CBP"
+    yield "  than the assumed one changes the makespan by more (below). The evaluator also gave"
+    yield "  3.350 ms for the solver's schedule, and 4.249 and 4.792 ms for whole networks: here"
     naive_s = sorted(
         evaluate(shipped, whole, "naive").makespan_s
         for whole in ((("gpu",) * 10, ("dla0",) * 8), (("dla0",) * 10, ("gpu",) * 8))
     )
     yield (
-        f"  {1e3 * rows[constants][1]:.3f}, "
-        f"{1e3 * naive_s[0]:.3f} and {1e3 * naive_s[1]:.3f} ms here; what differs is not known."
+        f"  they are {1e3 * rows[constants][1]:.3f}, {1e3 * naive_s[0]:.3f} and "
+        f"{1e3 * naive_s[1]:.3f} ms; the cause of the difference is unknown."
     )
     example_ms = 1e3 * solve(example()).makespan_s
     yield "- The example of [scheduling.md](../use/scheduling.md#the-problem) has other data:"
     yield "  recorded times and costs of GoogleNet, no changes of AlexNet, no contention. Its best"
     yield f"  schedule takes {example_ms:.3f} ms."
-    yield "- The solver's constants have CBP − TBWDC alone. The shipped files assume a CBP of"
+    yield "- The solver's constants hold only CBP − TBWDC. The shipped files assume a CBP of"
     low, high = (solve(_with_balance(shipped, share)).makespan_s for share in (1.1, 0.9))
     yield "  45.3 GB/s (GPU) and 71.6 GB/s (DLA). With both 10 % higher or lower the best schedule"
     yield f"  takes {1e3 * low:.3f} or {1e3 * high:.3f} ms."
-    yield "- The solver's own model gives its schedule less than the last row does, which has the"
-    yield "  same rule (its own makespan stands in the table above): it slows the next group down,"
-    yield "  not the last one, and takes one table of costs for both directions."
+    yield "- The solver's own model predicts a shorter makespan for its schedule (table above) than"
+    yield "  the last row, which has the same rule: the slowdown of a group only delays the group"
+    yield "  after it, so the last group is not slowed down, and one table of costs is used for"
+    yield "  both directions."
     yield ""
 
 

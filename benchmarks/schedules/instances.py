@@ -48,7 +48,8 @@ DEMANDS = (9.3, 93.1)
 def haxconn(contention: PccsFit | ContentionSurface | None) -> Problem:
     """The artifact's GoogleNet and AlexNet, with one model of contention for both accelerators."""
     shipped = published()
-    named = dict.fromkeys((each.name for each in shipped.accelerators), contention)
+    names = (accelerator.name for accelerator in shipped.accelerators)
+    named = dict.fromkeys(names, contention)
     return replace(
         shipped,
         pccs={name: fit for name, fit in named.items() if isinstance(fit, PccsFit)},

@@ -9,9 +9,9 @@ python -m reproductions.nn_profiler layers resnet50 alexnet
 
 ``draw`` writes mappings for ``mansard multi``. ``write`` writes what a folder of runs holds: a file
 of each mode with the layers that ran alone; for each run of several networks a raw file, and what
-NN-Profiler's post-processing makes of it. ``process`` makes that of any raw files. ``layers``
-the functional layers of networks by its definition and by ours. Files of others are replaced with
---force alone.
+NN-Profiler's post-processing makes of it. ``process`` does the same with any raw files.
+``layers`` prints how many functional layers networks have, by its definition and by ours. Files of
+others are replaced only with --force.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from reproductions.nn_profiler.runs import mode_numbers, processed_files, raw_fi
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one of them; the exit code."""
+    """Run one command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="reproductions.nn_profiler", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = parser.add_subparsers(required=True)

@@ -11,7 +11,6 @@ that the meters are read through.
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -19,8 +18,13 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import msgspec
 
-from mansard.core.connections import BoundedConnections, parse_listen
-from mansard.core.errors import DeviceError
+from mansard.core.connections import (
+    BoundedConnections,
+    address_family,
+    listen_errors,
+    parse_listen,
+    server_url,
+)
 from mansard.core.records import BoardSample
 
 if TYPE_CHECKING:
@@ -32,8 +36,7 @@ CONNECTION_S = 5.0  # from its beginning; what is not asked and answered by then
 
 def serve(app: Callable[..., Any], host: str, port: int) -> WSGIServer:
     """A server that listens; its ``serve_forever`` is to be called. Raises OSError."""
-    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
-    kind = type("Server", (_Server,), {"address_family": family})
+    kind = type("Server", (_Server,), {"address_family": address_family(host, port)})
     server: WSGIServer = kind((host, port), _Handler)
     server.set_app(app)
     return server
@@ -150,16 +153,9 @@ def export_metrics(address: str) -> Iterator[Exporter]:
     exporter = Exporter()
     registry = CollectorRegistry(auto_describe=False)
     registry.register(exporter)
-    try:
+    with listen_errors(f"--prometheus {address}"):
         server = serve(make_wsgi_app(registry), host, port)
-    except OSError as error:
-        raise DeviceError(
-            f"cannot listen there: {(error.strerror or str(error)).lower()}",
-            where=f"--prometheus {address}",
-            fix="choose another port, or find out what has it: ss -ltnp",
-        ) from error
-    shown = f"[{host}]" if ":" in host else host
-    exporter.address = f"http://{shown}:{server.server_port}/metrics"
+    exporter.address = f"{server_url(host, server.server_port)}/metrics"
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     try:

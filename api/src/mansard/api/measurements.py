@@ -217,16 +217,16 @@ class BuildResult(msgspec.Struct, frozen=True):
         """Raise ``failure``, if there is one, or name the networks that could not be built."""
         if self.failure is not None:
             raise self.failure
-        failed = [file for file in self.files if file.state == "failed" and file.build is not None]
+        builds = [file.build for file in self.files if file.state == "failed"]
+        failed = [build for build in builds if build is not None]
         if not failed:
             return
-        reasons = [file.build.failure for file in failed if file.build is not None]
-        again = "to try again, remove the .json beside where the engine file would be"
-        if all(file.build is not None and file.build.is_transient for file in failed):
+        again = "to try again, remove the .json that is named as the engine file would be"
+        if all(build.is_transient for build in failed):
             again = "the same command tries again"
         raise MeasurementError(
             f"{len(failed)} of {len(self.files)} engine files could not be built; the first: "
-            f"{failed[0].network}: {reasons[0]}",
+            f"{failed[0].model}: {failed[0].failure}",
             fix=again,
         )
 

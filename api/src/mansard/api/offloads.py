@@ -17,7 +17,7 @@ from mansard.analytics.decisions.offload.records import MeasuredOffload
 from mansard.core.connections import parse_listen
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
 from mansard.core.records import Manifest, OffloadRun, ServedNetwork
-from mansard.inference.accuracy import class_scores, fed_rows, predicted
+from mansard.inference.accuracy import fed_rows, output_scores, predicted
 from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs, numpy_name
 from mansard.inference.npz import Array
@@ -59,10 +59,10 @@ class ServeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextlib.contextmanager
 def serve_network(request: ServeRequest, reporter: Reporter = SILENT) -> Iterator[OffloadServer]:
-    """A server that listens; its ``serve_forever`` is to be called, its ``address`` is its URL.
+    """A server that listens: call its ``serve_forever``; its ``address`` is the URL.
 
-    Whoever reaches the port can ask the network, unless MANSARD_SERVER_KEY has a token that
-    clients must know. Raises UsageError, ModelError, MeasurementError, DeviceError.
+    Every program that reaches the port can use the network, unless MANSARD_SERVER_KEY has a token
+    that clients must send. Raises UsageError, ModelError, MeasurementError, DeviceError.
     """
     host, port = parse_listen("--listen", request.listen)
     check_trained(request.model)
@@ -148,7 +148,7 @@ def _classifier(
     def classify(payload: Payload) -> tuple[int, float]:
         rows = _rows(payload, spec, how)
         start_s = time.monotonic()
-        scores = class_scores(outputs({spec.name: rows})[output], 1)
+        scores = output_scores(outputs({spec.name: rows}), output, 1)
         end_s = time.monotonic()
         answer = int(predicted(scores)[0])
         if answer >= scores.shape[1]:
@@ -164,7 +164,7 @@ def _rows(payload: Payload, spec: InputSpec, how: FittedPreprocessing | None) ->
         wanted = (numpy_name(spec.type_name), spec.shape[1:])
         return array_of(payload.data, payload.type_name, payload.shape, wanted)[None]
     if how is None:
-        raise InputError(f"the network takes {spec.type_name} {list(spec.shape[1:])}, no images")
+        raise InputError(f"the network takes {spec.type_name} {list(spec.shape[1:])}, not images")
     if payload.form == "image":
         pixels = decode_image(BytesIO(payload.data), how, "the sample")
     else:
@@ -181,7 +181,7 @@ def _rows(payload: Payload, spec: InputSpec, how: FittedPreprocessing | None) ->
 
 
 class OffloadResult(msgspec.Struct, frozen=True):
-    """What was measured in each mode, now or before; ``rows`` are the blocks that it is of."""
+    """What was measured in each mode, now or before; ``rows`` are its blocks."""
 
     measured: tuple[MeasuredOffload, ...]
     rows: tuple[tuple[Manifest, OffloadRun], ...]

@@ -11,10 +11,11 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from socketserver import BaseServer, ThreadingMixIn
 from typing import Any
 
-from mansard.core.errors import UsageError
+from mansard.core.errors import DeviceError, UsageError
 
 _ADDRESS = re.compile(
     r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]*)):(?P<port>[0-9]{1,5})"
@@ -32,6 +33,30 @@ def parse_listen(option: str, text: str) -> tuple[str, int]:
             fix="write :9100, or 0.0.0.0:9100 for a network",
         )
     return match["six"] or match["host"] or _HERE, port
+
+
+def address_family(host: str, port: int) -> socket.AddressFamily:
+    """IPv4 or IPv6, for a server that listens on ``host``; raises OSError, UnicodeError."""
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+
+
+@contextlib.contextmanager
+def listen_errors(where: str) -> Iterator[None]:
+    """Raise DeviceError where a server cannot listen; ``where``: the option with its address."""
+    try:
+        yield
+    except (OSError, OverflowError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise DeviceError(
+            f"cannot listen there: {why.lower()}",
+            where=where,
+            fix="choose another port, or find out what has it: ss -ltnp",
+        ) from error
+
+
+def server_url(host: str, port: int) -> str:
+    """The URL of an HTTP server; an IPv6 address is put in brackets."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 class BoundedConnections(ThreadingMixIn, BaseServer):

@@ -51,10 +51,14 @@ def run_samples(
     StorageError.
     """
     for n_new, fed in batches(samples, network.input_specs, folder):
-        outputs = loaded.outputs(fed)
-        if output not in outputs:
-            raise MeasurementError(f"the engine gives no output {output!r}")
-        yield class_scores(outputs[output], n_new)
+        yield output_scores(loaded.outputs(fed), output, n_new)
+
+
+def output_scores(outputs: Mapping[str, Array], name: str, n_samples: int) -> Scores:
+    """The scores in output ``name`` of a call, as ``class_scores``; raises MeasurementError."""
+    if name not in outputs:
+        raise MeasurementError(f"the engine gives no output {name!r}")
+    return class_scores(outputs[name], n_samples)
 
 
 def class_scores(output: Array, n_samples: int) -> Scores:

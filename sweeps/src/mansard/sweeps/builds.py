@@ -69,8 +69,8 @@ def sweep_builds(
             pass
         return tuple(boards.files), None
     if request.hosts:
-        chosen_hosts(request)  # what is wrong with them is said first
-        preparation.prepare(request.models, reporter)  # faults first, and once for all boards
+        chosen_hosts(request)  # reports faults of hosts before anything else
+        preparation.prepare(request.models, reporter)  # and faults of networks once for all boards
     swept = sweep(request, boards.build, reporter)
     return tuple(boards.files), swept.failure
 

@@ -101,8 +101,7 @@ def sweep_offload(request: OffloadRequest, reporter: Reporter = SILENT) -> Swept
                 f"{served.n_classes}",
                 fix="serve a network of the same classes",
             )
-        if dataset is None:
-            raise UsageError("there are no samples", fix="give --data test_batch.bin")
+        assert dataset is not None  # noqa: S101 - data was given
         check_sendable(dataset, served)
         whole = OffloadTrial(
             network=network.trial(engine=ENGINE, provider="cpu", n_threads=request.threads),
@@ -142,7 +141,7 @@ def _rule(request: OffloadRequest) -> OffloadRule:
 
 
 class _Planner:
-    """Plans the modes of a sweep, and knows afterwards what of them was measured."""
+    """Plans the modes of a sweep, and counts the blocks that were measured where it fails."""
 
     def __init__(
         self,

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_VECTORS = ("probabilities", "softmax", "logits")  # whole vectors of outputs, as NAMES has them
+_VECTORS = (*NAMES["probabilities"], *NAMES["logits"])  # of whole vectors of outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +314,7 @@ def _of_runs(
 
 
 def _fields(request: HiRequest) -> Iterator[tuple[str, str]]:
-    """Each network of runs with the costs that it tells."""
+    """Each network of runs with the names of its costs."""
     for part, name in (("local", request.local), ("offload", request.offload)):
         if name is not None:
             yield from ((name, f"{part}_{unit}") for unit in "sj")

@@ -31,7 +31,8 @@ offload_app = typer.Typer(
     no_args_is_help=True,
 )
 ThreadsOption = Annotated[
-    int | None, typer.Option(min=1, max=1024, help="Threads of the engine; one a CPU by default.")
+    int | None,
+    typer.Option(min=1, max=1024, help="Threads of the engine; one for each CPU by default."),
 ]
 
 
@@ -54,8 +55,8 @@ def serve_network(
 ) -> None:  # fmt: skip
     """Serve MODEL, the larger network, until Ctrl-C; ONNX Runtime runs it.
 
-    One sample a request, one call at a time. With MANSARD_SERVER_KEY set, clients must send the
-    same token.
+    Each request has one sample, and the network runs one at a time. With MANSARD_SERVER_KEY set,
+    clients must send the same token.
     """
     request = command_line.ServeRequest(
         model=model,
@@ -98,13 +99,14 @@ def run_offload(
         str | None, typer.Option(help="How images become inputs of NETWORK; imagenet by default.")
     ] = None,
     n_samples: Annotated[
-        int | None, typer.Option(min=1, max=100_000_000, help="So many of --data, evenly spread.")
+        int | None, typer.Option(min=1, max=100_000_000,
+                                 help="Number of samples of --data, evenly spread.")
     ] = None,
     block: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Samples that run in one way before the next.")
     ] = 1000,
     timeout: Annotated[
-        str | None, typer.Option(help="Longest time until an answer of the server is whole; 30s.")
+        str | None, typer.Option(help="Longest time until the server's answer is complete; 30s.")
     ] = None,
     provider: ProviderOption = None,
     threads: ThreadsOption = None,

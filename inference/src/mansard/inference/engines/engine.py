@@ -89,15 +89,15 @@ class LoadedNetwork(Protocol):
         """Free its memory and other resources."""
 
 
-Enqueue = tuple[float, float]  # seconds that the host took for a call, and the GPU
+Enqueue = tuple[float, float]  # seconds of one call: of the host to enqueue it, and of the GPU
 
 
 @runtime_checkable
 class EnqueuedNetwork(LoadedNetwork, Protocol):
-    """A network whose calls are enqueued on a GPU, by a host that knows when it has done so."""
+    """A network whose calls are enqueued on a GPU, and that can time the enqueueing alone."""
 
     def time_enqueues(self, n_calls: int) -> Sequence[Enqueue]:
-        """Of each of ``n_calls`` calls; empty where a call waits for the GPU before it returns."""
+        """The times of ``n_calls`` calls; none where a call waits for the GPU before it returns."""
 
 
 class SelfTimedNetwork(Protocol):

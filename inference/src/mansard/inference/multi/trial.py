@@ -160,7 +160,8 @@ def _workers(trial: MultiTrial, plan: MultiPlan, folder: Path, context: Any) -> 
 
 
 def _gate(trial: MultiTrial, window: CountedWindow, context: Any) -> Gate:
-    # An engine of both waits for no other: who runs when on the GPU and the DLA is theirs.
+    # An engine on both devices has a name of its own here, so that it waits for no other stage:
+    # the hardware decides what runs when on the GPU and the DLA.
     devices = {
         (number, at): f"{stage.device} of {number}" if "+" in stage.device else stage.device
         for number, network in enumerate(trial.mapped)

@@ -128,7 +128,7 @@ def _load(
         network = find_engine(spec.engine).load(spec, worker.folder, inputs, threads)
         stack.callback(network.close)
         settings = dict(network.options)
-        if (placement := settings.pop("dla_placement", "")) != "":
+        if placement := settings.pop("dla_placement", ""):
             options[f"{PLACEMENT_OF}{spec.model}"] = placement
         options |= {f"{spec.engine} {name}": value for name, value in settings.items()}
         begins = number == 0 and worker.source is None

@@ -45,7 +45,7 @@ def decide(scores: Scores, kind: ScoreKind, rule: OffloadRule) -> OffloadDecisio
     if not math.isfinite(first):  # the first NaN, where there is one
         raise MeasurementError(
             "the scores of a sample are not finite numbers",
-            fix="look at the network's outputs: a layer overflows, or the inputs are others",
+            fix="check for a layer that overflows, and --preprocess",
         )
     second = float(np.partition(scores, -2)[-2])
     if kind == "logits":

@@ -14,13 +14,13 @@ from mansard.core.storage.files import read_whole
 from mansard.inference.npz import StoredArray, stored_arrays
 from mansard.inference.offloading.wire import MOST_BYTES, Payload
 from mansard.inference.preparing.cifar import IMAGE_BYTES
-from mansard.inference.preparing.datasets import DataSet
+from mansard.inference.preparing.datasets import DataSet, StoredArrays
 
 MOST_BLOCK_BYTES = 512 << 20  # a block lies in memory, so that no disk is in its times
 
 
 def check_sendable(dataset: DataSet, served: ServedNetwork) -> None:
-    """Raise UsageError where the samples of ``dataset`` are none of the served network's."""
+    """Raise UsageError where the samples of ``dataset`` do not fit the served network."""
     if dataset.arrays is None:
         if not served.takes_images:
             raise UsageError(
@@ -30,7 +30,7 @@ def check_sendable(dataset: DataSet, served: ServedNetwork) -> None:
                 fix="give the samples as arrays: --data x.npz",
             )
         return
-    _array_name(dataset, served)
+    _array_name(dataset.arrays, served, str(dataset.path))
 
 
 def payloads(
@@ -45,7 +45,7 @@ def payloads(
     """
     if dataset.arrays is not None:
         dataset.check_unchanged()
-        name = _array_name(dataset, served)
+        name = _array_name(dataset.arrays, served, str(dataset.path))
         with stored_arrays(dataset.path, [name]) as arrays:
             n_each = arrays[name].n_bytes // max(1, arrays[name].shape[0])
             _check_block(n_each * len(chosen), most_bytes, dataset)
@@ -86,18 +86,14 @@ def _tensors(stored: StoredArray, chosen: Sequence[int]) -> list[Payload]:
     return sent
 
 
-def _array_name(dataset: DataSet, served: ServedNetwork) -> str:
-    """The array that is sent: of the input's name, else the only one of its type and shape."""
-    arrays, wanted = dataset.arrays, (served.input_type, served.input_shape)
-    fitting = (
-        []
-        if arrays is None
-        else [
-            name
-            for name, shape in arrays.shapes.items()
-            if (arrays.types[name], tuple(shape[1:])) == wanted
-        ]
-    )
+def _array_name(arrays: StoredArrays, served: ServedNetwork, where: str) -> str:
+    """The array that is sent: with the input's name, else the only one of its type and shape."""
+    wanted = (served.input_type, served.input_shape)
+    fitting = [
+        name
+        for name, shape in arrays.shapes.items()
+        if (arrays.types[name], tuple(shape[1:])) == wanted
+    ]
     if served.input_name in fitting:
         return served.input_name
     if len(fitting) == 1:
@@ -105,6 +101,6 @@ def _array_name(dataset: DataSet, served: ServedNetwork) -> str:
     raise UsageError(
         f"no array is {served.input_type} {list(served.input_shape)} a sample, as "
         f"{served.model} on the server takes for {served.input_name!r}",
-        where=str(dataset.path),
+        where=where,
         fix=f"add one under the name {served.input_name!r}",
     )

@@ -1,13 +1,12 @@
 """The offload server: the larger network of hierarchical inference, behind HTTP.
 
-One sample a request, one network call at a time; connections stay open. It is not a server of many
-clients: connections are bounded in number and in time, and bodies in size.
+Each request has one sample, and the network runs one at a time; connections stay open. It is not a
+server for many clients: connections are bounded in number and in time, and bodies in size.
 """
 
 from __future__ import annotations
 
 import hmac
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -16,8 +15,13 @@ from typing import Any
 
 import msgspec
 
-from mansard.core.connections import BoundedConnections
-from mansard.core.errors import DeviceError, InputError, MansardError
+from mansard.core.connections import (
+    BoundedConnections,
+    address_family,
+    listen_errors,
+    server_url,
+)
+from mansard.core.errors import InputError, MansardError
 from mansard.core.records import ServedNetwork
 from mansard.core.text import printable
 from mansard.inference.offloading.wire import (
@@ -44,7 +48,7 @@ Classifier = Callable[[Payload], tuple[int, float]]
 
 
 class OffloadServer(BoundedConnections, HTTPServer):
-    """Serves ``classify`` until ``shutdown``; ``key``: the bearer's token, empty: none is asked.
+    """Serves ``classify`` until ``shutdown``; ``key``: the bearer's token, or empty for none.
 
     Raises DeviceError where it cannot listen.
     """
@@ -58,25 +62,14 @@ class OffloadServer(BoundedConnections, HTTPServer):
     ) -> None:
         self.served, self.description, self.key = served, msgspec.json.encode(served), key
         self._classify, self._turn = classify, threading.Lock()
-        try:
-            family = socket.getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0][0]
-            self.address_family = family
+        with listen_errors(f"--listen {printable(host)}:{port}"):
+            self.address_family = address_family(host, port)
             super().__init__((host, port), _SampleHandler)
-        except (OSError, OverflowError, UnicodeError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise DeviceError(
-                f"cannot listen there: {why.lower()}",
-                where=f"--listen {printable(host)}:{port}",
-                fix="choose another port, or find out what has it: ss -ltnp",
-            ) from error
 
     @property
     def address(self) -> str:
         """The URL of the server."""
-        host = str(self.server_address[0])
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.server_port}"
+        return server_url(str(self.server_address[0]), self.server_port)
 
     def classify(self, payload: Payload) -> tuple[int, float]:
         """The answer of the network, once it is this request's turn."""
@@ -109,15 +102,17 @@ class _SampleHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Describe the network."""
-        self._answer(self._describe)
+        self._answer(NETWORK_PATH, lambda: self.server.description)
 
     def do_POST(self) -> None:
         """Classify one sample."""
-        self._answer(self._classify)
+        self._answer(CLASSIFY_PATH, self._classify)
 
-    def _answer(self, work: Callable[[], bytes]) -> None:
+    def _answer(self, path: str, work: Callable[[], bytes]) -> None:
         try:
             self._check_key()
+            if self.path != path:
+                raise _Refusal(404, f"there are {NETWORK_PATH} and {CLASSIFY_PATH}")
             status, body = 200, work()
         except _Refusal as refusal:
             status, body = refusal.status, _error(refusal.what)
@@ -143,14 +138,7 @@ class _SampleHandler(BaseHTTPRequestHandler):
         if key and not hmac.compare_digest(given.encode(), f"Bearer {key}".encode()):
             raise _Refusal(401, "it asks for the bearer's token that it was started with")
 
-    def _describe(self) -> bytes:
-        if self.path != NETWORK_PATH:
-            raise _Refusal(404, f"there are {NETWORK_PATH} and {CLASSIFY_PATH}")
-        return self.server.description
-
     def _classify(self) -> bytes:
-        if self.path != CLASSIFY_PATH:
-            raise _Refusal(404, f"there are {NETWORK_PATH} and {CLASSIFY_PATH}")
         if self.headers.get_content_type() != BINARY:
             raise _Refusal(415, f"a sample is sent as {BINARY}")
         data = self._body()

@@ -16,7 +16,7 @@ from mansard.core.errors import MeasurementError
 from mansard.core.records import DecisionTime, OffloadRun, ScoreKind
 from mansard.device.conditions import of_others
 from mansard.device.meters.sampler import Sampler
-from mansard.inference.accuracy import class_scores, fed_rows, read_labels
+from mansard.inference.accuracy import fed_rows, output_scores, read_labels
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import check_provider
 from mansard.inference.inputs import make_inputs
@@ -39,8 +39,8 @@ from mansard.measuring.instruments import Instruments, Observation
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import energy_between
 
-_N_WARM = 64  # samples before the first block, which also tell probabilities from logits
-_SKIPPED = 256  # rows that are read at once to get past them
+_N_WARM = 64  # samples before the first block; they also show whether scores are probabilities
+_SKIPPED = 256  # rows that are read and dropped at a time
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,7 @@ class _LocalNetwork:
             one.name: fed_rows(rows[one.name][at : at + 1], spec.samples.normalisation, one)
             for one in spec.network.input_specs
         }
-        outputs = self._loaded.outputs(fed)
-        if spec.output not in outputs:
-            raise MeasurementError(f"the engine gives no output {spec.output!r}")
-        scores: Scores = class_scores(outputs[spec.output], 1)[0]
+        scores: Scores = output_scores(self._loaded.outputs(fed), spec.output, 1)[0]
         return scores
 
     def close(self) -> None:
@@ -262,7 +259,7 @@ class _Measuring:
         return self._local
 
     def _identity(self, spec: OffloadTrial, kind: ScoreKind) -> dict[str, Any]:
-        """The fields of a row that say of what it is."""
+        """The fields of a row that say what was measured."""
         plan, network = self._plan, spec.network
         of_network = ("model", "model_hash", "engine", "provider", "precision")
         of_trial = ("weights_hash", "address", "served", "way", "rule", "n_classes", "first")

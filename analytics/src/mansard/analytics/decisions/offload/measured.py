@@ -61,9 +61,8 @@ def measured_offload(manifest: Manifest, rows: Sequence[OffloadRun]) -> Measured
         **predicted,
         "energy": energy,
     }
-    mean_s, spread = None, spreads["all"]
-    if spread is not None:
-        mean_s = spread.mean_s
+    spread = spreads["all"]
+    mean_s = None if spread is None else spread.mean_s
     values["latency_error"] = _error(mean_s, predicted["predicted_latency"])
     mean_j = None if energy is None else energy.value
     values["energy_error"] = _error(mean_j, predicted["predicted_energy"])
@@ -225,7 +224,7 @@ def _predicted(
         return {"predicted_latency": None, "predicted_energy": None}
     n_below = sum(int((_confidence(row, rule) < rule.threshold).sum()) for row in local)
     name: Rule = "threshold" if rule.logistic is None else "logistic"
-    share = np.array([n_below / n])  # of these very samples, so it is exact
+    share = np.array([n_below / n])  # of the samples that were measured, so it is exact
     return {
         f"predicted_{quantity}": mean_costs(costs, quantity, name, share, share, share).at(0)
         for quantity in ("latency", "energy")

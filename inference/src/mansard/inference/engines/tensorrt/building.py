@@ -136,10 +136,10 @@ def check_dla(settings: BuildSettings, precision: str, version: Version, n_cores
 def place_on_dla(
     bindings: Any, config: Any, network: Any, settings: BuildSettings, where: str
 ) -> Placement:
-    """Place all layers on a DLA core that it can run, or those of the nodes that are to be there.
+    """Place the layers that a DLA core can run on it: all, or those of ``settings.dla_nodes``.
 
-    One engine has both devices then, and copies where it changes them. Raises MeasurementError
-    where the core cannot run all of these and the GPU is not allowed for the rest.
+    One engine then uses both devices, and copies where it changes between them. Raises
+    MeasurementError where the core cannot run all of these and the GPU is not allowed for the rest.
     """
     config.DLA_core = settings.dla_core
     if settings.with_fallback or settings.dla_nodes:

@@ -172,10 +172,10 @@ class Stream:
         self._synchronise()
 
     def time(self, enqueue: Callable[[], None]) -> tuple[float, float]:
-        """Seconds that ``enqueue`` takes of the host, and its work of the GPU; waits for it.
+        """Seconds of the host in ``enqueue``, and of the GPU for the work; waits until it is done.
 
-        The GPU's time is that between an event before the work and one after it, with the gaps in
-        which it waits for the host.
+        The GPU's time is measured between an event before the work and one after it. It includes
+        gaps in which the GPU waits for the host.
         """
         cuda, runtime = self._cuda, self._cuda.runtime
         with contextlib.ExitStack() as held:

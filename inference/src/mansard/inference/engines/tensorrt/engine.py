@@ -151,12 +151,12 @@ def placement_words(layers: Sequence[ExportedLayer], placed: Collection[int]) ->
     constants, do not count.
     """
     traced = list(zip(layers, trace(layers), strict=True))
+    if any(nodes is None for layer, nodes in traced if layer.is_on_dla):
+        return "not said: the inspector lists no nodes for a layer on the DLA"
     there, elsewhere = (
         {node for layer, nodes in traced if layer.is_on_dla is on_dla for node in nodes or ()}
         for on_dla in (True, False)
     )
-    if any(nodes is None for layer, nodes in traced if layer.is_on_dla):
-        return "not said: a layer of the DLA does not tell its nodes"
     asked = set(placed) & (there | elsewhere)
     words = f"{len(there & asked)} of {len(asked)} nodes are on the DLA"
     if left := sorted(asked - there):
