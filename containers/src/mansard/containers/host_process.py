@@ -34,8 +34,8 @@ from mansard.device.controller.remote import RemoteController, remote_controller
 
 CONNECT_S = 90.0  # key exchange on a small board over a jump host, and the start of Python
 QUIET_S = 180.0  # of the caller, for the board controller: see ``board_controller``
-END_S = 120.0  # to put the board back, or to end a program that does not want to
-_SAID_BYTES = 4096
+END_S = 120.0  # to put the board back, or to end a program that ignores signals
+_TAIL_BYTES = 4096
 _LOOK_S = 1.0
 _MOST_GREETINGS = 1000  # lines that a shell's own start may print
 _MARK = b"mansard: "
@@ -93,7 +93,7 @@ class HostProcess:
         self._host, self._process = host, process
         self._lines = LineSplitter(source=host.name, error=ContainerError)
         self._ready: deque[bytes] = deque()
-        self._said = b""
+        self._stderr_tail = b""
         self._has_ended = False
         self._writing = threading.Lock()
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -108,10 +108,10 @@ class HostProcess:
             write_all(pipe.fileno(), line)
 
     def receive(self, timeout_s: float, check: Callable[[], object] = lambda: None) -> bytes:
-        """The next line that is no heartbeat; empty where there is none any more.
+        """The next line that is not a heartbeat; empty after the last one.
 
         Raises TimeoutError after a silence of ``timeout_s``, which a heartbeat ends too. ``check``
-        is called now and then, and ends the waiting by what it raises.
+        is called about once a second; what it raises ends the wait.
         """
         heard_s = time.monotonic()
         while not self._ready and not self._has_ended:
@@ -129,7 +129,7 @@ class HostProcess:
         self.send(HEARTBEAT)
 
     def end(self) -> None:
-        """End its input: it puts things in order, and ends. For any thread."""
+        """End its input, from any thread: the process cleans up and ends."""
         pipe = self._process.stdin
         if pipe is not None and self._writing.acquire(timeout=_LOOK_S):
             try:
@@ -144,7 +144,7 @@ class HostProcess:
             self._process.wait(END_S)
 
     def close(self) -> str:
-        """End its input and wait until it has ended; what it said at last beside its lines."""
+        """End its input and wait until it has ended; returns ``last_words``."""
         self.end()
         end_s = time.monotonic() + END_S
         with contextlib.suppress(OSError, ValueError, ContainerError):
@@ -158,7 +158,7 @@ class HostProcess:
     @property
     def last_words(self) -> str:
         """The end of its standard error, and of ssh's, in one line."""
-        text = masked(self._said.decode("utf-8", "replace"))
+        text = masked(self._stderr_tail.decode("utf-8", "replace"))
         return printable(" | ".join(line.strip() for line in text.splitlines() if line.strip()))
 
     def _read(self, timeout_s: float) -> bytes:
@@ -179,8 +179,8 @@ class HostProcess:
         """Keep the end of what comes on standard error; unread, it would block."""
         if self._process.stderr is not None:
             with contextlib.suppress(OSError, ValueError):
-                while more := self._process.stderr.read(_SAID_BYTES):
-                    self._said = (self._said + more)[-_SAID_BYTES:]
+                while more := self._process.stderr.read(_TAIL_BYTES):
+                    self._stderr_tail = (self._stderr_tail + more)[-_TAIL_BYTES:]
 
 
 @contextlib.contextmanager
@@ -234,12 +234,12 @@ def _start(process: HostProcess, host: Host, rooms: bytes) -> None:
         why = ""
     except OSError as error:  # TimeoutError too
         why = str(error)
-    said = process.close() or why
-    if "not found" in said or "No such file" in said:
+    last_words = process.close() or why
+    if "not found" in last_words or "No such file" in last_words:
         raise ContainerError(
-            f"{host.python} is not there ({said})", where=host.name, fix=_NAME_PYTHON
+            f"{host.python} is not there ({last_words})", where=host.name, fix=_NAME_PYTHON
         )
-    raise explain_ssh(said, host)
+    raise explain_ssh(last_words, host)
 
 
 def _refused(words: str, host: Host) -> ContainerError:
@@ -273,8 +273,7 @@ def host_controller(host: Host) -> Iterator[RemoteController]:
 
     Only root may set the modes of a real board. Raises ContainerError, and what is wrong with it.
     """
-    root = () if not host.is_simulated else ("--board", str(host.root))
-    arguments = (*root, "--quiet-s", f"{QUIET_S:g}")
+    arguments = (*host.board_option, "--quiet-s", f"{QUIET_S:g}")
     with (
         host_process(host, "mansard.device.controller", *arguments) as process,
         remote_controller(process, host.name) as controller,

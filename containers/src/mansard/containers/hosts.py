@@ -57,6 +57,11 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     python: str = PYTHON  # that measures programs and servers there
 
     @property
+    def board_option(self) -> tuple[str, ...]:
+        """The option of modules that run over there: where a simulated board is."""
+        return ("--board", str(self.root)) if self.is_simulated else ()
+
+    @property
     def is_simulated(self) -> bool:
         """Whether it is a folder on the host rather than the host itself."""
         return self.root != PurePosixPath("/")

@@ -29,7 +29,7 @@ from mansard.measuring.kind import Job, encode_job, find_kind
 from mansard.microbench.plan import Probe
 
 # Six signs of life in a row are missed: the engine, or the way to it, is gone.
-_HEARTBEAT = ("--heartbeat", str(6 * HEARTBEAT_S))
+HEARTBEAT_OPTION = ("--heartbeat", str(6 * HEARTBEAT_S))
 _SHOWN_CHARACTERS = 200
 _LINES = 1000  # far more events than a measurement has beside those of its trials
 
@@ -53,7 +53,9 @@ class ContainerMeasurer:
         What goes wrong inside arrives as the event ``Aborted``.
         """
         launch = msgspec.structs.replace(
-            with_arguments(self.launch, "mansard.measuring", *_HEARTBEAT, *_places(self.launch)),
+            with_arguments(
+                self.launch, "mansard.measuring", *HEARTBEAT_OPTION, *_places(self.launch)
+            ),
             run=job.plan.run_id,
         )
         kind = find_kind(job.plan.kind)

@@ -24,7 +24,7 @@ _HERE = "127.0.0.1"
 
 
 def parse_listen(option: str, text: str) -> tuple[str, int]:
-    """Host and port; raises UsageError. Without a host it is this machine alone."""
+    """Host and port; without a host, the loopback address. Raises UsageError."""
     match = _ADDRESS.fullmatch(text if ":" in text else f":{text}")
     port = int(match["port"]) if match else 65536
     if match is None or port > 65535:
@@ -81,13 +81,13 @@ class BoundedConnections(ThreadingMixIn, BaseServer):
         return True
 
     def renew(self, request: Any) -> None:
-        """Give a connection its time again, such as after each answer."""
+        """Restart the time of a connection, such as after each answer."""
         with self._lock:
             if request in self._begun_s:
                 self._begun_s[request] = time.monotonic()
 
     def service_actions(self) -> None:
-        """Between two connections, and twice a second: end those that are too old."""
+        """End connections that are too old; called twice a second."""
         oldest_s = time.monotonic() - self.most_s
         with self._lock:
             old = [request for request, begun_s in self._begun_s.items() if begun_s < oldest_s]

@@ -1,10 +1,11 @@
 """``python -m mansard.inference.hosted``: measures a program or a server of the host it runs on.
 
-The caller is elsewhere. Its first line says what is to be measured, with the secrets that no plan
-has; the answer to ``--describe`` is what that is here: the trials, with the hashes of files of this
-host. Without it a job follows, and events come out. What the program prints goes out beside them,
-and its standard input is empty. With the caller, or the link to it, the measurement ends, and the
-program with all that it started. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+The caller is elsewhere. Its first line says what to measure, with the secrets that plans leave out.
+With ``--describe`` the answer is a description: the trials, with the hashes of files of this host.
+Without it a job follows, and the answer is events, and between them what the program prints. The
+program's standard input is empty. When the caller or the link to it ends, the measurement ends too,
+and the program with all that it started. Exit codes: 0 done, 1 failed, 2 wrong usage, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import select
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -97,9 +99,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--board", type=Path, default=SYSTEM_ROOT, help="root folder of the board's /sys"
     )
-    parser.add_argument("--describe", action="store_true", help="say what it is, and end")
+    parser.add_argument("--describe", action="store_true", help="describe what it is, and end")
     parser.add_argument(
-        "--heartbeat", type=float, metavar="S", help="end when stdin is silent for so long"
+        "--heartbeat", type=float, metavar="S", help="end when stdin is silent for S seconds"
     )
     options = parser.parse_args(arguments)
     turn_signals_into_interrupts()
@@ -143,7 +145,7 @@ def _answer(lines: LineReader, caller: _Caller, root: Path, *, is_description: b
 
 
 def _claim_stdin() -> int:
-    """Standard input for messages alone: whatever else reads there finds nothing."""
+    """Reserve standard input for messages: other readers get an empty one."""
     questions = os.dup(0)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
@@ -196,10 +198,10 @@ class _Caller:
             self.send(passed)
 
     def beat(self) -> None:
-        """Say that this process lives, between events that may lie hours apart."""
-        over = threading.Event()
+        """Send heartbeats, for events may be hours apart."""
         with contextlib.suppress(OSError):
-            while not over.wait(HEARTBEAT_S):
+            while True:
+                time.sleep(HEARTBEAT_S)
                 self._write(HEARTBEAT)
 
     def _write(self, line: bytes) -> None:

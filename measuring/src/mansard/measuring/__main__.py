@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--unguarded", action="store_true", help="measure in this process, which may crash then"
     )
     parser.add_argument(
-        "--heartbeat", type=float, metavar="S", help="end when stdin is silent for so long"
+        "--heartbeat", type=float, metavar="S", help="end when stdin is silent for S seconds"
     )
     options = parser.parse_args(arguments)
     turn_signals_into_interrupts()
@@ -67,7 +67,7 @@ def measure_for_pipe(
 ) -> int:
     """Do the job on standard input; returns the exit code. Errors are the last event.
 
-    With ``heartbeat_s``, an input that is silent for so long counts as ended. What runs ``files``
+    With ``heartbeat_s``, an input that is silent for that long counts as ended. What runs ``files``
     may crash, so where ``is_guarded`` it runs in a process of its own.
     """
     events, lines = claim_stdout(), LineReader(_INPUT, heartbeat_s)

@@ -21,17 +21,17 @@ from mansard.measuring.kind import MeasurementKind, find_kind
 from mansard.measuring.plan import RunPlan
 
 FILE = "attempts.jsonl"
-# A machine that is busy on the third day as well is a busy machine: its row says so, and the next
-# command does not wait for it.
+# Where three attempts were disturbed, a fourth is likely to be as well. The row says so, and the
+# next command does not measure it again.
 MOST_ATTEMPTS = 3
 
 
 def doubtful_trials(plan: RunPlan, runs: Path) -> dict[str, str]:
     """Why trials that ``runs`` has rows of are worth measuring again, by their ids.
 
-    Those that were measured ``MOST_ATTEMPTS`` times are not. Where the protocol fixes the number of
-    repetitions, which has no cap of time, it was asked for, and more of them are not an
-    improvement: only disturbances count. Raises SchemaError and StorageError.
+    Those that were measured ``MOST_ATTEMPTS`` times are not. A protocol without a cap on time has a
+    fixed number of repetitions, which was asked for: then only disturbances are a reason. Raises
+    SchemaError and StorageError.
     """
     kind, run_id = find_kind(plan.kind), plan.run_id
     path = runs / run_id / kind.rows_name
@@ -83,8 +83,8 @@ def open_attempts(
 def keep_best(folder: Path, kind: MeasurementKind[Any, Any], runs: Path) -> frozenset[str]:
     """Let the file of rows have the best row of each trial; the ids of those that changed.
 
-    Of rows that are equally good the newest is the best one. Does nothing a second time, so that
-    what a killed process left is made good by the next. Raises SchemaError and StorageError.
+    Of rows that are equally good the newest is the best one. A second call changes nothing, so
+    that the next process can complete what a killed one began. Raises SchemaError and StorageError.
     """
     best = dict[str, Any]()
     for row in _rows(folder / FILE, kind, runs):

@@ -103,10 +103,7 @@ Measurer: TypeAlias = Callable[[Job], Iterator[Event]]
 
 def event_decoder(row_type: Any) -> msgspec.json.Decoder[Event]:
     """A decoder of the lines of a measuring process whose rows are of the class ``row_type``."""
-    row: Any = Row
-    return msgspec.json.Decoder(
-        Union[Started, Progress, Lengthy, row[row_type], Readings, Idle, Aborted, Done]  # noqa: UP007
-    )
+    return msgspec.json.Decoder(_events(row_type))
 
 
 Passed: TypeAlias = OutputPiece | Note  # beside events, from a process that has no terminal
@@ -114,9 +111,12 @@ Passed: TypeAlias = OutputPiece | Note  # beside events, from a process that has
 
 def passed_decoder(row_type: Any) -> msgspec.json.Decoder[Event | Passed]:
     """``event_decoder`` of a process that passes on what a program prints, and notes."""
+    return msgspec.json.Decoder(_events(row_type) | OutputPiece | Note)
+
+
+def _events(row_type: Any) -> Any:
     row: Any = Row
-    events = Union[Started, Progress, Lengthy, row[row_type], Readings, Idle, Aborted, Done]  # noqa: UP007
-    return msgspec.json.Decoder(Union[events, OutputPiece, Note])  # noqa: UP007
+    return Union[Started, Progress, Lengthy, row[row_type], Readings, Idle, Aborted, Done]  # noqa: UP007
 
 
 def started(versions: dict[str, str], meters: Meters, gpu: Gpu | None, why_no_gpu: str) -> Started:

@@ -41,21 +41,25 @@ def read_environment(
 ) -> dict[str, str]:
     """The variables that are set, of ``names`` and of those that ``is_known``.
 
-    The value of a secret is replaced by a hash that is slow to guess, a long one by a hash as well.
+    The value of a secret is replaced by a hash that is slow to guess, a long value by a fast hash.
     Raises UsageError for what is not the name of a variable.
     """
-    for name in names:
-        if not _NAME.fullmatch(name):
-            raise UsageError(f"--env {name!r} is not the name of a variable", fix="--env NAME")
+    _check_names(names)
     wanted = sorted(name for name in environment if is_known(name) or name in names)
     return {name: shown_value(name, environment[name]) for name in wanted}
 
 
 def unset_notes(names: Sequence[str], environment: Mapping[str, str] = os.environ) -> Iterator[str]:
     """A line about those of ``names`` that are not set; raises as ``read_environment``."""
-    known = read_environment(names, environment=environment)
-    if unset := [name for name in dict.fromkeys(names) if name not in known]:
+    _check_names(names)
+    if unset := [name for name in dict.fromkeys(names) if name not in environment]:
         yield f"--env: {listed(unset)} {'is' if len(unset) == 1 else 'are'} not set"
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"--env {name!r} is not the name of a variable", fix="--env NAME")
 
 
 def shown_value(name: str, value: str) -> str:
@@ -78,8 +82,8 @@ def secret_hash(value: str) -> str:
 def set_environment(environment: Mapping[str, str]) -> None:
     """Give this process the variables of a plan, before a library reads them.
 
-    Raises MeasurementError for a value that the plan has no more than the hash of: it stays where
-    it was set.
+    Raises MeasurementError where the plan has only the hash of a value: such a value does not leave
+    the machine on which it was set.
     """
     for name, value in environment.items():
         if name in os.environ and shown_value(name, os.environ[name]) == value:
@@ -103,9 +107,8 @@ def variable_marks(
 ) -> dict[str, str]:
     """Four digits of a hash for each variable that is not ``left_out`` and may change a program.
 
-    Secrets have none, nor what changes from shell to shell.
-    They tell with a probability of 65,535 in 65,536 that a value has changed. Nobody can tell from
-    16 bits what it was.
+    Secrets, and variables that change from shell to shell, have none. A value that changed has
+    another mark with a probability of 65,535 in 65,536. From 16 bits no value can be recovered.
     """
     return {
         name: hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()[:4]
@@ -120,9 +123,9 @@ def changed_variables(
     left_out: Collection[str] = (),
     environment: Mapping[str, str] = os.environ,
 ) -> tuple[str, ...]:
-    """Names of variables whose value is another than in ``marks``, or that are new or gone.
+    """Names of variables whose value differs from ``marks``, or that are new or gone.
 
-    Without ``marks``, which earlier rows lack, none is known to have changed.
+    Earlier rows lack ``marks``: then no variable is known to have changed.
     """
     if not marks:
         return ()

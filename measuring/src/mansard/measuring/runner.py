@@ -13,7 +13,7 @@ from mansard.core.errors import SchemaError, StorageError
 from mansard.core.records import PowerMode
 from mansard.core.storage.files import find_status, make_folder, remove
 from mansard.core.storage.jsonl import RowWriter, read_rows, write_rows
-from mansard.measuring.attempts import FILE, keep_best, open_attempts
+from mansard.measuring.attempts import keep_best, open_attempts
 from mansard.measuring.events import Measurer
 from mansard.measuring.kind import Job, MeasurementKind, find_kind
 from mansard.measuring.manifest import ContainerImage
@@ -64,8 +64,7 @@ def run_plan(  # noqa: PLR0913 - what a sweep knows of the mode and the rows
     torn_path = _drop_no_results(
         folder / kind.rows_name, kind, runs, lambda row: kind.is_result(row) and is_there(row)
     )
-    if find_status(folder / FILE, runs) is not None:
-        keep_best(folder, kind, runs)  # a process that was killed may not have
+    keep_best(folder, kind, runs)  # a process that was killed may not have
     path = folder / kind.rows_name
     with RowWriter(path, kind.row_type, runs, is_private=kind.is_private) as rows:
         finished = _finished_trials(folder, kind, plan, run_id)

@@ -53,7 +53,7 @@ def sweep_builds(
 ) -> tuple[tuple[BuiltFile, ...], MansardError | None]:
     """Build the engine files of ``request.models`` that ``request.runs`` lacks, on each board.
 
-    Returns the files of each board, in the order of the networks, and what kept a board away.
+    Returns the files of each board, in the order of the networks, and why boards failed.
     ``is_dry_run``: nothing is built. Raises any MansardError that keeps everything from being
     built, UsageError for an engine that builds none.
     """
@@ -87,7 +87,7 @@ class _Boards:
     def build(
         self, target: BenchTarget, modes: Sequence[PowerMode], reporter: Reporter
     ) -> list[ModePlan]:
-        """Build for one board; no mode is measured after it, so there is no plan."""
+        """Build for one board; nothing is measured afterwards, so the list of plans is empty."""
         machine, settings = target.controller.identify(), self.request.settings
         gpu = None
         if settings.build.compute_capability is None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mansard.inference.preparing.networks import PreparedNetwork
     from mansard.inference.preparing.samples import SampleChoice
 
-# In the order in which they are taken on a Jetson where none is named.
+# In the order in which they are tried on a Jetson where none is named.
 BUILDERS = ("tensorrt", "trtexec")
 _OF_JETSON = (*BUILDERS, "ort")
 STAND_IN = "+stand-in"  # that the version of a stand-in of an engine ends with

@@ -15,6 +15,7 @@ import msgspec
 
 from mansard.containers.host_process import HostProcess, host_controller, host_process
 from mansard.containers.hosts import Host
+from mansard.containers.measurer import HEARTBEAT_OPTION
 from mansard.core.errors import ContainerError, DeviceError, UsageError
 from mansard.core.processes.line_channel import (
     DECODE_ERRORS,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from mansard.sweeps.sweep import SweepRequest
 
 _MODULE = "mansard.inference.hosted"
-_HEARTBEAT = ("--heartbeat", str(6 * HEARTBEAT_S))
 _SILENCE_S = 180.0  # of the process there, which sends a heartbeat every 10 s
 _DESCRIBE_S = 900.0  # to hash a gigabyte from a slow card, or to hear from a server
 _MOST_EVENTS = 1000  # beside those of its trials
@@ -63,7 +63,7 @@ _RESUMES = "what was measured is kept: the same command resumes"
 class HostOutput:
     """Writes what a program on a host prints to our own streams; ``stdout``: the descriptor.
 
-    With ``prefix`` it goes before each line, and lines are written whole: several hosts print at
+    ``prefix`` goes before each line; then lines are written whole, because several hosts print at
     once.
     """
 
@@ -93,7 +93,7 @@ class HostOutput:
 class HostTarget:
     """A board over ssh that measures a program or a server which is there.
 
-    ``hosted``: as it is asked for; ``described``: what that is over there.
+    ``hosted``: what is to be measured; ``described``: the same as the host describes it.
     """
 
     image = None
@@ -129,12 +129,13 @@ class HostTarget:
 
     def send(self, files: Path, reporter: Reporter) -> None:
         """Always raises, as ``engine_probe`` does."""
-        reporter.note(f"the files in {files} are not sent")
+        del files, reporter
         raise self._needs_container("networks")
 
     def builder(self, files: Path, engine_files: EngineFiles) -> Measurer:
         """Always raises, as ``engine_probe`` does."""
-        raise self._needs_container(f"builds of {files} for {engine_files}")
+        del files, engine_files
+        raise self._needs_container("builds of engine files")
 
     def _needs_container(self, what: str) -> UsageError:
         return UsageError(f"{what} need a container on the host", where=self._host.name)
@@ -185,7 +186,7 @@ class HostTarget:
 
     @contextlib.contextmanager
     def _process(self) -> Iterator[HostProcess]:
-        with _hosted_process(self._host, *_HEARTBEAT) as process:
+        with _hosted_process(self._host, *HEARTBEAT_OPTION) as process:
             self._running = process
             try:
                 yield process
@@ -194,12 +195,11 @@ class HostTarget:
 
 
 def _hosted_process(host: Host, *options: str) -> AbstractContextManager[HostProcess]:
-    board = () if not host.is_simulated else ("--board", str(host.root))
-    return host_process(host, _MODULE, *board, *options)
+    return host_process(host, _MODULE, *host.board_option, *options)
 
 
 def _ask(process: HostProcess, lines: bytes) -> None:
-    """Send what is to be done; where nobody reads it, what comes back says why."""
+    """Send what is to be done; where it cannot be sent, ``_receive`` reports why."""
     with contextlib.suppress(OSError):
         process.send(lines)
 
@@ -216,9 +216,9 @@ def _receive(
         if line:
             return line
         why = "it has ended"
-    said = process.close()
+    last_words = process.close()
     raise ContainerError(
-        f"the measuring process there is gone: {said or why}",
+        f"the measuring process there is gone: {last_words or why}",
         where=host.name,
         fix=f"look at the board and the network to it; {_RESUMES}",
     )
@@ -251,7 +251,7 @@ def _describe(host: Host, hosted: Hosted) -> DescribedProgram | DescribedServer:
 
 
 def _beat(process: HostProcess, over: threading.Event) -> None:
-    """Tell the process that we are there, until it is over."""
+    """Send heartbeats until ``over`` is set."""
     with contextlib.suppress(OSError):
         while not over.wait(HEARTBEAT_S):
             process.beat()
@@ -273,7 +273,7 @@ def check_input(reporter: Reporter) -> None:
 
 
 def refuse_folder(remote_folder: str | None) -> None:
-    """Raises UsageError for a folder on hosts where none is named."""
+    """Raise UsageError for a folder on hosts without a host."""
     if remote_folder is not None:
         raise UsageError("a folder on hosts is named, and no host", fix="add --host NAME")
 

@@ -205,7 +205,7 @@ def _placed(stage: PreparedNetwork, place: StagePlace) -> _Placed:
 
 
 def _nodes_on_dla(stage: PreparedNetwork, place: StagePlace) -> tuple[int, ...]:
-    """The nodes of a whole network that an engine of both has on the DLA."""
+    """The nodes of a whole network that one engine for the GPU and a DLA runs on the DLA."""
     return tuple(
         row.index
         for row in stage.score.layers
@@ -254,7 +254,7 @@ def _name(mapping: Mapping, networks: Sequence[MultiNetwork]) -> str:
 
 
 def _stretches(place: StagePlace) -> str:
-    """The nodes that an engine of both has on the DLA: ``58- on the DLA of ``."""
+    """The nodes of one engine that run on a DLA, as the name has them: ``58- on the DLA of ``."""
     nodes = [f"{first}-{'' if last is None else last}" for first, last in place.on_dla]
     return f"{'+'.join(nodes)} on the DLA of " if nodes else ""
 

@@ -238,8 +238,8 @@ class LoadedFiles:
     def __init__(self, preparation: Preparation, request: SweepRequest, reporter: Reporter) -> None:
         self._preparation, self._runs, self._reporter = preparation, request.runs, reporter
         self._identity, names = request.identity, request.variables
-        self._environment = read_environment(names) if names else {}
-        for line in unset_notes(names) if names else ():
+        self._environment = read_environment(names)
+        for line in unset_notes(names):
             reporter.note(line)
         self._folder = preparation.new_folder()
         self._engine_files: set[str] = set()  # that missing trials load

@@ -1,4 +1,4 @@
-"""What a sweep says of its runs: measured again, there already; and of modes that are left out."""
+"""Notes on the runs of a sweep: measured again, already there; and on modes that are left out."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def modes_needing_reboot(
 
 
 def note_doubts(title: str, plan: RunPlan, doubts: Mapping[str, str], reporter: Reporter) -> None:
-    """Say which trials of ``plan`` are measured again without being asked for, and why.
+    """Note which trials of ``plan`` are measured again without ``--again``, and why.
 
     ``doubts``: why, by the ids of the trials.
     """
@@ -70,7 +70,7 @@ def note_doubts(title: str, plan: RunPlan, doubts: Mapping[str, str], reporter: 
 def note_outcome(
     words: tuple[str, str], n_doubtful: int, outcome: RunOutcome, runs: Path, reporter: Reporter
 ) -> None:
-    """Say what a run did not measure, and how rows that were measured again came out.
+    """Note what a run did not measure, and whether rows that were measured again are better.
 
     ``words``: the title of the run, and how to measure it again; empty: move its folder away.
     ``n_doubtful``: trials that were measured again.

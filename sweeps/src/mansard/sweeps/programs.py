@@ -109,7 +109,7 @@ def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:
 
 
 def _run_on_hosts(request: ProgramRequest, beside_output: _BesideOutput) -> Swept:
-    """The same on boards elsewhere: each has the program, and what its arguments name, as files."""
+    """The same on boards elsewhere, which have the program and the files that it names."""
     check_input(beside_output)
     has_several = len(chosen_hosts(request)) > 1
     hosted = HostedProgram(
@@ -190,7 +190,7 @@ def _plan(
 
 
 def _differences(planned: ModePlan, trial: ProgramTrial, runs: Path) -> str:
-    """What is not part of the program's identity, and differs from when it was measured."""
+    """What changed since the program was measured without being part of its identity."""
     if planned.missing:
         return ""
     for _, row in rows_of(runs, [planned.plan.run_id], PROGRAMS):

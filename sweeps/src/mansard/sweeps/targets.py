@@ -317,7 +317,7 @@ def _remote_engine(host: Host) -> Iterator[ContainerEngine]:
 def _controller_on(
     engine: ContainerEngine, host: Host, wanted: WantedImage, reporter: Reporter
 ) -> AbstractContextManager[RemoteController]:
-    """Which image fits is not known before the controller has looked: the likeliest runs it."""
+    """The controller, in the likeliest image: which one fits is known after it has looked."""
     entry = controller_image(
         engine.facts,
         user_table(wanted.table),

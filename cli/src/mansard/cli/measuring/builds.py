@@ -32,8 +32,8 @@ def build(
     compute_capability: Annotated[
         str | None,
         typer.Option(
-            help="Build for cards of this compute capability, such as 8.6, without one: TensorRT "
-            "for RTX."
+            help="Build for cards of this compute capability, such as 8.6, on a machine without "
+            "one; TensorRT for RTX only."
         ),
     ] = None,
     dry_run: Annotated[
@@ -44,9 +44,9 @@ def build(
 ) -> None:
     """Build engine files of MODELS and keep them, without measuring.
 
-    They are those that 'mansard measure' loads with the same options, for TensorRT or trtexec: what
-    is there is not built again, and a build that was interrupted starts again. Of several modes the
-    highest is set while they are built, and the board is put back.
+    They are the files that 'mansard measure' loads with the same options, for TensorRT or trtexec.
+    A file that is there is not built again, and a build that was interrupted starts again. Of
+    several modes the highest is set while the files are built, and the board is put back.
     """
     how, place = group_of(BuildGroup, options), group_of(PlaceGroup, options)
     request = api.MeasureRequest(

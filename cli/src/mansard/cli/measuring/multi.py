@@ -161,7 +161,7 @@ def multi(
         float | None,
         typer.Option(
             parser=quantity("--power-interval", "time", bare="ms", ends=("1ms", "10s")),
-            help="Time between samples of power, as 50ms; the meters' own.",
+            help="Time between samples of power, as 50ms; by default the meters' own.",
         ),
     ] = None,
     one_engine: OneEngineOption = False,

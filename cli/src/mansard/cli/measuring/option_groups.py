@@ -1,6 +1,6 @@
 """The options of ``mansard measure`` and ``build`` in groups, in the order of their help.
 
-Which groups a measurement takes is what the parameters of its function are.
+A measurement has the groups that are parameters of its function.
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ class ModeGroup:
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Variable of the environment that changes what is measured: part of what it is, "
-            "as OMP_NUM_THREADS and others of programs are by default; again for more.",
+            help="Variable of the environment that changes what is measured; it becomes part of "
+            "the run's identity. OMP_NUM_THREADS and others are part of it for programs by "
+            "default. Repeatable.",
         ),
     ] = None
     again: AgainOption = False
@@ -107,8 +108,8 @@ class BuildGroup:
     dla_nodes: Annotated[
         str | None,
         typer.Option(
-            help="With --dla: these nodes alone, by their index in the score, as 0-56,60; the GPU "
-            "runs the others, in one engine."
+            help="With --dla: run only these nodes on the DLA, by their index in the score, as "
+            "0-56,60; the GPU runs the others, in one engine."
         ),
     ] = None
     fallback: Annotated[
@@ -153,7 +154,7 @@ class NetworkGroup(BuildGroup):
     samples: Annotated[
         int | None,
         typer.Option(
-            min=1, max=100_000_000, help="So many of --data, evenly spread; all by default."
+            min=1, max=100_000_000, help="Samples of --data to use, evenly spread; all by default."
         ),
     ] = None
     threads: Annotated[
@@ -251,7 +252,7 @@ class PlaceGroup:
 
 @dataclass(frozen=True)
 class MachineGroup:
-    """Of ``PlaceGroup`` those that a program or a server takes: it needs no container."""
+    """The options of ``PlaceGroup`` for a program or a server, which need no container."""
 
     board: BoardOption = None
     host: _HostOption = None
@@ -284,8 +285,8 @@ class IdentityGroup:
     depends: Annotated[
         list[Path] | None,
         typer.Option(
-            help="File or folder whose content changes the program, or the server of --start: part "
-            "of what it is, as files among its words are by default; again for more.",
+            help="File or folder whose content changes the program, or the server of --start; it "
+            "becomes part of its identity. Files among its words are by default. Repeatable.",
             readable=False,
         ),
     ] = None
@@ -294,15 +295,15 @@ class IdentityGroup:
         typer.Option(
             min=1,
             max=100_000,
-            help="Run the program so often in each mode; rounds of requests to a server.",
+            help="Runs of the program in each mode, or rounds of requests to a server.",
         ),
     ] = None
     remote_folder: Annotated[
         str | None,
         typer.Option(
             metavar="DIR",
-            help="With --host: where the program runs there, or the server of --start; by default "
-            "the home of the user who logs in.",
+            help="With --host: folder there in which the program, or the server of --start, runs; "
+            "by default the home of the user who logs in.",
         ),
     ] = None
 
@@ -364,12 +365,12 @@ GroupT = TypeVar("GroupT")
 
 
 def group_of(group: type[GroupT], options: Mapping[str, Any]) -> GroupT:
-    """A group with those of ``options`` that are its fields."""
+    """A group with the values of ``options`` that are its fields."""
     return group(**{name: options[name] for name in get_type_hints(group)})
 
 
 def grouped_signature(command: Callable[..., None], groups: Iterable[type]) -> Signature:
-    """That of ``command``, with the fields of ``groups`` for the options that it takes last."""
+    """The signature of ``command`` with the fields of ``groups`` in place of ``**options``."""
     *parameters, _ = signature(command, eval_str=True).parameters.values()
     for group in groups:
         hints = get_type_hints(group, include_extras=True)

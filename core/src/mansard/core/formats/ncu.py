@@ -195,15 +195,15 @@ def capability_of(chip: str) -> int | None:
 def usual_metrics(sm: int | None) -> tuple[str, ...]:
     """The metrics to ask for where no list of the chip is at hand. ``sm``: 87 is 8.7.
 
-    Without a capability those of a card with a memory of its own.
+    Without a capability: those of a card with dedicated memory.
     """
     chip = chip_of(sm or 0) or ""
-    listed = {*_USUAL, base_name(TENSOR_PIPE), base_name(_PIPE_TOTAL)}
-    listed |= {base_name(name) for name in TENSOR_INSTRUCTIONS if "dmma" not in name}
     if (sm or 0) < SINCE_PACKED:
-        listed |= {base_name(name) for name in DRAM_TRAFFIC}
+        instructions = [name for name in TENSOR_INSTRUCTIONS if "dmma" not in name]
+        names = [TENSOR_PIPE, _PIPE_TOTAL, *instructions, *DRAM_TRAFFIC]
     else:
-        listed = {*_USUAL, *(base_name(name) for name in DRAM_TRAFFIC_SINCE_BLACKWELL)}
+        names = [*DRAM_TRAFFIC_SINCE_BLACKWELL]
+    listed = {*_USUAL, *map(base_name, names)}
     if chip in _WITHOUT_HALF:
         listed.remove("sm__inst_executed_pipe_tensor_op_hmma_type_hfma2")
     if chip == "gv100":

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from mansard.core.formats.onnx import labels_of
-from mansard.core.records import LayerKind
+from mansard.core.records import HOST_BOUND, LayerKind
 
 
 class ExportedQuery(msgspec.Struct, rename="camel"):
@@ -191,9 +191,7 @@ def host_bound(enqueue_s: float, compute_s: float) -> str | None:
     if enqueue_s < _BOUND_SHARE * compute_s:
         return None
     sign = ">" if enqueue_s > compute_s else "≈"
-    return (
-        f"bound by the host (enqueue {enqueue_s * 1e3:.3g} {sign} compute {compute_s * 1e3:.3g} ms)"
-    )
+    return f"{HOST_BOUND} (enqueue {enqueue_s * 1e3:.3g} {sign} compute {compute_s * 1e3:.3g} ms)"
 
 
 def may_be_host_bound(enqueue_s: float, compute_s: float) -> bool:

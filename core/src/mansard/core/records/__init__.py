@@ -6,7 +6,15 @@ like a zero and never goes without an explanation.
 """
 
 from mansard.core.records.accuracy import Accuracy
-from mansard.core.records.base import Record, Schema, Source, doubts, quality, with_known
+from mansard.core.records.base import (
+    HOST_BOUND,
+    Record,
+    Schema,
+    Source,
+    doubts,
+    quality,
+    with_known,
+)
 from mansard.core.records.build import ENGINES_FOLDER, EngineBuild
 from mansard.core.records.concurrent import (
     ContentionPoint,
@@ -125,6 +133,7 @@ __all__ = [
     "ABOVE_LIMIT",
     "CHAIN_LENGTHS",
     "ENGINES_FOLDER",
+    "HOST_BOUND",
     "LAYER_COUNTS",
     "MOST_DISTURBED",
     "MOST_OVERLAP",

@@ -70,8 +70,8 @@ def with_known(record: RecordT, /, **known: Any) -> RecordT:
 # ``stability_interval``. A field that a kind of rows lacks is a fault that it cannot have.
 
 
-# Disturbances that a further attempt has too: a property of the network and the host.
-LASTING = "bound by the host"
+# Begins a disturbance that a further attempt has too: a property of the network and the host.
+HOST_BOUND = "bound by the host"
 
 
 def doubts(row: Record, *, with_stability: bool = True) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def doubts(row: Record, *, with_stability: bool = True) -> tuple[str, ...]:
     disturbances = tuple(
         f"disturbed: {why}"
         for why in getattr(row, "disturbances", ())
-        if not why.startswith(LASTING)
+        if not why.startswith(HOST_BOUND)
     )
     if not with_stability or getattr(row, "stability", "stable") == "stable":
         return disturbances

@@ -86,9 +86,9 @@ class CpuTime(Record, frozen=True, kw_only=True):
 class EnqueueTime(Record, frozen=True, kw_only=True):
     """How long the host took to enqueue calls on a GPU, and the GPU to run them, call by call.
 
-    The GPU's time is that between an event before the call and one after it: where the host takes
-    as long, it has gaps, and is no time of the GPU's. Of calls in a pass of their own, or of those
-    that were timed singly.
+    The GPU's time is the time between an event before the call and an event after it. Where the
+    host is as slow as the GPU, this time includes gaps in which the GPU waited for the host. The
+    calls are those of a separate pass, or those that were timed one by one.
     """
 
     enqueue_s: tuple[float, ...] | None

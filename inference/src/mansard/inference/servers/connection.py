@@ -13,7 +13,6 @@ import os
 import socket
 import time
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -26,7 +25,6 @@ KEY_VARIABLE = "MANSARD_SERVER_KEY"  # of the environment: sent as a bearer's to
 CONNECT_S = 10.0
 SILENCE_S = 900.0  # a long prompt on a small board takes minutes until its first token
 _MOST_BYTES = 64 << 20  # of a document
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _SHOWN = 300  # characters of a server's message
 
 
@@ -162,7 +160,7 @@ class Connection:
         return response.status, response.headers.get_content_type(), body
 
     def _send(
-        self, method: str, path: str, data: bytes | None, more: Mapping[str, str] = _NO_HEADERS
+        self, method: str, path: str, data: bytes | None, more: Mapping[str, str] | None = None
     ) -> None:
         headers = {"Accept": "application/json, text/event-stream"}
         key = os.environ.get(KEY_VARIABLE)
@@ -170,7 +168,7 @@ class Connection:
             headers["Authorization"] = f"Bearer {key}"
         if data is not None:
             headers["Content-Type"] = "application/json"
-        headers |= more
+        headers |= more or {}
         self._http.request(method, self._address.path + path, data, headers)
 
     def _failed(

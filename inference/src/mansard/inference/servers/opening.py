@@ -32,9 +32,10 @@ class OpenServer:
 
 
 def identified(serving: Serving) -> Serving:
-    """``serving`` as the server that runs says it is; one that is to be started is not known yet.
+    """``serving`` with model and version, which a running server is asked for.
 
-    Raises MeasurementError where it does not answer.
+    Unchanged where the server is yet to be started. Raises MeasurementError where it does not
+    answer.
     """
     if serving.command or serving.address is None:
         return serving
