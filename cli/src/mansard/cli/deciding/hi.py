@@ -57,7 +57,8 @@ def hi(
         _Text, typer.Option(help="How images become inputs, as for measure; imagenet by default.")
     ] = None,
     n_samples: Annotated[
-        int | None, typer.Option(min=1, max=100_000_000, help="Samples of --data to use, evenly spread.")
+        int | None,
+        typer.Option(min=1, max=100_000_000, help="Samples of --data to use, evenly spread."),
     ] = None,
     judge: Annotated[
         Path | None, typer.Option(help="Samples to judge on; half of SAMPLES by default.",
