@@ -241,8 +241,8 @@ No roof of a DLA is known. The order of the list is right: the pool takes as lon
 convolution. The file has the first 9 layers, 24 % of the work.""",
     "resnet18, AMD EPYC, ONNX Runtime": """\
 Plausible. The last stage has outputs of 7 × 7, few for the tiles of a kernel: its 3×3
-convolutions reach 70 % of the peak, those of other stages 84 to 92 %. Layers of equal shapes take the
-same time within 3 %.""",
+convolutions reach 70 % of the peak, those of other stages 84 to 92 %. Layers of equal shapes take
+the same time within 3 %.""",
     "mobilenet_v2, AMD EPYC, ONNX Runtime": """\
 Plausible in kind: wide tensors at 112 × 112 first, depthwise convolutions bound by memory. The
 gaps are too large: the layers sum to 7.8 ms, and a call without a profile takes 4.2 ms.""",
