@@ -80,7 +80,7 @@ def judge(draw: Draw) -> Errors:
 
 
 def planned(recording: BoardSet) -> Iterator[Draw]:
-    """One anchor on each pair of boards, chosen as ``mansard plan`` does."""
+    """One anchor on each pair of boards, chosen as ``mansard board plan`` does."""
     for draw in draws(recording, 1, 1):
         one, other = (recording.boards[name] for name in draw.boards)
         both = sorted(one.keys() & other.keys())

@@ -3,7 +3,7 @@
     python benchmarks/cluster.py docs/results/cluster.md [--models 5000]
 
 Small networks of one to five convolutions, each of its own sizes, are scored by ``mansard score``:
-in one process, in two (``--jobs 2``), and by two workers of Dask on this machine (``--on``), of
+in one process, in two (``--jobs 2``), and by two workers of Dask on this machine (``--dask``), of
 which one is killed (SIGKILL) half way in a second run. What is printed is compared byte by byte.
 Then recommendations over a grid of modes and searches of schedules, alone and on the workers.
 """
@@ -78,12 +78,12 @@ def scoring(models: Path, n_models: int) -> Iterator[str]:
     alone = {form: score(models, form, "--jobs", "1") for form in ("json", "csv")}
     two = {form: score(models, form, "--jobs", "2") for form in ("json", "csv")}
     with dask_cluster(2) as cluster:
-        score(models, "json", "--on", cluster.address)  # what workers import is imported
-        on = {form: score(models, form, "--on", cluster.address) for form in ("json", "csv")}
+        score(models, "json", "--dask", cluster.address)  # what workers import is imported
+        on = {form: score(models, form, "--dask", cluster.address) for form in ("json", "csv")}
     with dask_cluster(2) as cluster:
         halfway = threading.Timer(0.5 * on["json"].seconds_s, kill, [cluster.workers[0]])
         halfway.start()
-        lost = {"json": score(models, "json", "--on", cluster.address)}
+        lost = {"json": score(models, "json", "--dask", cluster.address)}
         is_killed = cluster.workers[0].poll() is not None
     yield f"## {n_models:,} models scored"
     yield ""
@@ -92,8 +92,8 @@ def scoring(models: Path, n_models: int) -> Iterator[str]:
     for name, ran in (
         ("one process", alone),
         ("`--jobs 2`", two),
-        ("`--on`, two workers", on),
-        (f"`--on`, one of two workers {'killed' if is_killed else 'NOT killed'} half way", lost),
+        ("`--dask`, two workers", on),
+        (f"`--dask`, one of two workers {'killed' if is_killed else 'NOT killed'} half way", lost),
     ):
         times = [f"{ran[form].seconds_s:.1f}" if form in ran else "–" for form in ("json", "csv")]
         same = all(each.output == alone[form].output for form, each in ran.items())
@@ -117,7 +117,7 @@ def recommending(folder: Path) -> Iterator[str]:
     words += ["--runs", str(runs), "--mode", str(modes)]
     alone = command(words)
     with dask_cluster(2) as cluster:
-        on = command([*words, "--on", cluster.address])
+        on = command([*words, "--dask", cluster.address])
     yield f"## {len(NETWORKS)} networks recommended for {len(cells):,} modes"
     yield ""
     yield "Seven batch sizes, two precisions, the published Orins of `mansard demo`. Memory is the"
@@ -127,7 +127,7 @@ def recommending(folder: Path) -> Iterator[str]:
     yield "|---|--:|--:|---|"
     same = "yes" if on.output == alone.output else "NO"
     yield f"| one process | {alone.seconds_s:.0f} | {alone.memory_bytes / 1e6:.0f} | – |"
-    yield f"| `--on`, two workers | {on.seconds_s:.0f} | {on.memory_bytes / 1e6:.0f} | {same} |"
+    yield f"| `--dask`, two workers | {on.seconds_s:.0f} | {on.memory_bytes / 1e6:.0f} | {same} |"
 
 
 def searching() -> Iterator[str]:

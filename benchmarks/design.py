@@ -1,4 +1,4 @@
-"""How well the modes that ``mansard plan`` picks first predict the other modes of a sweep.
+"""How well the modes that ``mansard board plan`` picks first predict the other modes of a sweep.
 
     python benchmarks/design.py [--data ../shared/data] [--draws 20]
 

@@ -189,13 +189,14 @@ def _gap_row(row: RoofedLayer) -> str:
 HEAD = """\
 # Layers of recorded engines
 
-How much of an engine's time `mansard layers` joins to nodes of its network, and which layers it
-says have most to gain; made by `python benchmarks/engine_layers.py`. Engines that others recorded
-were built from exports whose node names the networks here do not have: shapes and the data flow
-join them. *Joined* is the share of the layers' time with nodes, *reformats* that of copies between
-formats, *own* what else the engine added. The goal is that no more than 3 % of the time is neither.
-A guess is a join by the order of operators alone. The remark below each table says whether its
-order is plausible. The authors of Mansard wrote the remarks after a look at shapes and kernels; no
+How much of an engine's time `mansard models layers` joins to nodes of its network, and which layers
+it says have most to gain; made by `python benchmarks/engine_layers.py`. Engines that others
+recorded were built from exports whose node names the networks here do not have: shapes and the data
+flow join them. *Joined* is the share of the layers' time with nodes, *reformats* that of copies
+between formats, *own* what else the engine added. The goal is that no more than 3 % of the time is
+neither. A guess is a join by the order of operators alone. The remark below each table says whether
+its order is plausible. The authors of Mansard wrote the remarks after a look at shapes and kernels;
+no
 independent reviewer has checked them.
 
 | engine | layers | with nodes | time | joined | reformats | own | guessed | work joined | goal |

@@ -7,8 +7,8 @@ jetson-llm-maxperf, campaign of 2026-08-12): samples of the rails at 10 Hz, the 
 command began and ended, and the energy that the author computed. The decode window ends ``tail_s``
 before the command does, as the author defines it, and lasts as long as llama.cpp says.
 
-Four energies of the same window are compared: Mansard's, through ``mansard import`` of a table of
-windows beside the samples; the author's; a trapezoid with NumPy over the author's column of the
+Four energies of the same window are compared: Mansard's, through ``mansard data import`` of a table
+of windows beside the samples; the author's; a trapezoid with NumPy over the author's column of the
 total; and the mean of the samples inside the window times its length, as a sceptic would write it.
 """
 
@@ -66,7 +66,7 @@ def decode_energies(folder: Path) -> Iterator[DecodeEnergy]:
 
 
 def _by_windows(power: Path, start_s: float, end_s: float) -> float:
-    """What ``mansard import windows.csv power.csv`` stores."""
+    """What ``mansard data import windows.csv power.csv`` stores."""
     with tempfile.TemporaryDirectory() as folder:
         windows = Path(folder) / "windows.csv"
         windows.write_text(f"start_s,end_s\n{start_s!r},{end_s!r}\n")

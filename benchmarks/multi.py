@@ -1,4 +1,4 @@
-"""``mansard multi`` with four networks of the zoo on two CPUs, in every way that it runs them.
+"""``mansard multi run`` with four networks of the zoo on two CPUs, in every way that it runs them.
 
 ``PYTHONPATH=. python benchmarks/multi.py > docs/results/multi.md``. Each line of the first table is
 a command of its own. Then a sweep of drawn mappings is killed by SIGKILL between two rows, and run
@@ -85,14 +85,24 @@ def main() -> None:
 
 
 def _command(runs: Path, *options: str) -> list[str]:
-    base = [sys.executable, "-m", "mansard.cli", "multi", "--local", "--profile", "brief", "--json"]
+    base = [
+        sys.executable,
+        "-m",
+        "mansard.cli",
+        "multi",
+        "run",
+        "--local",
+        "--profile",
+        "brief",
+        "--json",
+    ]
     return [*base, "--runs", str(runs), *options]
 
 
 def _measured(folder: Path, mapping: Path, way: tuple[str, str, str, str]) -> list[dict[str, Any]]:
     whole = (*NETWORKS, "--devices", "cpu:0,cpu:1")
     chosen = ("--mapping", str(mapping)) if way[0] == "split" else whole
-    options = [*chosen, "--seconds", str(SECONDS_S), *way[3].split()]
+    options = [*chosen, "--duration", str(SECONDS_S), *way[3].split()]
     done = subprocess.run(_command(folder / "runs", *options), stdout=subprocess.PIPE, check=True)
     return [each["row"] for each in json.loads(done.stdout)["rows"]]
 
@@ -136,7 +146,7 @@ def _kill_and_resume(folder: Path) -> str:
     runs = folder / "killed"
     mapping = str(folder / "drawn.json")
     draw(["draw", *NETWORKS, "--devices", "cpu:0,cpu:1", "-n", "6", "-o", mapping])
-    wanted = _command(runs, "--mapping", mapping, "--seconds", "3", "--processes")
+    wanted = _command(runs, "--mapping", mapping, "--duration", "3", "--processes")
     process = subprocess.Popen(wanted, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while _n_rows(runs) < 2:
         time.sleep(0.05)

@@ -5,9 +5,9 @@
     python benchmarks/partitions.py --runs ../partition-runs > docs/results/partitions.md
 
 Each CPU is an accelerator. Groups of layers, transitions and contention are measured as by
-``mansard measure --each-layer stages`` and ``mansard contention``; then drawn assignments are
-executed in rounds as by ``mansard schedule --run``. What is in the folder of runs is not measured
-again, so that the steps can be taken one by one where others wait for the machine.
+``mansard measure --each-layer stages`` and ``mansard multi contention``; then drawn assignments are
+executed in rounds as by ``mansard multi schedule --run``. What is in the folder of runs is not
+measured again, so that the steps can be taken one by one where others wait for the machine.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def _networks(folder: Path) -> Iterator[str]:
     yield "## Networks"
     yield ""
     yield (
-        "Sums over the layers that have a kernel; `mansard ncu check` also prints those of all "
+        "Sums over the layers that have a kernel; `models ncu check` also prints those of all "
         "kernels, those of initial values included. Where the sizes were derived from the counted "
         "bytes, the ratio of bytes does not test the estimate. ≥: plain half instructions were not "
         "counted, so the true work may be higher. Nsight Compute empties the caches before each "
@@ -310,7 +310,7 @@ def _fno(folder: Path) -> Iterator[str]:
 
 HEAD = """# Estimates against recorded counters
 
-Exports of Nsight Compute that others recorded, and what `mansard ncu check` is made of says of them
+Exports of Nsight Compute that others recorded, and what `mansard models ncu check` finds in them
 (`check_network`); made by `python benchmarks/recorded_counters.py`. The networks are built there,
 of the layers and sizes that the kernels show: a grid of 2 × 256 tiles of 128 × 128 is 256 columns
 and 32,768 rows, and bytes say what no grid does. Nothing here was counted by `mansard ncu run`:

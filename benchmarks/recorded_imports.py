@@ -1,4 +1,4 @@
-"""What ``mansard import`` makes of files of tools that others recorded, as a table in Markdown.
+"""What ``mansard data import`` reads from files of tools that others recorded, in Markdown.
 
 ``python benchmarks/recorded_imports.py [FOLDER] > docs/results/imports.md``: FOLDER is
 ../shared/data by default. Networks and modes that a file does not say are given here as with
@@ -105,7 +105,7 @@ def _layers(one: Imported) -> str:
 
 HEAD = """# Recorded files of tools, imported
 
-What `mansard import` makes of the recorded files of trtexec, cuDLA and MLPerf; made by
+What `mansard data import` makes of the recorded files of trtexec, cuDLA and MLPerf; made by
 `python benchmarks/recorded_imports.py`. Times are medians of the GPU's compute time; a ± is the
 standard deviation of the single queries. The sum of layers is more than the time of the network:
 layers are timed one by one.

@@ -156,7 +156,7 @@ def explained() -> Iterator[str]:
     yield "## Which contention and which order give which makespan"
     yield ""
     yield "One instance, one simulator: GoogleNet and AlexNet as they ship"
-    yield "(`mansard schedule haxconn-googlenet-alexnet`). The solver's schedule is the one that"
+    yield "(`multi schedule haxconn-googlenet-alexnet`). The solver's schedule is the one that"
     yield "the artifact prints: GoogleNet changes from the GPU to the DLA at layer 52, AlexNet from"
     yield "the DLA to the GPU at layer 2. Its groups run first come first served, in the order of"
     yield "the solver's start times, or in their best order. All in ms:"

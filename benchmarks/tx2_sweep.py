@@ -1,9 +1,9 @@
-"""Networks between the modes of a Jetson TX2, from the few that ``mansard plan`` picks.
+"""Networks between the modes of a Jetson TX2, from the few that ``mansard board plan`` picks.
 
     python benchmarks/tx2_sweep.py [--data ../shared/data]
 
 1. Times of three networks in 52 modes: ten are picked before anything is known, by the function
-   that ``mansard plan`` calls; the fit on these ten predicts the other 42. Beside it the same
+   that ``mansard board plan`` calls; the fit on these ten predicts the other 42. Beside it the same
    from 200 random tens, and the plain a/f_gpu + b/f_emc + c by relative least squares.
 2. Power of VGG19 over 13 GPU clocks, four of them picked likewise, and the energy per inference:
    how much more the mode of the least predicted energy takes than the best one.

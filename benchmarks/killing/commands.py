@@ -71,7 +71,7 @@ class Bench(Victim):
         self._seen: dict[Path, list[bytes]] = {}
         self._boards = boards
         self._found = {name: snapshot(root) for name, root in boards.items()}
-        command = (*_MANSARD, "zoo", "write", str(self.folder), "resnet18")
+        command = (*_MANSARD, "models", "write", str(self.folder), "resnet18")
         subprocess.run(command, check=True, capture_output=True)
 
     def begin(self) -> None:

@@ -3,10 +3,10 @@
     python benchmarks/recorded/regret.py [--data ../shared/data] [--every 1] [--draws 4]
 
 Of each recorded network k modes are taken as measured: random ones of a fixed seed, or those that
-``mansard plan`` picks for the question, one after the other from the third on. Then it is asked
-which mode has the least energy: without a limit; with limits on the time that a quarter, a half and
-three quarters of all modes keep; with a limit on power that half of them keep, where the least time
-is asked for too; and with a time that no mode reaches. ``decision_rules`` answer.
+``mansard board plan`` picks for the question, one after the other from the third on. Then it is
+asked which mode has the least energy: without a limit; with limits on the time that a quarter, a
+half and three quarters of all modes keep; with a limit on power that half of them keep, where the
+least time is asked for too; and with a time that no mode reaches. ``decision_rules`` answer.
 
 - definite: the share of questions that are answered "feasible" or "infeasible";
 - wrong: answered "feasible" with a mode that misses the limit;
@@ -122,7 +122,7 @@ def questions(sweep: Metered) -> Iterator[Question]:
 
 
 def planned(sweep: Metered, wanted: Wanted, counts: Sequence[int]) -> dict[int, list[str]]:
-    """The modes that ``mansard plan`` picks for a question, by how many are measured.
+    """The modes that ``mansard board plan`` picks for a question, by how many are measured.
 
     A set that is designed is measured as a whole; then the first pick, and it plans again.
     """

@@ -1,15 +1,15 @@
 """NN-Profiler's files of what Mansard measured, and mappings that are drawn as it draws them.
 
 python -m reproductions.nn_profiler draw resnet50 alexnet --devices gpu,cpu -n 20 -o mappings.json
-mansard multi --mapping mappings.json
+mansard multi run --mapping mappings.json
 mansard measure resnet50 --each-layer all
 python -m reproductions.nn_profiler write runs dataset
 python -m reproductions.nn_profiler process dataset/Multinet --mode 0 --device Orin processed
 python -m reproductions.nn_profiler layers resnet50 alexnet
 
-``draw`` writes mappings for ``mansard multi``. ``write`` writes what a folder of runs holds: a file
-of each mode with the layers that ran alone; for each run of several networks a raw file, and what
-NN-Profiler's post-processing makes of it. ``process`` does the same with any raw files.
+``draw`` writes mappings for ``mansard multi run``. ``write`` writes what a folder of runs holds: a
+file of each mode with the layers that ran alone; for each run of several networks a raw file, and
+what NN-Profiler's post-processing makes of it. ``process`` does the same with any raw files.
 ``layers`` prints how many functional layers networks have, by its definition and by ours. Files of
 others are replaced only with --force.
 """

@@ -85,7 +85,7 @@ def cut_nodes(model: str, dims: Dict[str, int]) -> tuple[int, ...]:
 
 
 def mappings_json(mappings: Sequence[Mapping]) -> bytes:
-    """A file for ``mansard multi --mapping``; no network is in a mapping twice.
+    """A file for ``mansard multi run --mapping``; no network is in a mapping twice.
 
     The last stage ends where the network does, whatever number it has.
     """

@@ -4,7 +4,7 @@ python -m reproductions.solvers problem.toml [--time-limit 60s]
 
 HaX-CoNN's own Z3 model (two networks, a GPU and one accelerator more), and CP-SAT and HiGHS on the
 makespan without contention; ``make peers`` installs them. The simulator scores every assignment.
-``mansard schedule --save-problem`` writes a problem of networks that were measured.
+``mansard multi schedule --save-problem`` writes a problem of networks that were measured.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the methods; the exit code."""
     parser = argparse.ArgumentParser(prog="reproductions.solvers", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("problem", type=Path, help="TOML or JSON file, as of mansard schedule")
+    parser.add_argument(
+        "problem", type=Path, help="TOML or JSON file, as of mansard multi schedule"
+    )
     parser.add_argument("--time-limit", default="10s", help="most time of each search: 60s")
     options = parser.parse_args(arguments)
     try:

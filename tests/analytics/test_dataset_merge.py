@@ -203,13 +203,13 @@ def test_versions_of_one_device_refuse_to_mix(tmp_path: Path) -> None:
     places = [board(tmp_path / "a", "r1"), board(tmp_path / "b", "r2", tool_version="0.2.0")]
     line = (
         r"a, .*b: Board was measured by versions of Mansard 0\.1\.0 \(run r1\) and 0\.2\.0 "
-        r"\(run r2\); report them from folders of their own, or mix them with --mix$"
+        r"\(run r2\); report them from folders of their own, or mix them with --allow-mixed$"
     )
     with pytest.raises(InputError, match=line):
         open_runs(places)
-    assert open_runs(places, mix=True).notes == (
-        "mixed, as --mix says: Board was measured by versions of Mansard 0.1.0 (run r1) and "
-        "0.2.0 (run r2)",
+    assert open_runs(places, allow_mixed=True).notes == (
+        "mixed, as --allow-mixed says: Board was measured by versions of Mansard 0.1.0 (run r1) "
+        "and 0.2.0 (run r2)",
     )
 
 
@@ -226,7 +226,7 @@ def test_sources_of_one_kernel_refuse_to_mix(tmp_path: Path) -> None:
     line = r"the kernel fma numba-cpu fp32 ran on Board from sources c{16} \(run r1\) and d{16} "
     with pytest.raises(InputError, match=line):
         open_runs([tmp_path])
-    assert len(open_runs([tmp_path], mix=True).notes) == 1
+    assert len(open_runs([tmp_path], allow_mixed=True).notes) == 1
 
 
 def devices(dataset: Dataset) -> set[str]:
@@ -234,12 +234,12 @@ def devices(dataset: Dataset) -> set[str]:
 
 
 def test_boards_of_one_name_are_one_only_if_told(two: tuple[Path, Path]) -> None:
-    apart, together = open_runs(two), open_runs(two, mix=True)
+    apart, together = open_runs(two), open_runs(two, allow_mixed=True)
     assert (len(devices(apart)), len(devices(together))) == (2, 1)
     assert apart.notes == (
-        "2 boards are called Board; each has its own roofs, and --mix takes them for one",
+        "2 boards are called Board; each has its own roofs, and --allow-mixed takes them for one",
     )
-    assert together.notes == ("mixed, as --mix says: 2 boards called Board count as one",)
+    assert together.notes == ("mixed, as --allow-mixed says: 2 boards called Board count as one",)
     assert together.trials["machine_id"].n_unique() == 1
     assert_frame_equal(apart.trials.drop("machine_id"), together.trials.drop("machine_id"))
 
@@ -247,7 +247,7 @@ def test_boards_of_one_name_are_one_only_if_told(two: tuple[Path, Path]) -> None
 def test_boards_that_differ_in_more_than_their_serial_stay_apart(tmp_path: Path) -> None:
     small = msgspec.structs.replace(machine("Board", "b" * 16), cpus=(0,))
     places = [board(tmp_path / "a", "r1"), board(tmp_path / "b", "r2", machine=small)]
-    found = open_runs(places, mix=True)
+    found = open_runs(places, allow_mixed=True)
     assert len(devices(found)) == 2
     assert found.notes == ()
 
@@ -262,9 +262,9 @@ def test_many_runs_are_not_all_named(tmp_path: Path) -> None:
 
 def test_mixing_nothing_changes_nothing(tmp_path: Path) -> None:
     write_run(tmp_path / "r", manifest("r"), [])
-    assert_same(open_runs([tmp_path], mix=True), open_runs([tmp_path]))
+    assert_same(open_runs([tmp_path], allow_mixed=True), open_runs([tmp_path]))
     write_two_modes(tmp_path / "both")
-    assert_same(open_runs([tmp_path / "both"], mix=True), open_runs([tmp_path / "both"]))
+    assert_same(open_runs([tmp_path / "both"], allow_mixed=True), open_runs([tmp_path / "both"]))
 
 
 def test_a_machine_without_serial_is_read_and_is_no_other_machine_for_sure(tmp_path: Path) -> None:
@@ -275,5 +275,7 @@ def test_a_machine_without_serial_is_read_and_is_no_other_machine_for_sure(tmp_p
     assert len(devices(alone)) == 1
     assert alone.notes == ()
     named = board(tmp_path / "named", "r3")
-    apart, together = (open_runs([tmp_path, named], mix=mix) for mix in (False, True))
+    apart, together = (
+        open_runs([tmp_path, named], allow_mixed=allow_mixed) for allow_mixed in (False, True)
+    )
     assert (len(devices(apart)), len(devices(together))) == (2, 1)

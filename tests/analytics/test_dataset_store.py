@@ -208,7 +208,7 @@ def test_an_entry_that_names_files_elsewhere_is_refused(runs: Path) -> None:
 
 
 def test_a_folder_without_a_dataset_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no dataset of this version.*mansard merge"):
+    with pytest.raises(InputError, match=r"no dataset of this version.*mansard data merge"):
         dataset_of(read_filled_part(str(tmp_path)))
 
 

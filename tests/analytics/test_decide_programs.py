@@ -88,7 +88,7 @@ def best_of(runs: Path) -> Candidate:
 
 
 def planned(runs: Path, n: int) -> list[str]:
-    """What ``mansard plan RUNS --network llm`` names."""
+    """What ``mansard board plan RUNS --network llm`` names."""
     models = find_models(open_runs([runs]))
     known = select_data(
         models.modes, models.observations, predict(models).predictions, network="llm"

@@ -26,7 +26,9 @@ def test_a_page_of_its_own(
     samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs, page = published_runs(tmp_path / "runs"), tmp_path / "hi.html"
-    code, out, err = answer(capsys, "hi", samples, *COSTS, "--runs", runs, "--html", page)
+    code, out, err = answer(
+        capsys, "offload", "tune", samples, *COSTS, "--runs", runs, "--html", page
+    )
     assert code == 0, err
     text = page.read_text("utf-8")
     assert "<title>Hierarchical inference: samples</title>" in text
@@ -51,7 +53,9 @@ def test_a_kept_answer_is_a_section_of_the_report(
         *("--local-latency", "1ms±0", "--offload-latency", "9ms±0"),
         *("--beta", "0.3", "--replay", "200"),
     )
-    code, _, err = answer(capsys, "hi", samples, *given, "--runs", runs, "--keep", "first-try")
+    code, _, err = answer(
+        capsys, "offload", "tune", samples, *given, "--runs", runs, "--keep", "first-try"
+    )
     assert code == 0, err
     code, _, err = answer(capsys, "report", "--runs", runs)
     assert code == 0
@@ -68,7 +72,9 @@ def test_a_name_that_no_file_can_bear_and_a_broken_answer(
     samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("../out", "a/b", ".hidden"):
-        code, _, err = answer(capsys, "hi", samples, "--runs", tmp_path, "--keep", name)
+        code, _, err = answer(
+            capsys, "offload", "tune", samples, "--runs", tmp_path, "--keep", name
+        )
         assert (code, len(err.splitlines())) == (2, 1)
         assert "cannot name an answer" in err
     assert list(tmp_path.iterdir()) == []

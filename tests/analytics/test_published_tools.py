@@ -682,5 +682,5 @@ def test_files_of_the_version_before_weights_are_read(tmp_path: Path) -> None:
 
 def test_a_log_of_tegrastats_is_for_another_command(tmp_path: Path) -> None:
     text = "RAM 2448/7620MB (lfb 3x4MB) SWAP 0/3810MB CPU [0%@960,0%@960] GR3D_FREQ 0%\n"
-    with pytest.raises(InputError, match="is a log of tegrastats; use 'mansard telemetry'"):
+    with pytest.raises(InputError, match="is a log of tegrastats; use 'mansard board telemetry'"):
         one(tmp_path, text)

@@ -59,7 +59,7 @@ def test_groups_on_both_accelerators(runs: Path) -> None:
     assert "demands are modelled, fused traffic over the time: 2 of net on " in text
     scaled = "times are scaled to whole networks, of which groups alone took: 97 % of net on gpu"
     assert scaled in text
-    assert "contention of gpu is not known, and not counted: mansard contention" in text
+    assert "contention of gpu is not known, and not counted: mansard multi contention" in text
     assert "contention of dla0 is not known, and not counted: no demand of a DLA can be set" in text
 
 
@@ -91,9 +91,9 @@ def test_why_an_accelerator_has_no_surface(tmp_path: Path) -> None:
     assert notes((first, beside_dla, second))[1] == measured
     few = {**first.unknown, "surface": "too few undisturbed points"}
     disturbed = replace(first, surface=None, unknown=few)
-    again = "too few undisturbed points; mansard contention measures them again"
+    again = "too few undisturbed points; mansard multi contention measures them again"
     assert notes((disturbed,))[1:] == [again, of_dla]
-    assert notes(()) == ["mansard contention", "mansard contention", of_dla]
+    assert notes(()) == ["mansard multi contention", "mansard multi contention", of_dla]
 
 
 def test_what_the_file_has_stays(runs: Path) -> None:
@@ -151,13 +151,13 @@ def test_modelled_times_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str
     code, _, err = answer(capsys, "schedule", *given)
     assert code == 2
     assert "no group of squeezenet1_1 was measured" in err
-    found = document(capsys, "schedule", *given, "--modelled")
+    found = document(capsys, "schedule", *given, "--predict-missing")
     groups = [group for network in found["problem"]["networks"] for group in network["groups"]]
     assert [group["source"] for group in groups] == ["modelled", "modelled"]
     assert [group["enter_s"]["cpu"] for group in groups] == [0.0, 0.0]
     assert found["best"]["value"] == pytest.approx(sum(group["time_s"]["cpu"] for group in groups))
     assert any("squeezenet1_1 on cpu: times are modelled" in line for line in found["notes"])
-    code, _, err = answer(capsys, "schedule", *given[:-2], "--modelled")
+    code, _, err = answer(capsys, "schedule", *given[:-2], "--predict-missing")
     assert code == 2
     assert "the runs are of several modes: 1c and 2c" in err
 

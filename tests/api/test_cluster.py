@@ -121,7 +121,7 @@ def test_rows_are_those_of_one_process_byte_by_byte(
 ) -> None:
     words = ("score", models, "--batch", "1,8", "--format", form)
     alone = mansard(*words, "--jobs", "1")
-    elsewhere = mansard(*words, "--on", cluster.address)
+    elsewhere = mansard(*words, "--dask", cluster.address)
     assert elsewhere.stdout == alone.stdout, elsewhere.stderr
     assert elsewhere.returncode == alone.returncode == 1
     (error,) = [line for line in alone.stderr.splitlines() if line.startswith("mansard:")]
@@ -142,7 +142,7 @@ def test_the_modes_of_networks_are_recommended_as_here(
         alone = mansard(*words, "--json")
         assert alone.returncode == 0, alone.stderr
         assert '"mode": "m1' in alone.stdout
-        assert mansard(*words, "--json", "--on", cluster.address).stdout == alone.stdout
+        assert mansard(*words, "--json", "--dask", cluster.address).stdout == alone.stdout
 
 
 def test_one_plan_for_each_network(cluster: DaskCluster, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_one_plan_for_each_network(cluster: DaskCluster, tmp_path: Path) -> None
     both = ("--network", "seen", "--network", "other")
     alone = mansard(*words, *both, "--json")
     assert alone.returncode == 0, alone.stderr
-    assert mansard(*words, *both, "--json", "--on", cluster.address).stdout == alone.stdout
+    assert mansard(*words, *both, "--json", "--dask", cluster.address).stdout == alone.stdout
     assert "".join(each).replace(" ", "").count('"picks":') == 2
     table_of = mansard(*words, *both).stdout
     assert "next of seen (energy" in table_of
@@ -208,7 +208,7 @@ def test_a_worker_that_is_killed_costs_no_row_and_doubles_none(
 ) -> None:
     alone = api.score([models], batches=(2,), jobs=1)
     killing = _Halfway(lambda: kill(doomed.workers[0]))
-    found = api.score([models], batches=(2,), on=doomed.address, reporter=killing)
+    found = api.score([models], batches=(2,), dask=doomed.address, reporter=killing)
     assert doomed.workers[0].poll() == -signal.SIGKILL
     assert killing.n_done == 60
     assert len(alone.scores) == 59
@@ -219,7 +219,7 @@ def test_a_worker_that_is_killed_costs_no_row_and_doubles_none(
 def test_a_scheduler_that_ends_is_one_line(doomed: DaskCluster, models: Path) -> None:
     ending = _Halfway(lambda: kill(doomed.scheduler))
     with pytest.raises(ClusterError, match="the scheduler has ended; start it"):
-        api.score([models], on=doomed.address, reporter=ending)
+        api.score([models], dask=doomed.address, reporter=ending)
 
 
 def test_an_item_that_kills_its_workers_is_known_by_name() -> None:
@@ -229,7 +229,7 @@ def test_an_item_that_kills_its_workers_is_known_by_name() -> None:
     work = Work(function=end_process, title="Doubling", name=str, lost=lost, shared=3)
     # A worker that ends once is enough here: by default Dask tries a fourth.
     with dask_cluster(3, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as cluster:
-        assert do_work(work, [1, 2, 3, 4], on=cluster.address) == [2, 4, -3, 8]
+        assert do_work(work, [1, 2, 3, 4], dask=cluster.address) == [2, 4, -3, 8]
 
 
 def test_an_interrupt_cancels_what_is_outstanding(cluster: DaskCluster) -> None:
@@ -238,7 +238,7 @@ def test_an_interrupt_cancels_what_is_outstanding(cluster: DaskCluster) -> None:
 
     work = Work(function=sleep_s, title="Sleeping", name=str, lost=lambda item: item)
     with pytest.raises(KeyboardInterrupt):
-        do_work(work, [0.0] * 10 + [0.3] * 20, on=cluster.address, reporter=_Halfway(interrupt))
+        do_work(work, [0.0] * 10 + [0.3] * 20, dask=cluster.address, reporter=_Halfway(interrupt))
     with cast(Any, Client)(cluster.address, set_as_default=False) as client:
         keys = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
     assert not keys
@@ -281,16 +281,16 @@ def test_a_scheduler_without_workers_is_one_line() -> None:
 
 @pytest.mark.parametrize("address", ["host:8786", "http://host:8786", "tcp://host", "tcp:// :1"])
 def test_other_addresses_are_refused(address: str, models: Path) -> None:
-    done = mansard("score", models, "--on", address)
+    done = mansard("score", models, "--dask", address)
     assert done.returncode == 2
-    assert f"--on {address!r} does not name a scheduler; write tcp://HOST:8786" in done.stderr
+    assert f"--dask {address!r} does not name a scheduler; write tcp://HOST:8786" in done.stderr
 
 
 def test_processes_of_both_kinds_exclude_each_other(models: Path) -> None:
-    done = mansard("score", models, "--on", "tcp://host:1", "--jobs", "2")
+    done = mansard("score", models, "--dask", "tcp://host:1", "--jobs", "2")
     assert (done.returncode, done.stderr) == (
         2,
-        "mansard: --jobs is of this machine, --on of others; leave one of them out\n",
+        "mansard: --jobs is of this machine, --dask of others; leave one of them out\n",
     )
 
 
@@ -304,7 +304,7 @@ sys.modules["distributed"] = None  # as if it were not installed
 file = sys.argv[1]
 assert run(["score", file, "--batch", "1"]) == 0
 assert "dask" not in sys.modules
-sys.exit(run(["score", file, "--on", "tcp://host:8786"]))
+sys.exit(run(["score", file, "--dask", "tcp://host:8786"]))
 """
     file = str(models / "model-00000.onnx")
     done = subprocess.run(
@@ -312,10 +312,10 @@ sys.exit(run(["score", file, "--on", "tcp://host:8786"]))
     )
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1] == (
-        "mansard: --on needs Dask, which is not installed; pip install 'mansard[dask]'"
+        "mansard: --dask needs Dask, which is not installed; pip install 'mansard[dask]'"
     )
 
 
 def test_no_usage_error_is_hidden(cluster: DaskCluster, models: Path) -> None:
     with pytest.raises(UsageError, match="none of the models knows 'strange'"):
-        api.score([models], api.Settings(api.Given(dims={"strange": 1})), on=cluster.address)
+        api.score([models], api.Settings(api.Given(dims={"strange": 1})), dask=cluster.address)

@@ -1,4 +1,4 @@
-"""``--on tls://``: what is no scheduler ends in time, in one line; nothing goes on without TLS."""
+"""``--dask tls://``: no scheduler there ends in time, in one line; nothing runs without TLS."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_a_network_without_a_cut_cannot_be_split(
 def test_settings_that_cannot_be(request_of: api.MultiRequest, tmp_path: Path) -> None:
     mapping = four(tmp_path)
     zero = api.MultiSettings(seconds_s=0.0)
-    with pytest.raises(UsageError, match="--seconds is above 0"):
+    with pytest.raises(UsageError, match="--duration is above 0"):
         api.run_mappings(msgspec.structs.replace(request_of, multi=zero), [mapping])
     batches = api.NetworkSettings(batches=(1, 2))
     with pytest.raises(UsageError, match="one batch size"):

@@ -95,7 +95,7 @@ EXAMPLES: list[tuple[tuple[str, ...], Callable[[dict[str, Any]], object]]] = [
         "batches": names["batches"].to_dicts()
     }),
     (
-        ("hi", "samples.npz", "--local", *SEEN, "--offload-latency", "40ms±2ms",
+        ("offload", "tune", "samples.npz", "--local", *SEEN, "--offload-latency", "40ms±2ms",
          "--min-accuracy", "0.85", "--decision-latency", "1us±0"),
         lambda names: names["offloads"],
     ),

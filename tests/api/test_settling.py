@@ -141,7 +141,7 @@ def test_the_command_measures_and_prints_the_answer_alone(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--measure", "2", "--on", "local"), "what is measured here is decided here"),
+        (("--measure", "2", "--dask", "local"), "what is measured here is decided here"),
         (("--local",), "--local is how --measure measures"),
         (("--measure", "0"), "Invalid value for '--measure'"),
         (("--measure", "1", "--workload", "mix.toml"), "a workload is not measured"),

@@ -202,7 +202,7 @@ def test_what_root_left_is_not_put_back_by_another_user(foreign_board: Path) -> 
         for what in ("restore", "30W"):
             line, steps = said_by_user(foreign_board, what)
             assert line.startswith(f"DeniedError: {foreign_board}: what the run of 20")
-            assert line.endswith("nothing was touched; run 'sudo mansard restore'")
+            assert line.endswith("nothing was touched; run 'sudo mansard board restore'")
             assert steps == "0 steps"
         lines = LocalController(foreign_board).put_back()
     assert "power mode 15W → 30W" in lines

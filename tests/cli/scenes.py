@@ -126,8 +126,8 @@ def _machines(folder: Path) -> Iterator[Scene]:
 
 
 def _scores(folder: Path) -> Iterator[Scene]:
-    yield Scene("zoo list", ("zoo", "list"), folder)
-    yield Scene("zoo show", ("zoo", "show", "ssdlite320_mobilenet_v3_large"), folder)
+    yield Scene("zoo list", ("models", "list"), folder)
+    yield Scene("zoo show", ("models", "show", "ssdlite320_mobilenet_v3_large"), folder)
     yield Scene("score", ("score", "squeezenet1_1", "--batch", "8"), folder)
     yield Scene("score a language model", ("score", "llama-3.1-8b:Q4_K_M:kv=Q8_0"), folder)
     yield Scene("fit", ("fit", "llama-3.1-8b:Q4_K_M", "--board", "orin-nano-8gb"), folder)
@@ -276,10 +276,12 @@ def _decisions(folder: Path) -> Iterator[Scene]:
     yield Scene("mix", ("recommend", "--workload", "mix.toml", "--runs", runs), folder)
     yield Scene("plan", ("plan", "--runs", runs, "--mode", "modes.csv"), folder)
     write_npz(folder / "samples.npz", made_up(500))
-    yield Scene("hi", ("hi", "samples.npz", *COSTS, "--min-accuracy", "0.85"), folder)
+    yield Scene(
+        "offload tune", ("offload", "tune", "samples.npz", *COSTS, "--min-accuracy", "0.85"), folder
+    )
     modes = ("--local", "seen", "--runs", runs, "--offload-latency", "30ms±10%")
     more = ("--offload-energy", "20mJ±5%", "--min-accuracy", "0.85", "--decision-latency", "1us")
-    yield Scene("hi modes", ("hi", "samples.npz", *modes, *more), folder)
+    yield Scene("hi modes", ("offload", "tune", "samples.npz", *modes, *more), folder)
     table = folder / "table.csv"
     table.write_text("mode,network,batch,time_ms\nMAXN,seen,1,20.0\n", encoding="utf-8")
     named = ("--citation", "made up", "--device", DEVICE, "--runs", folder / "imported")

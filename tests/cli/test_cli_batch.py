@@ -1,4 +1,4 @@
-"""``mansard batch``: what batch sizes cost."""
+"""``mansard models batch``: what batch sizes cost."""
 
 from __future__ import annotations
 

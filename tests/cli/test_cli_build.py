@@ -1,4 +1,4 @@
-"""``mansard build``: what it prints, and what it refuses."""
+"""``mansard models build``: what it prints, and what it refuses."""
 
 from __future__ import annotations
 

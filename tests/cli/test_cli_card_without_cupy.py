@@ -18,7 +18,7 @@ COMMANDS = [
     (("bench", "--dry-run", *BRIEF), "measure the CPU with --processor cpu"),
     (("contention", "--local"), "measure the CPU with --processor cpu"),
     (("measure", "lenet", "--local"), "measure the CPU with --processor cpu"),
-    (("multi", "lenet", "lenet", "--local"), "run all of it on the CPU with --devices cpu"),
+    (("multi", "run", "lenet", "lenet", "--local"), "run all of it on the CPU with --devices cpu"),
 ]
 
 

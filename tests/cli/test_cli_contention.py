@@ -1,4 +1,4 @@
-"""``mansard contention``: what it would do, what it refuses, and what it prints."""
+"""``mansard multi contention``: what it would do, what it refuses, and what it prints."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ MORE: list[tuple[str, Callable[[Path], None], str, str, str]] = [
         "nvpmodel.conf",
         "nvidia-l4t-nvpmodel",
     ),
-    ("agx-orin", leave_a_journal, "sweeps", "was cut off", "mansard restore"),
+    ("agx-orin", leave_a_journal, "sweeps", "was cut off", "mansard board restore"),
     (
         "agx-orin",
         unplug_the_clocks,

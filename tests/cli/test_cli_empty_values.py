@@ -21,7 +21,12 @@ OPTIONS = [
 def test_the_options_were_seen() -> None:
     # Of every command; each takes at least one.
     assert len(OPTIONS) > 250
-    assert {words for words, _ in OPTIONS} >= {("hi",), ("measure",), ("demo",), ("zoo", "write")}
+    assert {words for words, _ in OPTIONS} >= {
+        ("hi",),
+        ("measure",),
+        ("demo",),
+        ("models", "write"),
+    }
 
 
 @pytest.mark.parametrize(

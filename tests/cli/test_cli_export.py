@@ -1,4 +1,4 @@
-"""``mansard export`` where PyTorch is not installed, or the command line is wrong."""
+"""``mansard models export`` where PyTorch is not installed, or the command line is wrong."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_terminal_that_knows_ascii_only(model: Path) -> None:
 def test_a_folder_whose_name_is_no_text(tmp_path: Path) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/zoo\xff"))
     for option in ((), ("--json",)):
-        done = shell('"$@"', "zoo", "write", folder, "lstm", *option)
+        done = shell('"$@"', "models", "write", folder, "lstm", *option)
         assert done.returncode == 0, done.stderr
         assert "lstm.onnx" in done.stdout
 

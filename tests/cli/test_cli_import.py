@@ -1,4 +1,4 @@
-"""``mansard import`` as a user starts it."""
+"""``mansard data import`` as a user starts it."""
 
 from __future__ import annotations
 

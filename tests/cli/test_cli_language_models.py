@@ -39,7 +39,7 @@ def files(tmp_path: Path) -> Path:
         ("cut.gguf", "the file is cut"),
         ("folder", "mamba2"),
         ("llama-9b", "no network or language model is called 'llama-9b'; did you mean"),
-        ("no-such", "is called 'no-such'; 'mansard zoo list' shows their names"),
+        ("no-such", "is called 'no-such'; 'mansard models list' shows their names"),
     ],
 )
 def test_what_cannot_be_counted_is_one_line(
@@ -57,10 +57,10 @@ def test_what_cannot_be_counted_is_one_line(
     ("words", "said"),
     [
         (("measure", NAME), "measure its server: mansard measure --server URL"),
-        (("multi", NAME, "resnet18"), "measure its server: mansard measure --server URL"),
+        (("multi", "run", NAME, "resnet18"), "measure its server: mansard measure --server URL"),
         (("measure", NAME, "--each-layer", "all"), "measure its server"),
         (("score", NAME, "--phase", "training"), "export the model to ONNX"),
-        (("fit", NAME, "--context", "1k,2k"), "--context of 'mansard fit' is one length"),
+        (("fit", NAME, "--context", "1k,2k"), "--context of 'mansard models fit' is one length"),
         (("fit", NAME, "--context", "many"), "'many' is not a number of tokens"),
         (("recommend", "resnet50", "--max-first-token", "1s"), "there is no such folder"),
     ],

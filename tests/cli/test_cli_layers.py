@@ -1,4 +1,4 @@
-"""``mansard layers`` on the terminal, as JSON and as a page."""
+"""``mansard models layers`` on the terminal, as JSON and as a page."""
 
 from __future__ import annotations
 

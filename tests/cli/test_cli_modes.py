@@ -1,4 +1,4 @@
-"""``mansard modes`` on a board in a folder, on a configuration file, and on this machine."""
+"""``mansard board modes`` on a board in a folder, on a configuration file, and on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mansard multi``: tables, JSON, and SIGKILL between mappings."""
+"""``mansard multi run``: tables, JSON, and SIGKILL between mappings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("beside_each_other")
 
 
 def command(folder: Path, *arguments: str) -> list[str]:
-    base = [sys.executable, "-m", "mansard.cli", "multi", "--local", "--profile", "brief"]
+    base = [sys.executable, "-m", "mansard.cli", "multi", "run", "--local", "--profile", "brief"]
     return [*base, "--runs", str(folder / "runs"), *arguments]
 
 
@@ -35,7 +35,7 @@ def test_a_killed_sweep_loses_no_row(tmp_path: Path) -> None:
     mappings = [{f"{model}#{n}": {"0": "cpu"} for n in range(size)} for size in (1, 2, 3)]
     (tmp_path / "mappings.json").write_text(json.dumps(mappings))
     wanted = command(
-        tmp_path, "--mapping", str(tmp_path / "mappings.json"), "--seconds", "0.5", "--processes"
+        tmp_path, "--mapping", str(tmp_path / "mappings.json"), "--duration", "0.5", "--processes"
     )
     process = subprocess.Popen(wanted, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     # The header and the first row are there: the second mapping runs.
@@ -83,7 +83,7 @@ def test_tables_say_where_the_time_went(tmp_path: Path) -> None:
         str(residual(tmp_path)): {"6": "cpu", "9": "cpu"},
     }
     (tmp_path / "mapping.json").write_text(json.dumps(mapping))
-    options = ["--mapping", str(tmp_path / "mapping.json"), "--seconds", "1", "--pipelined"]
+    options = ["--mapping", str(tmp_path / "mapping.json"), "--duration", "1", "--pipelined"]
     done = subprocess.run(
         command(tmp_path, *options), capture_output=True, check=False, text=True, cwd=tmp_path
     )

@@ -1,4 +1,4 @@
-"""``mansard ncu import`` and ``check`` as a user starts them, and the report of what they found."""
+"""``models ncu import`` and ``check`` as a user starts them, and the report of their results."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_import_says_which_command_reads_counters(
     for path in (export, gui, report):
         code, _, err = answer(capsys, "import", path, *ORIGIN, "--runs", tmp_path / "runs")
         assert code == 1
-        assert "use 'mansard ncu import'" in err
+        assert "use 'mansard models ncu import'" in err
 
 
 def test_nothing_to_check(tmp_path: Path, capsys: Capsys) -> None:

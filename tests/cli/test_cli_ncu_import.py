@@ -1,4 +1,4 @@
-"""``mansard ncu import``: reports, exports without counts, and Pagoda's rule beside ours."""
+"""``mansard models ncu import``: reports, exports without counts, and Pagoda's rule beside ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mansard ncu run`` under a stand-in of Nsight Compute: killed, out of space, its output."""
+"""``models ncu run`` under a stand-in of Nsight Compute: killed, out of space, its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mansard offload``, and ``mansard hi`` on CIFAR files with predictions of a server."""
+"""``mansard offload``, and ``mansard offload tune`` on CIFAR files with predictions of a server."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_hi_answers_from_dimes_files(
 ) -> None:
     remote = (cifar.labels + (np.arange(N) % 4 == 0)) % 10  # wrong for every fourth
     file = predictions(tmp_path / "cifar_predictions.txt", remote)
-    words: tuple[object, ...] = ("hi", "--network", cifar.small, "--data", cifar.data)
+    words: tuple[object, ...] = ("offload", "tune", "--network", cifar.small, "--data", cifar.data)
     words += ("--preprocess", "unit")
     words += ("--remote-predictions", file, "--logistic", "resnet8-fp", "--rule", "published")
     if n_samples is not None:  # every fifth: 0, 5, 10, … 35
@@ -146,7 +146,7 @@ def test_hi_adds_labels_and_predictions_to_outputs(
     outputs = tmp_path / "outputs.npz"
     np.savez(outputs, probabilities=cifar.probabilities("small"))
     file = predictions(tmp_path / "predictions.txt", cifar.labels)
-    words = ("hi", outputs, "--data", cifar.data, "--remote-predictions", file)
+    words = ("offload", "tune", outputs, "--data", cifar.data, "--remote-predictions", file)
     found = document(capsys, *words, *KNOWN)
     right = cifar.probabilities("small").argmax(1) == cifar.labels
     assert (found["local_accuracy"], found["remote_accuracy"]) == (right.mean(), 1.0)
@@ -178,7 +178,9 @@ def test_predictions_that_are_none_are_one_line(
     outputs, file = tmp_path / "outputs.npz", tmp_path / "predictions.txt"
     np.savez(outputs, probabilities=cifar.probabilities("small"), labels=cifar.labels)
     file.write_text(text, "utf-8")
-    code, out, err = answer(capsys, "hi", outputs, "--remote-predictions", file, *KNOWN)
+    code, out, err = answer(
+        capsys, "offload", "tune", outputs, "--remote-predictions", file, *KNOWN
+    )
     assert (code, out) == (1, ""), err
     assert fault in err.splitlines()[-1]
     assert "\x1b" not in err
@@ -202,7 +204,7 @@ def test_what_samples_have_is_not_given_twice(
     outputs = tmp_path / "outputs.npz"
     np.savez(outputs, probabilities=cifar.probabilities("small"), labels=cifar.labels)
     given = (word.format(data=cifar.data) for word in words)
-    code, out, err = answer(capsys, "hi", outputs, *given, *KNOWN)
+    code, out, err = answer(capsys, "offload", "tune", outputs, *given, *KNOWN)
     assert (code, out) == (2, ""), err
     assert fault in err.splitlines()[-1]
 
@@ -219,7 +221,17 @@ def test_a_decision_that_a_run_measured_counts(
     )
     rows = [offload_row("local", predicted=(1,), latency_s=(2e-3,), p1=(0.9,), decisions=timed)]
     write_offloads(runs, rows)
-    words = ("hi", outputs, "--local", "tiny", "--runs", runs, "--offload-latency", "5ms±0")
+    words = (
+        "offload",
+        "tune",
+        outputs,
+        "--local",
+        "tiny",
+        "--runs",
+        runs,
+        "--offload-latency",
+        "5ms±0",
+    )
     found = document(capsys, *words, "--held-out", "0")
     (costs,) = found["costs"]
     # The median of 10, 11, … 34 µs is 22; the 8th and the 18th hold it with 95 %.

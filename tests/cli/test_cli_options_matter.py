@@ -24,7 +24,15 @@ from tests.cli.decide_runs import published_runs
 from tests.cli.in_process import streams
 
 # Options that allow or speed up something; without an obstacle there is nothing to see.
-PERMISSIONS = {"--force", "--jobs", "--on", "--allow-unknown", "--upper", "--mix", "--yes"}
+PERMISSIONS = {
+    "--force",
+    "--jobs",
+    "--dask",
+    "--allow-unknown",
+    "--upper-bounds",
+    "--allow-mixed",
+    "--yes",
+}
 # By command: its base, and by option the words that follow it. A row (base, words) has its own.
 _Row = str | tuple[str, str]
 _RECOMMEND = "recommend seen --runs runs"
@@ -231,7 +239,7 @@ REFUSED = (
     ("watch --once --interval 2s", "--interval has no effect with --once"),
     ("measure resnet18 --no-fallback", "--no-fallback has no effect without --dla"),
     ("export a.py:f -o f.onnx --no-check --tolerance 0.1", "--tolerance has no effect"),
-    ("schedule p.toml --seconds 3", "--seconds has no effect without --run"),
+    ("schedule p.toml --duration 3", "--duration has no effect without --run"),
     ("recommend resnet18 --probability 0.5", "--probability has no effect without a limit"),
 )
 

@@ -28,12 +28,12 @@ def prepared(folder: Path) -> dict[str, tuple[object, ...]]:
     samples = write_npz(folder / "samples.npz", made_up(50))
     (folder / "problem.toml").write_text(TWO, "utf-8")
     problem = folder / "problem.toml"
-    hi = ("hi", samples, "--beta", "0.3")
+    hi = ("offload", "tune", samples, "--beta", "0.3")
     make_given("profile.json", folder / "profile.json")
     layers = ("layers", "alexnet", "--profile", folder / "profile.json")
     return {
         "zoo write folder": (
-            "zoo",
+            "models",
             "write",
             folder,
             "squeezenet1_1",
@@ -188,6 +188,6 @@ def test_a_network_in_the_place_of_the_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, _, err = answer(capsys, "zoo", "write", "squeezenet1_1")
+    code, _, err = answer(capsys, "models", "write", "squeezenet1_1")
     assert (code, [*tmp_path.iterdir()]) == (2, [])
-    assert "write mansard zoo write . squeezenet1_1" in err
+    assert "write mansard models write . squeezenet1_1" in err

@@ -1,4 +1,4 @@
-"""``mansard plan``: from a table, a grid on a simulated board, and imported figures."""
+"""``mansard board plan``: from a table, a grid on a simulated board, and imported figures."""
 
 from __future__ import annotations
 

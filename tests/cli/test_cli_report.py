@@ -1,4 +1,4 @@
-"""``mansard report`` over several places and ``mansard merge``, as a user types them."""
+"""``mansard report`` over several places and ``mansard data merge``, as a user types them."""
 
 from __future__ import annotations
 
@@ -43,17 +43,19 @@ def test_versions_refuse_in_one_line_and_mix_if_told(folders: Path) -> None:
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == (
         "mansard: a, b: Example CPU was measured by versions of Mansard 0.1.0 (run a) and 0.2.0 "
-        "(run b); report them from folders of their own, or mix them with --mix\n"
+        "(run b); report them from folders of their own, or mix them with --allow-mixed\n"
     )
     assert not (folders / "a/report.html").exists()
-    mixed = mansard("report", *places, "--mix", "--json", cwd=folders)
+    mixed = mansard("report", *places, "--allow-mixed", "--json", cwd=folders)
     assert mixed.returncode == 0
     found = json.loads(mixed.stdout)
     assert found["report"] == "a/report.html"
     assert (folders / "a/report.html").is_file()
     assert [mode["run_id"] for mode in found["summary"]["modes"]] == ["a", "b"]
-    assert any(note.startswith("mixed, as --mix says") for note in found["summary"]["notes"])
-    assert "note: mixed, as --mix says" in mixed.stderr
+    assert any(
+        note.startswith("mixed, as --allow-mixed says") for note in found["summary"]["notes"]
+    )
+    assert "note: mixed, as --allow-mixed says" in mixed.stderr
 
 
 def test_merge_and_report_what_was_merged(folders: Path) -> None:
@@ -67,7 +69,7 @@ def test_merge_and_report_what_was_merged(folders: Path) -> None:
         "n_same": 0,
     }
     assert json.loads(done.stdout) == counts, done.stderr
-    found = mansard("report", "--runs", "fleet", "--mix", "--json", cwd=folders)
+    found = mansard("report", "--runs", "fleet", "--allow-mixed", "--json", cwd=folders)
     assert found.returncode == 0, found.stderr
     assert len(json.loads(found.stdout)["summary"]["modes"]) == 2
     assert (folders / "fleet/report.html").is_file()

@@ -1,4 +1,4 @@
-"""``mansard restore``: what it says and how it ends."""
+"""``mansard board restore``: what it says and how it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mansard schedule``: the example of the documentation, limits, and what cannot be scheduled."""
+"""``multi schedule``: the example of the documentation, limits, what cannot be scheduled."""
 
 from __future__ import annotations
 

@@ -66,16 +66,16 @@ def test_the_unknown_operator_is_told_first_in_one_line(unknown: Path) -> None:
 
 
 def test_a_bound_is_printed_as_one(ssd: Path) -> None:
-    done = scored(ssd, "--upper")
+    done = scored(ssd, "--upper-bounds")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("at most") >= 7
     _, (row,) = score_rows([score(detector(4), upper=True)])
     assert all(cell.startswith("at most ") for cell in (*row[5:10], *row[12:]))
     assert row[10:12] == ("unknown", "unknown")
-    found = scored_whole(ssd, "--upper")
+    found = scored_whole(ssd, "--upper-bounds")
     assert found["totals"]["is_upper_bound"] is True
     assert found["score"]["bounds"]["NonZero_10[1]"] == 50
-    rows = csv.DictReader(io.StringIO(scored(ssd, "--upper", "--format", "csv").stdout))
+    rows = csv.DictReader(io.StringIO(scored(ssd, "--upper-bounds", "--format", "csv").stdout))
     assert {json.loads(row["dimensions_json"])["at most NonZero_10[1]"] for row in rows} == {50}
 
 

@@ -1,4 +1,4 @@
-"""``mansard telemetry``: logs and a running board, in every format; bad days."""
+"""``mansard board telemetry``: logs and a running board, in every format; bad days."""
 
 from __future__ import annotations
 

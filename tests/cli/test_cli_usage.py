@@ -81,7 +81,7 @@ def test_a_dimension_that_is_none(dim: str) -> None:
 
 
 def test_an_unknown_precision(tmp_path: Path) -> None:
-    assert mansard("zoo", "write", str(tmp_path), "alexnet").returncode == 0
+    assert mansard("models", "write", str(tmp_path), "alexnet").returncode == 0
     result = mansard("score", str(tmp_path / "alexnet.onnx"), "--precision", "fp33")
     assert_one_line(result, 2, "unknown precision 'fp33'", "fp16")
 
@@ -110,7 +110,7 @@ def test_a_report_without_runs(tmp_path: Path) -> None:
 
 
 def test_scores_are_data_on_stdout(tmp_path: Path) -> None:
-    assert mansard("zoo", "write", str(tmp_path), "resnet50").returncode == 0
+    assert mansard("models", "write", str(tmp_path), "resnet50").returncode == 0
     path = str(tmp_path / "resnet50.onnx")
     as_json = started("score", path, "--batch", "1", "--json")
     assert (as_json.returncode, as_json.stderr) == (0, "")
@@ -130,7 +130,7 @@ def test_scores_are_data_on_stdout(tmp_path: Path) -> None:
 
 
 def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
-    assert mansard("zoo", "write", str(tmp_path), "resnet50").returncode == 0
+    assert mansard("models", "write", str(tmp_path), "resnet50").returncode == 0
     read_end, write_end = os.pipe()
     os.close(read_end)
     command = [sys.executable, "-m", "mansard.cli", "score", str(tmp_path / "resnet50.onnx")]
@@ -164,14 +164,14 @@ def test_doctor_answers_in_both_forms() -> None:
 
 
 def test_the_zoo_lists_networks_and_language_models() -> None:
-    entries = json.loads(mansard("zoo", "list", "--json").stdout)["networks"]
+    entries = json.loads(mansard("models", "list", "--json").stdout)["networks"]
     published = {entry["name"]: entry["published_parameters"] for entry in entries}
     assert published["resnet50"] == 25_557_032
     assert published["llama-3.1-8b"] == 8_030_261_248
-    table = mansard("zoo", "list").stdout
+    table = mansard("models", "list").stdout
     assert "resnet50" in table
     assert "8,030" in next(line for line in table.splitlines() if line.startswith("llama-3.1-8b "))
-    assert_one_line(mansard("zoo", "show", "resnet5"), 2, "resnet50")
+    assert_one_line(mansard("models", "show", "resnet5"), 2, "resnet50")
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``mansard watch``: its lines, its JSON, its file, and the screen of a real terminal."""
+"""``mansard board watch``: its lines, its JSON, its file, and the screen of a real terminal."""
 
 from __future__ import annotations
 
@@ -85,7 +85,17 @@ def test_a_terminal_without_unicode_gets_ascii(board: Path) -> None:
 def test_a_pipe_gets_a_line_for_each_look_and_the_file_a_row(board: Path, tmp_path: Path) -> None:
     table = tmp_path / "looks.csv"
     done = mansard(
-        *("watch", "--board", board, "--interval", "100ms", "--for", "300ms", "--record", table)
+        *(
+            "watch",
+            "--board",
+            board,
+            "--interval",
+            "100ms",
+            "--duration",
+            "300ms",
+            "--record",
+            table,
+        )
     )
     assert done.returncode == 0, done.stderr
     head, *lines = done.stdout.splitlines()
@@ -97,7 +107,9 @@ def test_a_pipe_gets_a_line_for_each_look_and_the_file_a_row(board: Path, tmp_pa
 
 
 def test_json_is_an_object_on_a_line(board: Path) -> None:
-    done = mansard("watch", "--board", board, "--interval", "100ms", "--for", "200ms", "--json")
+    done = mansard(
+        "watch", "--board", board, "--interval", "100ms", "--duration", "200ms", "--json"
+    )
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert {(each["schema"], each["version"]) for each in found} == {("mansard/watch", 1)}
     assert found[0]["power_w"] == 4.1664
@@ -110,7 +122,7 @@ def test_json_is_an_object_on_a_line(board: Path) -> None:
     [
         (["--interval", "1ms"], "an interval of 0.001 s is out of range; give 0.1 s to 3600 s"),
         (["--interval", "soon"], "--interval 'soon' is no time; write 100ms, 2s, 5min or 1h"),
-        (["--for", "0"], "--for '0' is no time; write 100ms, 2s, 5min or 1h"),
+        (["--duration", "0"], "--duration '0' is no time; write 100ms, 2s, 5min or 1h"),
         (["--record", "looks.txt"], "--record 'looks.txt' is neither a table nor records; "),
         (["--prometheus", "here"], "--prometheus 'here' is not an address; write :9100"),
         (["--quiet"], "--quiet alone does nothing; add --record FILE or --prometheus :9100"),
@@ -129,7 +141,7 @@ def test_what_cannot_be_is_one_line(words: list[str], line: str, tmp_path: Path)
 
 
 class Terminal:
-    """``mansard watch`` on a pseudo terminal of 80 by 24; ``shown``: all that it has written."""
+    """``board watch`` on a pseudo terminal of 80 by 24; ``shown``: all that it has written."""
 
     def __init__(self, *words: str) -> None:
         self.ours, self.theirs = pty.openpty()

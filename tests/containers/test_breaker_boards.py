@@ -25,7 +25,7 @@ def test_a_board_that_was_moved_meanwhile_is_not_put_back_in_silence(tmp_path: P
             root.rename(away)
             with pytest.raises(DeviceError, match="gone, and with it what was to be put") as told:
                 stack.close()
-        assert "mansard restore" in str(told.value)
+        assert "mansard board restore" in str(told.value)
         away.rename(root)
         assert snapshot(root) != found
         assert restore(root) is not None

@@ -54,7 +54,7 @@ def test_a_jetson_with_cdi_that_has_no_image_yet(
     assert "runtime nvidia not there" in checks["GPU in containers"].detail
     assert checks["GPU devices"].detail == "2 in /dev, open to all"
     assert checks["container image"].status == "missing"
-    assert "mansard image build" in (checks["container image"].fix or "")
+    assert "mansard data image build" in (checks["container image"].fix or "")
     assert "cannot be seen from here" in checks["image disk"].detail
 
 

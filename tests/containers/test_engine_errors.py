@@ -125,7 +125,7 @@ def test_a_real_engine_whose_disk_is_full() -> None:
 def test_a_real_engine_without_the_image(engine: ContainerEngine) -> None:
     error = why_not(engine, launch("mansard-no-such-image:1", "-c", "pass"))
     assert "the image is not on this machine" in error.what
-    assert "mansard image build" in (error.fix or "")
+    assert "mansard data image build" in (error.fix or "")
 
 
 @pytest.mark.docker
@@ -145,7 +145,7 @@ def test_a_real_image_without_python(engine: ContainerEngine, bare_image: str) -
         pytest.raises(ContainerError, match="lacks what is to run in it") as caught,
     ):
         list(container.lines())
-    assert "mansard image build" in str(caught.value)
+    assert "mansard data image build" in str(caught.value)
 
 
 def why_not(engine: ContainerEngine, asked: Any) -> MansardError:

@@ -183,13 +183,14 @@ def test_remedies_name_where_their_commands_are_run() -> None:
     host = Host(name="bench", ssh="u@10.0.0.7", port=2222)
     error = DeviceError(
         "no",
-        fix="'sudo usermod -aG docker $USER', see 'journalctl -u docker', or 'mansard restore'",
+        fix="'sudo usermod -aG docker $USER', see 'journalctl -u docker', "
+        "or 'mansard board restore'",
     )
     told = on_board(error, host)
     assert isinstance(told, DeviceError)
     assert told.fix == (
         r"'ssh -t -p 2222 u@10.0.0.7 sudo usermod -aG docker \$USER', "
-        "see 'ssh -p 2222 u@10.0.0.7 journalctl -u docker', or 'mansard restore --host bench'"
+        "see 'ssh -p 2222 u@10.0.0.7 journalctl -u docker', or 'mansard board restore --host bench'"
     )
     assert on_board(told, host).fix == told.fix  # once is enough
     assert on_board(error, Host(name="here")).fix == error.fix

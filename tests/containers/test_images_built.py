@@ -172,7 +172,9 @@ def test_offline_the_rooms_are_built_from_the_libraries_that_are_there(
 
 def test_offline_nothing_is_fetched(engine: ContainerEngine, built_image: Here) -> None:
     other = msgspec.structs.replace(built_image.image, base="mansard-test/not-there:1")
-    with pytest.raises(ContainerError, match=r"nothing may be downloaded.*mansard image load FILE"):
+    with pytest.raises(
+        ContainerError, match=r"nothing may be downloaded.*mansard data image load FILE"
+    ):
         ensure_image(engine, other, is_offline=True)
     with pytest.raises(ContainerError, match=r"the base mansard-test/not-there:1 is not on this"):
         ensure_image(engine, other, is_offline=True, wheels=built_image.wheels)

@@ -1,4 +1,4 @@
-"""``mansard image`` as a user starts it."""
+"""``mansard data image`` as a user starts it."""
 
 from __future__ import annotations
 

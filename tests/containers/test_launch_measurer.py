@@ -165,7 +165,7 @@ def test_an_image_of_another_version_is_refused(
 ) -> None:
     with pytest.raises(ContainerError, match=words) as caught:
         probe_in_container(engine, launch(bare_image, "-c", program), "cpu")
-    assert "mansard image build" in str(caught.value)
+    assert "mansard data image build" in str(caught.value)
 
 
 def test_events_without_end_are_not_written(

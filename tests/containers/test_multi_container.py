@@ -1,4 +1,4 @@
-"""``mansard multi`` and ``contention`` on a simulated AGX Orin in a container, here and over SSH.
+"""``multi run`` and ``contention`` on a simulated AGX Orin in a container, here and over SSH.
 
 In the container each stage has a process of its own: it needs shared memory, semaphores and a
 folder for them, where the image is only read.
@@ -50,7 +50,7 @@ def test_processes_in_a_container_and_threads_over_ssh(
     shared = ["--profile", "brief", "--offline", "--images", str(built_image.table)]
     shared += ["--mode", "15W", "--json"]
     multi = ["multi", *shared, "--mapping", str(tmp_path / "mapping.json")]
-    multi += ["--seconds", str(SECONDS_S)]
+    multi += ["--duration", str(SECONDS_S)]
     root, runs, hosts = small_board("agx-orin", tmp_path, is_metered=True), "runs", "hosts.toml"
     socket = daemon.address.removeprefix("unix://")
     (tmp_path / hosts).write_text(

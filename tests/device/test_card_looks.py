@@ -20,7 +20,7 @@ LOOKS = [
     ("doctor",),
     ("doctor", "--json"),
     ("watch", "--once"),
-    ("watch", "--for", "300ms", "--interval", "100ms"),
+    ("watch", "--duration", "300ms", "--interval", "100ms"),
     ("restore",),
     ("bench", "--dry-run", "--processor", "cpu", "--profile", "brief", "--no-networks"),
     ("bench", "--dry-run", "--processor", "cpu", "--mode", "all", "--no-networks"),

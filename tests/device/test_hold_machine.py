@@ -232,7 +232,7 @@ def test_what_cannot_be_put_back_stays_in_the_journal(tmp_path: Path) -> None:
     with pytest.raises(DeviceError) as caught:
         work()
     assert "cpu7/online wanted 1, found unreadable" in str(caught.value)
-    assert "mansard restore" in str(caught.value)
+    assert "mansard board restore" in str(caught.value)
     assert [path.name for path in journals(root)] == ["mansard"]
     switch.rmdir()
     switch.write_text("0\n")

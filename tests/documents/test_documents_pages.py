@@ -32,8 +32,8 @@ mansard score mine.onnx  # the batch is missing
 <!-- board: agx-orin -->
 <!-- not run (--host): needs a board -->
    ```sh
-   mansard modes
-   mansard modes --host orin
+   mansard board modes
+   mansard board modes --host orin
    ```
 
 <!-- not run: needs a card -->
@@ -42,7 +42,7 @@ import cupy
 ```
 
 ```
-mansard modes
+mansard board modes
 ```
 """
 
@@ -57,7 +57,7 @@ def test_a_page_is_read_as_its_reader_types_it(tmp_path: Path) -> None:
     ]
     assert script.commands == ["mansard score mine.onnx  # the batch is missing"]
     assert (script.given, script.exit_code, script.line) == (("mine.onnx",), 1, 14)
-    assert (listed.commands, listed.board) == (["mansard modes"], "agx-orin")
+    assert (listed.commands, listed.board) == (["mansard board modes"], "agx-orin")
     assert (python.commands, python.left_out) == ([], {"": "needs a card"})
 
 

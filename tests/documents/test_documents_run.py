@@ -88,7 +88,7 @@ def test_blocks_of_commands_name_their_language() -> None:
 def test_what_fails_is_noticed_and_the_next_block_runs(tmp_path: Path, commands: Commands) -> None:
     text = """\
 ```sh
-mansard zoo write . squeezenet1_1
+mansard models write . squeezenet1_1
 x=7
 ```
 ```sh

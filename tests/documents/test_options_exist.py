@@ -10,13 +10,14 @@ from typing import Any
 import typer
 
 from mansard.cli.app import make_app
+from mansard.cli.short_names import with_groups
 
 ROOT = Path(__file__).resolve().parents[2]
 # `mansard score a.onnx --batch 1` in a line of a block or in code of a sentence; what stands
 # behind "--" alone is another program's.
-_COMMAND = re.compile(r"mansard ((?:[a-z]+ ?){1,2})([^`\n|#;]*)")
+_COMMAND = re.compile(r"(?<!from )mansard ((?:[a-z]+ ?){1,3})([^`\n|#;]*)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
-_GLOBAL = {"--debug", "--help", "--version", "--quiet", "--verbose"}
+_GLOBAL = {"--debug", "--help", "-h", "--version", "--quiet", "--verbose"}
 
 
 def test_every_option_is_there() -> None:
@@ -63,6 +64,13 @@ def _named() -> Iterator[tuple[str, str, frozenset[str]]]:
 
 
 def _is_there(words: str, options: frozenset[str], commands: dict[str, set[str]]) -> bool:
-    first = words.partition(" ")[0]
-    known = commands.get(words) or commands.get(first)
+    parts = with_groups(words.split())
+    known = next(
+        (
+            commands[name]
+            for length in range(len(parts), 0, -1)
+            if (name := " ".join(parts[:length])) in commands
+        ),
+        None,
+    )
     return known is not None and options <= known

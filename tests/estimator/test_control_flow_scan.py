@@ -216,7 +216,7 @@ def test_values_of_slices_are_not_invented() -> None:
         }>(ends) }"""
     assert str(inferred(parsed(text)).tensors["y"].unknown) == (
         "node 'p' (Slice): dimension 'p[0]' of what it writes depends on data: "
-        "pass --dim 'p[0]=N', or --upper to count at most 5"
+        "pass --dim 'p[0]=N', or --upper-bounds to count at most 5"
     )
     network = inferred(parsed(text), Given(dims={"p[0]": 4}))
     assert times(network, "p") == [((4, 3), 3)]

@@ -165,7 +165,7 @@ def test_a_dimension_that_depends_on_data_is_asked_for_and_given() -> None:
     proto = parsed(NONZERO)
     assert inferred(proto).tensors["y"].unknown == (
         "node 'n' (NonZero): dimension 'n[1]' of what it writes depends on data: "
-        "pass --dim 'n[1]=N', or --upper to count at most 20"
+        "pass --dim 'n[1]=N', or --upper-bounds to count at most 20"
     )
     network = inferred(proto, Given(dims={"n[1]": 7}))
     assert network.tensors["y"].shape == (7, 2)

@@ -1,4 +1,4 @@
-"""What the options of ``mansard export`` say, without PyTorch."""
+"""What the options of ``mansard models export`` say, without PyTorch."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_only_the_source_of_an_open_size_is_asked_for() -> None:
     assert len(ways(message)) == 2
     assert "'t[0]'" not in message
     assert "'z[0]'" not in message
-    assert "--upper to count at most 24" in message
+    assert "--upper-bounds to count at most 24" in message
     assert not [*dead_ends(noted())]
 
 
@@ -146,7 +146,7 @@ def test_many_open_sizes_of_one_operator_have_a_pattern() -> None:
     )
     message = refusal(data)
     assert message is not None
-    assert "pass --dim 'NonZero:*=N', or --upper, or score" in message
+    assert "pass --dim 'NonZero:*=N', or --upper-bounds, or score" in message
     assert not [*dead_ends(data)]
 
 
@@ -206,7 +206,7 @@ def test_the_cases_of_hints(shared_data: Path) -> None:
         path = folder / f"derived_dims_hint/{name}.onnx"
         message = refusal(path)
         assert message is not None
-        assert "pass --dim 'nz[1]=N', or --upper to count at most 256" in message
+        assert "pass --dim 'nz[1]=N', or --upper-bounds to count at most 256" in message
         # 20 rows of 2 times 2 x 32
         assert totals(score(path, dims={"NonZero:*": 20})).macs == 20 * 2 * 32
     named = folder / "derived_dims_hint/nonzero_named_u0.onnx"

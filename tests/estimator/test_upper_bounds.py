@@ -58,7 +58,10 @@ def test_the_message_offers_patterns_and_the_bound(coco: bytes) -> None:
     assert "dimension 'NonZero_10[1]' of what it writes depends on data;" in text
     assert "and 72 more" in text  # of 80
     # one pattern for each kind, those behind the first ones too; each advice once
-    assert "pass --dim 'NonZero:*=N' --dim 'NonMaxSuppression:*=N', or --upper, or score" in text
+    assert (
+        "pass --dim 'NonZero:*=N' --dim 'NonMaxSuppression:*=N', or --upper-bounds, or score"
+        in text
+    )
     assert text.count("--dim") == 2
     assert len(text) < 2000
 
@@ -180,7 +183,7 @@ def test_a_size_without_a_bound_is_still_asked_for() -> None:
         ModelError, match=r"depend on data; pass .*--dim 'y\[0\]=N' --dim"
     ) as caught:
         score(data, upper=True)
-    assert "--upper" not in str(caught.value)
+    assert "--upper-bounds" not in str(caught.value)
 
 
 BY_DATA = """y = Loop(n, "", x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t) {
@@ -190,7 +193,9 @@ BY_DATA = """y = Loop(n, "", x) <body = b (int64 i, bool c, float[2] s) => (bool
 
 def test_a_loop_runs_as_often_as_its_limit() -> None:
     data = model(BY_DATA, "float[2] x", "int64 n = {7}")
-    with pytest.raises(ModelError, match="pass --trip 'y=N', at most 7, or --upper for so many"):
+    with pytest.raises(
+        ModelError, match="pass --trip 'y=N', at most 7, or --upper-bounds for so many"
+    ):
         score(data)
     found = score(data, upper=True)
     assert (found.bounds, found.trips) == ({"y": 7}, {"y": 7})
@@ -200,7 +205,7 @@ def test_a_loop_runs_as_often_as_its_limit() -> None:
     # a limit of 2^63 - 1 is none
     with pytest.raises(ModelError, match="pass --trip") as caught:
         score(model(BY_DATA, "float[2] x", f"int64 n = {{{2**63 - 1}}}"), upper=True)
-    assert "--upper" not in str(caught.value)
+    assert "--upper-bounds" not in str(caught.value)
 
 
 CHOICE = """p = NonZero(x) n = Shape<start=1>(p) {size} one = Constant<value = int64[1] {{1}}>()

@@ -146,7 +146,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(ask: object) -> None:
 
 
 def test_an_unlike_name_is_answered_with_what_lists_them() -> None:
-    with pytest.raises(UsageError, match=r"no network '\.\./x'; 'mansard zoo list'"):
+    with pytest.raises(UsageError, match=r"no network '\.\./x'; 'mansard models list'"):
         zoo.entry("../x")
 
 

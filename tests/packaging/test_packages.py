@@ -115,7 +115,7 @@ def test_the_installed_wheel_scores_and_shows_the_demo(installed: Path, tmp_path
         ).stdout
 
     assert mansard("--version") == f"mansard {VERSION}\n"
-    mansard("zoo", "write", ".", "resnet50")
+    mansard("models", "write", ".", "resnet50")
     assert "resnet50" in mansard("score", "resnet50.onnx", "--batch", "1")
     mansard("demo", "simulated", "--mode", "MAXN")  # the whole demo takes a core 16 s
     (page,) = (tmp_path / "demo").rglob("*.html")

@@ -66,10 +66,16 @@ def _index(commands: Mapping[str, Any]) -> str:
 
 def _page(name: str, command: Any) -> str:
     called = f"mansard {name}"
-    parts = [f"# {called}", _NOTE, *_described(called, command)]
-    for word, each in getattr(command, "commands", {}).items():
-        parts += [f"## {called} {word}", *_described(f"{called} {word}", each)]
+    parts = [f"# {called}", _NOTE, *_described(called, command), *_inner(called, command)]
     return "\n\n".join(parts) + "\n"
+
+
+def _inner(called: str, command: Any) -> Iterator[str]:
+    """The commands of a group, and of groups in it."""
+    for word, each in getattr(command, "commands", {}).items():
+        yield f"## {called} {word}"
+        yield from _described(f"{called} {word}", each)
+        yield from _inner(f"{called} {word}", each)
 
 
 def _described(called: str, command: Any) -> Iterator[str]:

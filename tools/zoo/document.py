@@ -15,7 +15,7 @@ _HEAD = """# The zoo
 
 Made from the catalogue by `python -m tools.zoo.document`; do not edit.
 
-`mansard zoo write FOLDER` writes these networks as ONNX files of operator set 17, which
+`mansard models write FOLDER` writes these networks as ONNX files of operator set 17, which
 TensorRT 8.5 reads (8.6 where there are LayerNormalization nodes). They have no trained weights: a
 weight is a `ConstantOfShape` node, so that a file holds the shape alone and stays small, and every
 tool can check, score and run it. The batch is free everywhere.
@@ -37,7 +37,7 @@ counterpart there.
   `past_sequence` = 0; a step that makes one token is `sequence` = 1 after any past:
 
 ```sh
-mansard zoo write . gpt2
+mansard models write . gpt2
 mansard score gpt2.onnx --batch 1 --dim sequence=128 --dim past_sequence=0
 mansard score gpt2.onnx --batch 1 --dim sequence=1 --dim past_sequence=127
 ```
@@ -54,10 +54,10 @@ _CONVOLUTIONS = """
 
 HaX-CoNN's 25 single convolutions, drawn when they are read: 64 channels in and out, a bias, a ReLU,
 and one pixel of padding whatever the kernel, as in its artifact. `convolutions` names all of them:
-`mansard measure convolutions`, `mansard zoo write FOLDER convolutions`. They compare the memory's
-use that a board reports with the modelled traffic ([layers](../use/layers.md#memory-use)). No bench
-has them. `conv64_224x112_k1` to `conv64_224x112_k5` are 64 filters of 1 × 1 to 5 × 5 over 224 ×
-112; the others are named alike, over 112 × 112, 112 × 56, 56 × 56 and 56 × 28.
+`mansard measure convolutions`, `mansard models write FOLDER convolutions`. They compare the
+memory's use that a board reports with the modelled traffic ([layers](../use/layers.md#memory-use)).
+No bench has them. `conv64_224x112_k1` to `conv64_224x112_k5` are 64 filters of 1 × 1 to 5 × 5 over
+224 × 112; the others are named alike, over 112 × 112, 112 × 56, 56 × 56 and 56 × 28.
 
 ## Operators
 

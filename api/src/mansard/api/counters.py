@@ -213,7 +213,9 @@ def check_counters(
     counted = _counted(runs, reporter)
     if not counted:
         raise InputError(
-            "holds no counters", where=str(runs), fix="'mansard ncu run' or 'ncu import' makes some"
+            "holds no counters",
+            where=str(runs),
+            fix="'mansard models ncu run' or 'ncu import' makes some",
         )
     wanted = [one for one in counted if network is None or one.rows[0].network == network]
     if not wanted:
@@ -260,7 +262,9 @@ def checks_in(
                 reporter.note(f"note: {_without_estimate(one)}: {error}")
                 continue
             if result is None:
-                reporter.note(f"note: {_without_estimate(one)}; 'mansard ncu check FILE' has it")
+                reporter.note(
+                    f"note: {_without_estimate(one)}; 'mansard models ncu check FILE' has it"
+                )
             else:
                 checks.append(result)
     return tuple(checks)

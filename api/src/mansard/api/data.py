@@ -82,7 +82,7 @@ def compare(  # noqa: PLR0913 - one keyword for each thing a user can state
     label: str | None = None,
     other_label: str | None = None,
     threshold: float = 0.01,
-    mix: bool = False,
+    allow_mixed: bool = False,
     layers: bool = False,
     checks: Sequence[str] = (),
     save: Path | None = None,
@@ -92,7 +92,7 @@ def compare(  # noqa: PLR0913 - one keyword for each thing a user can state
     ``first`` and ``second``: folders of runs, single runs in them, or baseline files; also the same
     one with another mode or label. ``mode``: only this mode of the first; ``other_mode``: of the
     second, the same by default; ``label`` and ``other_label`` likewise. ``threshold``: the share
-    that a quantity has to differ by to count. ``mix``: take runs of different versions together.
+    that a quantity has to differ by to count. ``allow_mixed``: combine runs of different versions.
     ``layers``: compare the layers of networks too. ``checks``: allowed changes, such as "p50 +5%",
     "rate -3%" or "default". ``save``: a file for the second side, or the only one, as a baseline.
     Each ratio has its 95 % interval and a test that is corrected for the number of tests. Runs pair
@@ -104,12 +104,19 @@ def compare(  # noqa: PLR0913 - one keyword for each thing a user can state
     if second is None:
         if save is None or parsed:
             raise UsageError("only one side is given", fix="give a second one, or --save FILE")
-        write_baseline(save, _sides(first, "", mode, label, mix=mix, with_layers=with_layers))
+        write_baseline(
+            save, _sides(first, "", mode, label, allow_mixed=allow_mixed, with_layers=with_layers)
+        )
         return Compared((), (), ())
     names = ("", "") if first.resolve() == second.resolve() else (f"{first}: ", f"{second}: ")
-    ours = _sides(first, names[0], mode, label, mix=mix, with_layers=with_layers)
+    ours = _sides(first, names[0], mode, label, allow_mixed=allow_mixed, with_layers=with_layers)
     theirs = _sides(
-        second, names[1], other_mode or mode, other_label or label, mix=mix, with_layers=with_layers
+        second,
+        names[1],
+        other_mode or mode,
+        other_label or label,
+        allow_mixed=allow_mixed,
+        with_layers=with_layers,
     )
     pairs, only_first, only_second = pair_runs(ours, theirs)
     checked = [CheckedPair(*pair, pair_quantities(*pair)) for pair in pairs]
@@ -121,16 +128,22 @@ def compare(  # noqa: PLR0913 - one keyword for each thing a user can state
 
 
 def _sides(
-    runs: Path, name: str, mode: str | None, label: str | None, *, mix: bool, with_layers: bool
+    runs: Path,
+    name: str,
+    mode: str | None,
+    label: str | None,
+    *,
+    allow_mixed: bool,
+    with_layers: bool,
 ) -> tuple[Side, ...]:
     if runs.is_file():
         return read_baseline(runs, name=name, mode=mode, build=label)
     manifest = runs / "manifest.json"
     if not manifest.is_file():
-        dataset = open_runs([runs], mix=mix)
+        dataset = open_runs([runs], allow_mixed=allow_mixed)
         return sides_of(dataset, name=name, mode=mode, build=label, with_layers=with_layers)
     run_id = read_document(manifest, Manifest).run_id
-    dataset = open_runs([runs.resolve().parent], mix=mix)
+    dataset = open_runs([runs.resolve().parent], allow_mixed=allow_mixed)
     return sides_of(dataset, name=name, build=label, run_id=run_id, with_layers=with_layers)
 
 

@@ -172,7 +172,7 @@ def save_image(
             raise ContainerError(
                 f"the image {fit.image.name} of this version is not built yet",
                 where=connected.address,
-                fix="run 'mansard image build'",
+                fix="run 'mansard data image build'",
             )
         return save(connected, ready.tag, path)
 

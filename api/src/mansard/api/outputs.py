@@ -130,7 +130,6 @@ def output_types() -> dict[str, Any]:
         "dry-run": {"boards": tuple[DryRun, ...]},
         "export": Exported,
         "fit": {"fits": tuple[MemoryFit, ...]},
-        "hi": Hierarchical,
         "image-build": BuiltImage,
         "image-fit": FittingImage,
         "image-libraries": {"libraries": texts},
@@ -166,6 +165,7 @@ def output_types() -> dict[str, Any]:
         "ncu-import": {"exports": tuple[counters.ImportedExport, ...]},
         "ncu-run": {"networks": tuple[counters.CountedNetwork, ...]},
         "offload-run": {"measured": tuple[MeasuredOffload, ...]},
+        "offload-tune": Hierarchical,
         "offload-serve": {"address": str, "served": ServedNetwork},
         "plan": {"plans": tuple[plans.PlanAnswer, ...]},
         "recommend": {
@@ -180,7 +180,7 @@ def output_types() -> dict[str, Any]:
         "telemetry": {"summaries": tuple[LogSummary, ...]},
         "telemetry-samples": {"samples": _many(sample)},
         "watch": BoardSample,
-        "zoo-list": {"networks": _many(facts)},
-        "zoo-show": {"network": facts, "score": ModelScore},
-        "zoo-write": {"files": texts},
+        "models-list": {"networks": _many(facts)},
+        "models-show": {"network": facts, "score": ModelScore},
+        "models-write": {"files": texts},
     }

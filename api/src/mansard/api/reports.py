@@ -38,7 +38,7 @@ def report(
     locations: Sequence[str],
     output: Path | None = None,
     *,
-    mix: bool = False,
+    allow_mixed: bool = False,
     run_ids: Collection[str] | None = None,
     modes: str | None = None,
     board: Path | None = None,
@@ -49,7 +49,7 @@ def report(
 
     ``locations``: folders of runs, or merged datasets (folders or URLs). ``output``: report.html
     in the first of them by default, in the present folder for a URL; that may not be a link, as
-    nothing in a folder of runs may. ``mix``: take together
+    nothing in a folder of runs may. ``allow_mixed``: take together
     runs of one device by different versions, and boards that are alike. ``run_ids``: those of a
     bench; of its devices, runs that do not go with the newest are left out instead of refused.
     ``modes``: what to predict beside the modes that were measured, as ``find_modes`` takes it.
@@ -62,13 +62,13 @@ def report(
             fix="name a folder of runs first, with --runs",
         )
     scripts.begin()  # in a process of their own, beside all that follows
-    dataset = open_runs(locations, mix=mix, newest_only=run_ids is not None)
+    dataset = open_runs(locations, allow_mixed=allow_mixed, newest_only=run_ids is not None)
     if models:
         machines = dataset.all_manifests
         on_cpu = bool(machines) and all(one.gpu is None for one in machines)
         scores = score_networks(models, (1,), {}, reporter, on_cpu=on_cpu)
         keep_scores(Path(locations[0]), scores)
-        dataset = open_runs(locations, mix=mix, newest_only=run_ids is not None)
+        dataset = open_runs(locations, allow_mixed=allow_mixed, newest_only=run_ids is not None)
     for line in dataset.notes:
         reporter.note(f"note: {line}")
     devices = dict.fromkeys(device_labels(dataset.all_manifests).values())

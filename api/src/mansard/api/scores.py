@@ -61,7 +61,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     prefill: int | None = None,
     decode: int | None = None,
     jobs: int | None = None,
-    on: str | None = None,
+    dask: str | None = None,
     outputs: Sequence[Path] = (),
     reporter: Reporter = SILENT,
 ) -> Scores:
@@ -73,7 +73,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     stage: ``prefill`` tokens are read with nothing cached; one token is made with ``decode`` tokens
     cached. Its caches grow in place unless ``settings.kv_cache`` says otherwise.
     ``jobs``: files scored at a time, in processes of their own; None: as many as
-    CPUs. ``on``: address of a scheduler of Dask whose workers score them instead; files are read
+    CPUs. ``dask``: address of a scheduler of Dask whose workers score them instead; files are read
     here. ``outputs``: files that the caller writes afterwards.
 
     A file that cannot be scored stops no other; of a single one the error is raised. Raises
@@ -87,10 +87,10 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     request = _Request(
         settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(paths) > 1
     )
-    if len(paths) == 1 and on is None:  # other processes could not help with a single file
+    if len(paths) == 1 and dask is None:  # other processes could not help with a single file
         outcomes = [_score_file(_read_file(paths[0]), request)]
     else:
-        outcomes = _score_files(paths, request, jobs, on, reporter)
+        outcomes = _score_files(paths, request, jobs, dask, reporter)
     _check_understood(outcomes, request)
     if len(outcomes) == 1 and outcomes[0].errors and not outcomes[0].scores:
         raise outcomes[0].errors[0]
@@ -101,7 +101,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
 
 
 def _score_files(
-    paths: Sequence[Path], request: _Request, jobs: int | None, on: str | None, reporter: Reporter
+    paths: Sequence[Path], request: _Request, jobs: int | None, dask: str | None, reporter: Reporter
 ) -> list[_Outcome]:
     from mansard.api.parallel import Work, do_work
 
@@ -113,7 +113,7 @@ def _score_files(
         shared=request,
         prepare=_read_file,
     )
-    return do_work(work, paths, jobs=jobs, on=on, reporter=reporter)
+    return do_work(work, paths, jobs=jobs, dask=dask, reporter=reporter)
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -434,7 +434,7 @@ def write_networks(
     if not names and str(folder) in zoo.names() and not folder.exists():
         raise UsageError(
             f"{str(folder)!r} is a network, and the folder comes first",
-            fix=f"write mansard zoo write . {folder}",
+            fix=f"write mansard models write . {folder}",
         )
     for entry in () if replaces else entries:
         path = folder / f"{entry.name}.onnx"

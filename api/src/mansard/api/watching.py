@@ -221,7 +221,7 @@ def telemetry(
 ) -> Iterator[LogSummary]:
     """Summaries of recorded logs, one after the other: ranges, energy of rails, utilisation.
 
-    ``logs``: plain or gzip'd files, or records of ``mansard watch`` (.jsonl); one that holds
+    ``logs``: plain or gzip'd files, or records of ``mansard board watch`` (.jsonl); one that holds
     several recordings has a summary for each.
     ``interval_s``: the period between lines of logs without times; where the lines have times,
     those count. ``board``: root folder of the board that they are of. Raises InputError for a
@@ -246,7 +246,7 @@ def telemetry(
 def _summarise_looks(
     log: Path, module: Module | None, take: Callable[[TegrastatsSample, Moment | None], None]
 ) -> Iterator[LogSummary]:
-    """The summaries of a file that ``mansard watch --record`` wrote, one for each board."""
+    """The summaries of a file that ``mansard board watch --record`` wrote, one for each board."""
     boards: dict[str, Summariser] = {}
     for sample in read_samples(log):
         line, moment = as_line(sample), Moment(sample.time_s, _ARRIVAL_S)
@@ -255,7 +255,7 @@ def _summarise_looks(
         boards[sample.board].add(line, moment)
         take(line, moment)
     if not boards:
-        raise InputError("holds no look", where=str(log), fix="record one with mansard watch")
+        raise InputError("holds no look", where=str(log), fix="record one with mansard board watch")
     for session, (board, summariser) in enumerate(boards.items(), 1):
         begins = f"of {board}" if len(boards) > 1 else ""
         yield summariser.summary(str(log), session=session, begins=begins)

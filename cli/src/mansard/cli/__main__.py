@@ -19,6 +19,7 @@ from mansard.cli.console import (
     take_verbosity,
 )
 from mansard.cli.json_output import ErrorDocument, finish_json, forget_json, is_json
+from mansard.cli.short_names import with_groups
 from mansard.core.errors import MansardError
 from mansard.core.processes.line_channel import give_stdout_to_data
 from mansard.core.processes.programs import turn_signals_into_interrupts
@@ -47,7 +48,7 @@ def _without_program(arguments: list[str]) -> list[str]:
 
 def run(arguments: list[str]) -> int:
     """The exit code of the command line ``arguments``; nothing else escapes."""
-    arguments = take_verbosity(arguments)
+    arguments = with_groups(take_verbosity(arguments))
     words = _without_program(arguments)
     forget_json()
     forget_notes()
@@ -133,17 +134,18 @@ def _interrupted(arguments: list[str]) -> str:
     if "--live" in arguments:
         return "interrupted; what came until then is written"
     # No global option takes a value.
-    command = next((word for word in arguments if not word.startswith("-")), "")
+    words = [word for word in arguments if not word.startswith("-")][:2]
+    command = " ".join(words if words[:1] in (["multi"], ["board"], ["data"]) else words[:1])
     # What measures and a merge keep what they have; the others write all or nothing.
-    is_run = command == "schedule" and "--run" in arguments
-    if command in ("bench", "contention", "measure", "multi") or is_run:
+    is_run = command == "multi schedule" and "--run" in arguments
+    if command in ("bench", "multi contention", "measure", "multi run") or is_run:
         return "interrupted; what was finished is kept, the same command resumes"
-    if command == "merge":
+    if command == "data merge":
         return "interrupted; the runs that are there are whole, the same command brings the rest"
-    if command == "watch":
+    if command == "board watch":
         return "ended; rows that were recorded are whole"
-    if command == "restore":
-        return "interrupted; what is not back yet is kept for the next 'mansard restore'"
+    if command == "board restore":
+        return "interrupted; what is not back yet is kept for the next 'mansard board restore'"
     return "interrupted; nothing was written"
 
 

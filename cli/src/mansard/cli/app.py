@@ -2,110 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from mansard.cli.help import HelpfulCommand, SectionedGroup
 from mansard.core.version import VERSION
 
-# Under each heading the commands: module, the function or the group of commands in it, and what
-# it does, in at most 65 characters.
-_COMMANDS = MappingProxyType(
+_Entry: TypeAlias = tuple[Any, ...]
+_HELP = {"help_option_names": ["-h", "--help"]}
+
+# A command: the module, the function in it, and what it does in at most 65 characters. A group:
+# what it is about, and its commands by name; groups may hold groups.
+_NCU = (
+    "Counters of Nsight Compute beside the estimate",
+    {
+        "run": ("counting.ncu", "run_networks", "Run networks under Nsight Compute"),
+        "import": ("counting.ncu", "import_exports", "Read exports of Nsight Compute"),
+        "check": ("counting.ncu", "check_estimates", "Compare estimates with counters, by layer"),
+    },
+)
+_IMAGE = (
+    "The container images that measurements run in",
+    {
+        "fit": ("board.image", "fit_image", "Which image fits this machine, and why"),
+        "list": ("board.image", "list_images", "Images built here, and all known ones"),
+        "build": ("board.image", "build_image", "Build the image that fits this machine"),
+        "save": ("board.image", "save_image", "Save an image as a file, with its digest"),
+        "load": ("board.image", "load_image", "Load a saved image after checking it"),
+        "libraries": (
+            "board.image",
+            "list_libraries",
+            "What an image installs, for 'pip download'",
+        ),
+    },
+)
+_COMMANDS: Mapping[str, Mapping[str, _Entry]] = MappingProxyType(
     {
         "Begin here": {
             "doctor": ("board.machine", "doctor", "What can be measured here, and what is missing"),
-            "bench": (
-                "measuring.bench",
-                "bench",
-                "Measure this machine, run networks, write a report",
-            ),
+            "bench": ("measuring.bench", "bench", "Measure this machine, write a report"),
             "report": ("data.runs", "report", "Write the report again from what was measured"),
             "demo": (
                 "measuring.bench",
                 "demo_app",
-                "The same from published figures, without a board",
+                "A report of published figures, without a board",
             ),
         },
-        "Measure": {
-            "measure": (
-                "measuring.measure",
-                "measure",
-                "Time and energy of networks, or of a program",
-            ),
-            "build": (
-                "measuring.builds",
-                "build",
-                "Engine files of networks, without measuring",
-            ),
+        "Measure and score": {
+            "measure": ("measuring.measure", "measure", "Time and energy of networks or a program"),
+            "score": ("counting.score", "score", "FLOPs, parameters and bytes of every layer"),
             "multi": (
-                "measuring.multi",
-                "multi",
                 "Several networks at once, on one or more devices",
-            ),
-            "contention": (
-                "measuring.multi",
-                "contention",
-                "What the GPU and the CPUs take from each other's memory",
-            ),
-            "layers": (
-                "counting.layers",
-                "layers",
-                "Layers of an engine under the roof, and what binds each",
+                {
+                    "run": ("measuring.multi", "multi", "Measure networks that run at once"),
+                    "contention": (
+                        "measuring.multi",
+                        "contention",
+                        "What GPU and CPUs take from each other's memory bandwidth",
+                    ),
+                    "schedule": (
+                        "deciding.schedule",
+                        "schedule",
+                        "The best schedule of networks on several accelerators",
+                    ),
+                },
             ),
             "offload": (
-                "measuring.offload",
-                "offload_app",
-                "A small network here, a larger one on a server",
-            ),
-            "ncu": ("counting.ncu", "ncu_app", "Counters of Nsight Compute beside the estimate"),
-            "telemetry": (
-                "data.telemetry",
-                "telemetry",
-                "Logs of tegrastats, or a live board, in numbers",
+                "A small network on the board, a larger one on a server",
+                {
+                    "serve": (
+                        "measuring.offload",
+                        "serve_network",
+                        "Serve the larger network over HTTP",
+                    ),
+                    "run": (
+                        "measuring.offload",
+                        "run_offload",
+                        "Measure the small network with a server",
+                    ),
+                    "tune": ("deciding.tune", "tune", "Choose what to offload, and the power mode"),
+                },
             ),
         },
-        "Predict and decide": {
-            "recommend": (
-                "deciding.recommend",
-                "recommend",
-                "The power mode for networks, what it saves, how to set it",
-            ),
-            "fit": ("deciding.fit", "fit", "Whether networks fit into a board's memory"),
-            "batch": ("deciding.batch", "batch", "Time and energy over batch sizes"),
-            "plan": ("deciding.plan", "plan", "The power modes that are worth measuring next"),
+        "Decide": {
+            "recommend": ("deciding.recommend", "recommend", "The power mode for your networks"),
             "compare": (
                 "deciding.compare",
                 "compare",
                 "What changed between two boards, modes or builds",
             ),
-            "schedule": (
-                "deciding.schedule",
-                "schedule",
-                "Networks on several accelerators, the best way",
-            ),
-            "hi": ("deciding.hi", "hi", "What a small network keeps, and what it offloads"),
         },
-        "Networks": {
-            "score": ("counting.score", "score", "FLOPs, parameters and bytes of every layer"),
-            "zoo": ("counting.models", "zoo_app", "The networks that ship with Mansard"),
-            "export": ("counting.models", "export", "A PyTorch network as an ONNX file, checked"),
-        },
-        "Boards and data": {
-            "watch": ("board.watch", "watch", "What a board does now, and what throttles it"),
-            "modes": ("board.machine", "modes", "The power modes of a board, and their peaks"),
-            "restore": (
-                "board.machine",
-                "restore",
-                "Put a board back after a run that was cut off",
+        "More": {
+            "models": (
+                "Networks: shipped ones, export, engines, memory, layers",
+                {
+                    "list": (
+                        "counting.models",
+                        "list_networks",
+                        "The networks that ship with Mansard",
+                    ),
+                    "show": (
+                        "counting.models",
+                        "show_network",
+                        "One network: its source and its work",
+                    ),
+                    "write": (
+                        "counting.models",
+                        "write_networks",
+                        "Write shipped networks as ONNX files",
+                    ),
+                    "export": (
+                        "counting.models",
+                        "export",
+                        "Export a PyTorch network to ONNX, checked",
+                    ),
+                    "build": ("measuring.builds", "build", "Build engine files without measuring"),
+                    "fit": ("deciding.fit", "fit", "Whether networks fit into a board's memory"),
+                    "batch": ("deciding.batch", "batch", "Time and energy over batch sizes"),
+                    "layers": ("counting.layers", "layers", "What limits each layer of an engine"),
+                    "ncu": _NCU,
+                },
             ),
-            "image": ("board.image", "image_app", "The container images that measurements run in"),
-            "import": ("data.runs", "import_tables", "Figures that others published"),
-            "merge": ("data.runs", "merge", "Runs of many boards in one dataset"),
-            "schema": ("schemas", "schema", "The JSON Schema of what a command prints"),
+            "board": (
+                "A board: watch it, its power modes, its logs",
+                {
+                    "watch": ("board.watch", "watch", "Clocks, power and throttling, live"),
+                    "modes": (
+                        "board.machine",
+                        "modes",
+                        "The power modes of a board, and their peaks",
+                    ),
+                    "plan": ("deciding.plan", "plan", "The power modes worth measuring next"),
+                    "restore": (
+                        "board.machine",
+                        "restore",
+                        "Undo what an interrupted run left set",
+                    ),
+                    "telemetry": ("data.telemetry", "telemetry", "Summarise logs of tegrastats"),
+                },
+            ),
+            "data": (
+                "Runs: import, merge, schemas, container images",
+                {
+                    "import": (
+                        "data.runs",
+                        "import_tables",
+                        "Import figures that others published",
+                    ),
+                    "merge": ("data.runs", "merge", "Runs of many boards in one dataset"),
+                    "schema": ("schemas", "schema", "The JSON Schema of what a command prints"),
+                    "image": _IMAGE,
+                },
+            ),
         },
     }
 )
@@ -123,34 +175,57 @@ def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,  # errors are one line; __main__ prints them
         rich_markup_mode=None,  # plain help starts twice as fast
-        help="Rooflines of time and energy for deep networks: measure, score, predict, report.",
+        context_settings=_HELP,
+        help="Measure, predict and choose: time and energy of deep networks by power mode.",
         epilog="Exit codes: 0 done, 1 failed, 2 wrong usage; of --check 3 no answer (recommend) or "
         "worse (compare), 4 not known (compare); 130 interrupted.",
     )
     app.callback()(main)
-    # No global option takes a value: the first word without a dash is the command.
-    named = next((word for word in arguments if not word.startswith("-")), "")
-    is_known = any(named in commands for commands in _COMMANDS.values())
+    words = [word for word in arguments if not word.startswith("-")]
     for heading, commands in _COMMANDS.items():
-        for name, (place, called, summary) in commands.items():
-            if is_known and name != named:
-                continue
+        _add(app, commands, words, heading)
+    return app
+
+
+def _add(
+    app: typer.Typer, commands: Mapping[str, _Entry], words: Sequence[str], heading: str
+) -> None:
+    """Add ``commands`` to ``app``: of those only the one that the first of ``words`` names."""
+    everything = {name for listed in _COMMANDS.values() for name in listed} | set(commands)
+    named = words[0] if words and words[0] in everything else None
+    for name, entry in commands.items():
+        if named is not None and name != named:
+            continue
+        if len(entry) == 2:
+            summary, inner = entry
+            group = typer.Typer(help=f"{summary}.", no_args_is_help=True)
+            _add(group, inner, words[1:], "Commands")
+        else:
+            place, called, summary = entry
             module = import_module(f"mansard.cli.{place}")
             command = getattr(module, called)
-            if isinstance(command, typer.Typer):
-                for subcommand in command.registered_commands:
-                    subcommand.cls = HelpfulCommand
-                app.add_typer(
-                    command,
-                    name=name,
-                    cls=SectionedGroup,
+            if not isinstance(command, typer.Typer):
+                kind = getattr(module, "COMMAND_CLASS", HelpfulCommand)
+                app.command(
+                    name,
+                    cls=kind,
                     short_help=summary,
                     rich_help_panel=heading,
-                )
-            else:
-                kind = getattr(module, "COMMAND_CLASS", HelpfulCommand)
-                app.command(name, cls=kind, short_help=summary, rich_help_panel=heading)(command)
-    return app
+                    context_settings=_HELP,
+                )(command)
+                continue
+            group = command
+            for subcommand in group.registered_commands:
+                subcommand.cls = HelpfulCommand
+                subcommand.context_settings = _HELP
+        app.add_typer(
+            group,
+            name=name,
+            cls=SectionedGroup,
+            short_help=summary,
+            rich_help_panel=heading,
+            context_settings=_HELP,
+        )
 
 
 def _print_version(wanted: bool) -> None:
@@ -161,7 +236,10 @@ def _print_version(wanted: bool) -> None:
 
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+        bool,
+        typer.Option(
+            "--version", "-V", callback=_print_version, is_eager=True, help="Show the version."
+        ),
     ] = False,
     quiet: Annotated[
         bool,

@@ -96,29 +96,29 @@ EXAMPLES = MappingProxyType(
             "mansard measure resnet50 --batch 1,8 --mode 15W",
             "mansard measure --host orin-1,orin-2 --name chat -- python3 my_program.py",
         ),
-        "build": (
-            "mansard build resnet50 --batch 1,8 --precision fp16",
-            "mansard build resnet50 --engine trtexec --dla 0 --dry-run",
+        "models build": (
+            "mansard models build resnet50 --batch 1,8 --precision fp16",
+            "mansard models build resnet50 --engine trtexec --dla 0 --dry-run",
         ),
-        "contention": (
-            "mansard contention --profile brief",
-            "mansard contention --processor cpu --mode 2c --dry-run",
+        "multi contention": (
+            "mansard multi contention --profile brief",
+            "mansard multi contention --processor cpu --mode 2c --dry-run",
         ),
-        "multi": (
-            "mansard multi resnet50 mobilenet_v2 --seconds 10",
-            "mansard multi resnet50 yolov8n --devices gpu,cpu --batch 8",
+        "multi run": (
+            "mansard multi run resnet50 mobilenet_v2 --duration 10s",
+            "mansard multi run resnet50 yolov8n --devices gpu,cpu --batch 8",
         ),
-        "batch": (
-            "mansard batch resnet50",
-            "mansard batch resnet50 --batch 1,4,16 --mode measured --json",
+        "models batch": (
+            "mansard models batch resnet50",
+            "mansard models batch resnet50 --batch 1,4,16 --mode measured --json",
         ),
-        "fit": (
-            "mansard fit llama-3.1-8b:Q4_K_M --board orin-nano-8gb",
-            "mansard fit resnet50 --here --batch 8 --engine tensorrt",
+        "models fit": (
+            "mansard models fit llama-3.1-8b:Q4_K_M --board orin-nano-8gb",
+            "mansard models fit resnet50 --here --batch 8 --engine tensorrt",
         ),
-        "layers": (
-            "mansard layers resnet50 --profile profile.json --graph graph.json",
-            "mansard layers resnet18 --runs runs --html layers.html",
+        "models layers": (
+            "mansard models layers resnet50 --profile profile.json --graph graph.json",
+            "mansard models layers resnet18 --runs runs --html layers.html",
         ),
         "score": (
             "mansard score resnet50 --batch 1,8",
@@ -132,18 +132,21 @@ EXAMPLES = MappingProxyType(
             "mansard compare runs runs --mode 15W --other-mode MAXN",
             "mansard compare baseline.json runs --check 'p50 +5%' --check 'memory +10%'",
         ),
-        "export": (
-            "mansard export torchvision:resnet50 -o resnet50.onnx",
-            "mansard export my_net.py:make --input x=1x3x224x224 -o net.onnx",
+        "models export": (
+            "mansard models export torchvision:resnet50 -o resnet50.onnx",
+            "mansard models export my_net.py:make --input x=1x3x224x224 -o net.onnx",
         ),
         "doctor": ("mansard doctor", "mansard doctor --json"),
-        "merge": (
-            "mansard merge boards/a boards/b --into fleet",
-            "mansard merge runs --into s3://bucket/boards",
+        "data merge": (
+            "mansard data merge boards/a boards/b --into fleet",
+            "mansard data merge runs --into s3://bucket/boards",
         ),
-        "schema": ("mansard schema recommend", "mansard schema error"),
-        "modes": ("mansard modes", "mansard modes --config nvpmodel.conf"),
-        "plan": ("mansard plan --next 4", "mansard plan --mode grid.toml --network resnet50"),
+        "data schema": ("mansard data schema recommend", "mansard data schema error"),
+        "board modes": ("mansard board modes", "mansard board modes --config nvpmodel.conf"),
+        "board plan": (
+            "mansard board plan --next 4",
+            "mansard board plan --mode grid.toml --network resnet50",
+        ),
         "recommend": (
             "mansard recommend resnet50 --max-latency 20ms",
             "mansard recommend resnet50 --max-power 15W --check",
@@ -156,75 +159,65 @@ EXAMPLES = MappingProxyType(
             "mansard offload run s.onnx --server pc:8500 --data t.bin --threshold 0.8",
             "mansard offload run s.onnx --server pc:8500 --data t.bin --logistic resnet8-fp",
         ),
-        "hi": (
-            "mansard hi samples.npz --local-latency 2ms --offload-latency 40ms",
-            "mansard hi samples.npz --costs modes.csv --min-accuracy 90%",
+        "offload tune": (
+            "mansard offload tune samples.npz --local-latency 2ms --offload-latency 40ms",
+            "mansard offload tune samples.npz --costs modes.csv --min-accuracy 90%",
         ),
-        "schedule": (
-            "mansard schedule problem.toml --goal energy",
-            "mansard schedule --from output --save-problem problem.toml",
+        "multi schedule": (
+            "mansard multi schedule problem.toml --goal energy",
+            "mansard multi schedule --from output --save-problem problem.toml",
         ),
-        "watch": (
-            "mansard watch",
-            "mansard watch --host nvidia@orin --record night.csv --for 8h",
+        "board watch": (
+            "mansard board watch",
+            "mansard board watch --host nvidia@orin --record night.csv --duration 8h",
         ),
-        "restore": ("mansard restore", "mansard restore --host user@board"),
-        "telemetry": (
-            "mansard telemetry tegrastats.log",
-            "mansard telemetry --live --duration 30s --json",
+        "board restore": ("mansard board restore", "mansard board restore --host user@board"),
+        "board telemetry": (
+            "mansard board telemetry tegrastats.log",
+            "mansard board telemetry --live --duration 30s --json",
         ),
-        "import": (
-            'mansard import table.csv --citation "A. Author, 2026" --module agx-orin',
-            "mansard import times.json --citation trtexec --fixed mode=MAXN",
+        "data import": (
+            'mansard data import table.csv --citation "A. Author, 2026" --module agx-orin',
+            "mansard data import times.json --citation trtexec --fixed mode=MAXN",
         ),
         "demo": ("mansard demo", "mansard demo simulated --board agx-orin"),
         "demo simulated": (
             "mansard demo simulated",
             "mansard demo simulated --board orin-nano-super --mode 15W",
         ),
-        "ncu run": (
-            "mansard ncu run resnet50 --batch 8",
-            "mansard ncu run resnet50 --mode MAXN --runs runs",
+        "models ncu run": (
+            "mansard models ncu run resnet50 --batch 8",
+            "mansard models ncu run resnet50 --mode MAXN --runs runs",
         ),
-        "ncu import": (
-            'mansard ncu import raw.csv --citation "A. Author, 2026" --device "AGX Orin"',
-            "mansard ncu import net.ncu-rep --citation ours --device A100 --network alexnet",
+        "models ncu import": (
+            'mansard models ncu import raw.csv --citation "A. Author, 2026" --device "AGX Orin"',
+            "mansard models ncu import net.ncu-rep --citation ours --device A100 --network alexnet",
         ),
-        "ncu check": ("mansard ncu check", "mansard ncu check --network resnet50 --batch 8"),
-        "zoo list": ("mansard zoo list", "mansard zoo list --json"),
-        "zoo show": ("mansard zoo show resnet50", "mansard zoo show bert_base --json"),
-        "zoo write": ("mansard zoo write networks", "mansard zoo write networks resnet50"),
-        "image fit": ("mansard image fit", "mansard image fit jetpack-6.1 --json"),
-        "image list": ("mansard image list", "mansard image list --images own.toml"),
-        "image build": ("mansard image build", "mansard image build --wheels wheels --offline"),
-        "image save": ("mansard image save image.tar.gz", "mansard image save cpu.tar.gz cpu"),
-        "image load": ("mansard image load image.tar.gz", "mansard image load cpu.tar.gz --json"),
-        "image libraries": (
-            "mansard image libraries",
-            "mansard image libraries jetpack-6.1 > requirements.txt",
+        "models ncu check": (
+            "mansard models ncu check",
+            "mansard models ncu check --network resnet50 --batch 8",
         ),
-    }
-)
-
-
-# Of commands inside a group, in at most 65 characters.
-_SUMMARIES = MappingProxyType(
-    {
-        "demo simulated": "Sweep the power modes of a simulated board",
-        "offload serve": "Serve the larger network over HTTP",
-        "offload run": "Measure the small network here with a server",
-        "ncu run": "Run networks under Nsight Compute, keep what it counts",
-        "ncu import": "Read exports of Nsight Compute",
-        "ncu check": "Hold estimates against counters, layer by layer",
-        "zoo list": "The networks, with what is published of them",
-        "zoo show": "What one network is, and its work",
-        "zoo write": "Write networks as ONNX files",
-        "image fit": "Which image fits this machine, and why",
-        "image list": "The images that are built here, and all of the table",
-        "image build": "Build the image that fits this machine",
-        "image save": "Save an image as a file, with its digest",
-        "image load": "Load a saved image after checking it",
-        "image libraries": "What an image installs, for 'pip download'",
+        "models list": ("mansard models list", "mansard models list --json"),
+        "models show": ("mansard models show resnet50", "mansard models show bert_base --json"),
+        "models write": ("mansard models write networks", "mansard models write networks resnet50"),
+        "data image fit": ("mansard data image fit", "mansard data image fit jetpack-6.1 --json"),
+        "data image list": ("mansard data image list", "mansard data image list --images own.toml"),
+        "data image build": (
+            "mansard data image build",
+            "mansard data image build --wheels wheels --offline",
+        ),
+        "data image save": (
+            "mansard data image save image.tar.gz",
+            "mansard data image save cpu.tar.gz cpu",
+        ),
+        "data image load": (
+            "mansard data image load image.tar.gz",
+            "mansard data image load cpu.tar.gz --json",
+        ),
+        "data image libraries": (
+            "mansard data image libraries",
+            "mansard data image libraries jetpack-6.1 > requirements.txt",
+        ),
     }
 )
 
@@ -293,13 +286,13 @@ class SectionedGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """One list for each heading."""
+        del ctx
         width = max(map(len, self.commands), default=0)
-        group = ctx.command_path.partition(" ")[2]
         listed: dict[str, list[tuple[str, str]]] = {}
         for name, command in self.commands.items():
             panel = getattr(command, "rich_help_panel", None)
             heading = panel if isinstance(panel, str) else "Commands"
-            text = _SUMMARIES.get(f"{group} {name}") or command.get_short_help_str(1000)
+            text = command.get_short_help_str(1000)
             listed.setdefault(heading, []).append((name.ljust(width), text))
         for heading, rows in listed.items():
             with formatter.section(heading):

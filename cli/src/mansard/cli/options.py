@@ -68,7 +68,7 @@ def _board_unless_contradicted(
     if source is None or source.name != "ENVIRONMENT":
         return board
     given = context.params
-    needs = context.info_name == "hi" and not any(map(given.get, _FOR_BOARD))
+    needs = context.info_name == "tune" and not any(map(given.get, _FOR_BOARD))
     return None if needs or any(map(given.get, _INSTEAD_OF_BOARD)) else board
 
 
@@ -184,7 +184,7 @@ ImagesOption = Annotated[
     Path | None,
     typer.Option("--images", help="TOML file that adds or changes images.", readable=False),
 ]
-OnOption = Annotated[
+DaskOption = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
@@ -198,10 +198,10 @@ RunsOption = Annotated[
         "s3://bucket/boards. Repeatable; runs by default."
     ),
 ]
-MixOption = Annotated[
+AllowMixedOption = Annotated[
     bool,
     typer.Option(
-        "--mix",
+        "--allow-mixed",
         help="Take together runs of one device by different versions, and boards that are alike.",
     ),
 ]

@@ -1,4 +1,4 @@
-"""``mansard schema``: the JSON Schema of what a command prints with ``--json``.
+"""``mansard data schema``: the JSON Schema of what a command prints with ``--json``.
 
 It is made of the types of the records, so it is that of the version that is installed.
 """

@@ -29,7 +29,7 @@ SPECIFICATION = (
     'Docker 25 to 27 also need "features": {"cdi": true} in /etc/docker/daemon.json'
 )
 START_ENGINE = "start it ('sudo systemctl start docker'), or measure without it: LOCAL=1"
-BUILD_IMAGE = "run 'mansard image build'"
+BUILD_IMAGE = "run 'mansard data image build'"
 _SHOWN_CHARACTERS = 300
 
 

@@ -86,7 +86,7 @@ _WITHOUT_CONTAINER = re.compile(
     r"(?:, or|:? use Docker, or|;)? ?(?:measure without (?:it|a container): LOCAL=1"
     r"|LOCAL=1 measures without one)"
 )
-_BUILD = "run 'mansard image build'"
+_BUILD = "run 'mansard data image build'"
 _Told = TypeVar("_Told", bound=MansardError)
 
 
@@ -96,7 +96,7 @@ def on_board(error: _Told, host: Host) -> _Told:
         return error
     fix = _WITHOUT_CONTAINER.sub("", error.fix)
     fix = _BOARD_COMMAND.sub(lambda command: f"'{_over_ssh(command[1], host)}'", fix)
-    fix = fix.replace("'mansard restore'", f"'mansard restore --host {host.name}'")
+    fix = fix.replace("'mansard board restore'", f"'mansard board restore --host {host.name}'")
     fix = fix.replace(_BUILD, "run the same command without OFFLINE=1: it builds the image there")
     return moved(error, where=error.where, fix=fix)
 

@@ -81,7 +81,7 @@ _CAP_FILES = (
 )
 _BY_CAPS = (
     "the mode is a choice of clocks, none of nvpmodel's: each must be one that the kernel lists "
-    "('mansard modes' on the board)"
+    "('mansard board modes' on the board)"
 )
 _UNLOCKED = (
     "clocks that 'sudo jetson_clocks' holds are let go first: 'sudo jetson_clocks --restore'"

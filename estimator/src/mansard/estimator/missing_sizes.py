@@ -246,7 +246,7 @@ def advise_shapes(
     if _is_complete(model, msgspec.structs.replace(given, upper=True), prepared):
         is_known = bounds and None not in bounds and len(bounds) <= _MOST_NAMES
         most = f" to count at most {', '.join(map(str, bounds))}" if is_known else ""
-        ways.append(f"--upper{most}")
+        ways.append(f"--upper-bounds{most}")
     values = [way for way in ways if way.startswith("--value")]
     is_said = all(flag in error.what for way in flags for flag in way)
     if not ways or (is_said and not values and len(set(_reasons(network))) == 1):

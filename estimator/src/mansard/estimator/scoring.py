@@ -157,7 +157,7 @@ def known_network(name: str) -> Entry:
     hint = f"did you mean {close[0]}? " if close else ""
     raise UsageError(
         f"no network or language model is called {name!r}",
-        fix=f"{hint}'mansard zoo list' shows their names",
+        fix=f"{hint}'mansard models list' shows their names",
     )
 
 

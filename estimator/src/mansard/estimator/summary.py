@@ -186,7 +186,7 @@ def too_large_note(score: ModelScore, memory_bytes: int | None, machine: str) ->
         return None
     return (
         f"{score.model} needs at least {least_bytes / 2**30:.4g} GiB, and {machine} has "
-        f"{memory_bytes / 2**30:.4g} GiB in all; 'mansard fit' says what fits"
+        f"{memory_bytes / 2**30:.4g} GiB in all; 'mansard models fit' says what fits"
     )
 
 

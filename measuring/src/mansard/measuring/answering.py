@@ -45,7 +45,7 @@ def _read_job(lines: LineReader) -> Job:
         raise SchemaError(
             error.what,
             where="standard input",
-            fix="use the same version of Mansard inside and outside: mansard image build",
+            fix="use the same version of Mansard inside and outside: mansard data image build",
         ) from error
 
 

@@ -56,7 +56,7 @@ def sweep_counters(request: CountRequest, reporter: Reporter) -> Swept:
     if request.hosts:
         raise UsageError(
             "counters are read on the machine itself, not with --host",
-            fix="run 'mansard ncu run' on the board",
+            fix="run 'mansard models ncu run' on the board",
         )
     if not 1 <= request.n_calls <= MOST_CALLS:
         raise UsageError(f"--calls is from 1 to {MOST_CALLS}", fix="leave it out")

@@ -293,7 +293,7 @@ def sweep_mappings(request: MultiRequest, mappings: Sequence[Mapping], reporter:
     """
     settings = request.settings
     if not 0 < request.multi.seconds_s <= _LONGEST_S:
-        raise UsageError(f"--seconds is above 0 and at most {_LONGEST_S}", fix="use 30")
+        raise UsageError(f"--duration is above 0 and at most {_LONGEST_S}", fix="use 30")
     if len(settings.batches) > 1 or len(settings.precisions) > 1:
         raise UsageError(
             "several networks at once have one batch size and one precision", fix="name one"

@@ -135,7 +135,7 @@ def _rule(request: OffloadRequest) -> OffloadRule:
     if threshold is None and logistic is None:
         raise UsageError(
             "no rule says what is offloaded",
-            fix="give --threshold 0.8, or --logistic; 'mansard hi' finds the best",
+            fix="give --threshold 0.8, or --logistic; 'mansard offload tune' finds the best",
         )
     return make_rule(0.5 if threshold is None else threshold, logistic)
 

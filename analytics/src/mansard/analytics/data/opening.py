@@ -2,8 +2,8 @@
 
 Runs of one device that different versions of Mansard measured, or different sources of one kernel,
 are refused. Boards are never mixed: two of one name stand side by side, each with its own label.
-With ``mix`` both are allowed: versions are noted, and boards that are alike in all but their
-serial number count as one.
+With ``allow_mixed`` both are allowed: versions are noted, and boards that are alike in all but
+their serial number count as one.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def unmixed(dataset: Dataset) -> Dataset:
         raise InputError(
             what,
             where=", ".join(dataset.locations),
-            fix="report them from folders of their own, or mix them with --mix",
+            fix="report them from folders of their own, or mix them with --allow-mixed",
         )
     notes = [
-        f"{len(boards)} boards are called {_device(boards)}; each has its own roofs, and --mix "
-        "takes them for one"
+        f"{len(boards)} boards are called {_device(boards)}; each has its own roofs; "
+        "--allow-mixed takes them for one"
         for boards in _alike(dataset.all_manifests)
     ]
     return replace(dataset, notes=(*dataset.notes, *notes))
@@ -77,7 +77,7 @@ def mixed(dataset: Dataset) -> Dataset:
         accuracy_manifests=as_one(dataset.accuracy_manifests),
         runs=dataset.runs.with_columns(machine),
         trials=dataset.trials.with_columns(machine),
-        notes=(*dataset.notes, *(f"mixed, as --mix says: {what}" for what in whats)),
+        notes=(*dataset.notes, *(f"mixed, as --allow-mixed says: {what}" for what in whats)),
     )
 
 
@@ -164,7 +164,7 @@ def newest(dataset: Dataset) -> Dataset:
     runs = "1 run is" if len(old) == 1 else f"{len(old)} runs are"
     note = (
         f"{runs} by another version of Mansard or of its kernels and left out "
-        f"({first_names(sorted(old))}); 'mansard report --mix' shows all of them together"
+        f"({first_names(sorted(old))}); 'mansard report --allow-mixed' shows all of them together"
     )
     return replace(
         dataset,
@@ -194,14 +194,15 @@ def _others(manifests: Sequence[Manifest], trials: pl.DataFrame) -> Iterator[str
 
 
 def open_runs(
-    locations: Sequence[str | Path], *, mix: bool = False, newest_only: bool = False
+    locations: Sequence[str | Path], *, allow_mixed: bool = False, newest_only: bool = False
 ) -> Dataset:
     """All runs of ``locations``: folders of runs, datasets that were merged, URLs of such.
 
     A folder of runs is ingested first. Runs of one device by different
-    versions of Mansard, or from different sources of a kernel, raise InputError unless ``mix``,
-    which also takes boards that are alike for one, or ``newest_only``, which leaves out what does
-    not go with the newest run of a device. Raises what ``ingest`` and ``join`` raise.
+    versions of Mansard, or from different sources of a kernel, raise InputError unless
+    ``allow_mixed``, which also takes boards that are alike for one, or ``newest_only``, which
+    leaves out what does not go with the newest run of a device. Raises what ``ingest`` and
+    ``join`` raise.
     """
     if not locations:
         raise UsageError("no folder of runs is given", fix="give one or more")
@@ -210,7 +211,7 @@ def open_runs(
         for location in dict.fromkeys(str(location) for location in locations)
     ]
     dataset = newest(join(parts)) if newest_only else join(parts)
-    return mixed(dataset) if mix else unmixed(dataset)
+    return mixed(dataset) if allow_mixed else unmixed(dataset)
 
 
 def open_part(location: str) -> DatasetPart:
@@ -228,7 +229,7 @@ def open_part(location: str) -> DatasetPart:
 
 
 def holds_dataset(folder: Path) -> bool:
-    """Whether a folder is a dataset itself, as ``mansard merge`` writes one."""
+    """Whether a folder is a dataset itself, as ``mansard data merge`` writes one."""
     return any((folder / "runs").glob("run_id=*/*.parquet"))
 
 

@@ -148,14 +148,14 @@ _KINDS: Mapping[str, _RowKind[Any]] = {
         check_multi,
         lambda row: () if row.energy is None else (row.energy,),
         lambda rows, _: {"multi": concurrent_frame(rows)},
-        "mansard multi",
+        "mansard multi run",
     ),
     "contention": _RowKind(
         ContentionPoint,
         check_contention,
         lambda _: (),
         lambda rows, _: {"contention": concurrent_frame(rows)},
-        "mansard contention",
+        "mansard multi contention",
     ),
 }
 

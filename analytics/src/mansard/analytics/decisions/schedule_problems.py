@@ -335,12 +335,12 @@ def _why_uncontended(
     if accelerator.kind == "dla":
         return "no demand of a DLA can be set"
     if points:
-        return f"{points[0].unknown['surface']}; mansard contention measures them again"
+        return f"{points[0].unknown['surface']}; mansard multi contention measures them again"
     others = [row.victim for row in here if row.victim.partition(":")[0] == accelerator.kind]
     if others:
         cpus = f"mansard measure --cpus {others[0].partition(':')[2]} takes the same"
         return f"that of {listed(sorted({*others}))} was measured; {cpus}"
-    return "mansard contention"
+    return "mansard multi contention"
 
 
 def with_modelled(problem: Problem, predicted: Prediction, names: Mapping[str, str]) -> Problem:

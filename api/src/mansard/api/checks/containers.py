@@ -189,7 +189,7 @@ def _check_image(
         return missing(
             name,
             f"{fit.image.name} fits ({fit.why}), but is not built yet",
-            f"'mansard image build {fit.image.name}' does it, and so does the first {first}",
+            f"'mansard data image build {fit.image.name}' does it, and so does the first {first}",
         )
     return ok(name, f"{ready.tag}: {fit.why}")
 

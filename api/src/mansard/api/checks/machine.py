@@ -187,7 +187,7 @@ def check_meters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     if find_tool(root, "tegrastats") is None:
         yield missing(
             "tegrastats",
-            "the board's tool is not here; 'mansard telemetry --live' needs it",
+            "the board's tool is not here; 'mansard board telemetry --live' needs it",
             "install the board's package nvidia-l4t-tools, or run outside the container",
         )
     else:
@@ -265,7 +265,7 @@ def check_state(root: Path) -> Iterator[Check]:
             yield ok("sweeps", "none running, none cut off")
         else:
             detail = f"one was cut off, and the machine is still as it left it: {path}"
-            yield warning("sweeps", detail, "run 'mansard restore'")
+            yield warning("sweeps", detail, "run 'mansard board restore'")
     folders = journal_folders(root)
     writable = next((folder for folder in folders if _can_be_made(folder)), None)
     if writable is None:

@@ -242,7 +242,7 @@ def _with_decisions(
     """The modes with the time of a decision: of an offload run there, else of this host."""
     measured: dict[str, Amount] = {}
     if device:
-        dataset = open_runs(request.measured.runs, mix=request.measured.mix)
+        dataset = open_runs(request.measured.runs, allow_mixed=request.measured.allow_mixed)
         labels = device_labels(dataset.all_manifests)
         names = {one.run_id: one.mode_read_back.name for one in dataset.workload_manifests}
         for row in dataset.offloads:
@@ -269,7 +269,7 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[tuple[ModeCosts, ...
         what = "a table of costs and networks of runs exclude each other"
         raise UsageError(what, fix="leave --costs, or --local and --offload, out")
     if not of_runs and request.measured != PredictionRequest(runs=request.measured.runs):
-        what = "--precision, --mode, --device, --board and --mix are about networks of runs"
+        what = "--precision, --mode, --device, --board and --allow-mixed are about networks of runs"
         raise UsageError(what, fix="give --local or --offload as well")
     costs: tuple[ModeCosts, ...] = (mode_costs("", {}),)
     device = ""

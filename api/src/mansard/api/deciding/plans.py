@@ -55,7 +55,7 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
     network: str | None = None  # the network that counts; None: all of the runs
     device: str | None = None  # of the runs, or a part of its name
     board: Path | None = None  # root folder of the board that knows the modes
-    mix: bool = False  # take runs of different versions together
+    allow_mixed: bool = False  # take runs of different versions together
 
 
 class PlanAnswer(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ def plan(
     request: PlanRequest,
     networks: Sequence[str | None] | None = None,
     *,
-    on: str | None = None,
+    dask: str | None = None,
     reporter: Reporter = SILENT,
 ) -> tuple[PlanAnswer, ...]:
     """Choose the power modes that are worth measuring next; sets and measures nothing.
@@ -97,7 +97,7 @@ def plan(
     A plan for each of ``networks``, None standing for all that the runs have; by default for
     ``request.network``. Runs are read once. Before anything is measured: the modes that together
     tell most about all the others. Then: those whose measurement is expected to lessen the regret
-    of the decision most, and those that make predictions surer. ``on``: address of a scheduler of
+    of the decision most, and those that make predictions surer. ``dask``: address of a scheduler of
     Dask, whose workers choose. Raises UsageError, InputError, StorageError, DeviceError, and
     ClusterError.
     """
@@ -140,8 +140,8 @@ def plan(
         _Question(one.network, None if known is None else known.data)
         for one, known in zip(asked, known_of, strict=True)
     ]
-    jobs = 1 if on is None else None
-    plans = do_work(work, questions, jobs=jobs, on=on, reporter=reporter)
+    jobs = 1 if dask is None else None
+    plans = do_work(work, questions, jobs=jobs, dask=dask, reporter=reporter)
     return tuple(
         _answer(one, known, chosen, candidates[question.device], of_others)
         for one, known, chosen, question in zip(asked, known_of, plans, questions, strict=True)
@@ -245,7 +245,7 @@ class _PlanBasis:
 
 
 def _read_runs(request: PlanRequest, runs: Path) -> _PlanBasis:
-    dataset = open_runs([runs], mix=request.mix)
+    dataset = open_runs([runs], allow_mixed=request.allow_mixed)
     names = dict.fromkeys(score.model for score in dataset.scores)
     # Of networks of which only times are known the plan makes its own fits.
     scored = [NetworkSelection(name=name, phase=None) for name in names]

@@ -68,7 +68,7 @@ class PredictionRequest:
     some; networks that are named have batch 1 and the file's own precision where neither they
     nor the request say another. ``dims``: sizes of named dimensions. ``modes``: of the runs,
     or as ``find_modes`` takes them; None means those that were measured. ``device``: part of
-    its name. ``board``: root folder of the board that knows the modes. ``mix``: take
+    its name. ``board``: root folder of the board that knows the modes. ``allow_mixed``: take
     together runs of one device by different versions, and boards that are alike.
     ``calibrate``: scale predictions to the measured networks, named or not. ``prompts`` and
     ``contexts``: tokens that a language model reads in prefill, and that are cached when it makes
@@ -85,7 +85,7 @@ class PredictionRequest:
     modes: str | None = None
     device: str | None = None
     board: Path | None = None
-    mix: bool = False
+    allow_mixed: bool = False
     calibrate: bool = False
     prompts: tuple[int, ...] = ()
     contexts: tuple[int, ...] = ()
@@ -117,7 +117,7 @@ def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Predicti
 def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple[Models, Basis]:
     """What ``predict`` rests on, of which networks can be predicted one by one; raises as that."""
     board_root(request.board)  # a root that is no folder is an error, needed or not
-    models = find_models(open_runs(request.runs, mix=request.mix), request.device)
+    models = find_models(open_runs(request.runs, allow_mixed=request.allow_mixed), request.device)
     for line in (*models.dataset.notes, *models.mode_notes):
         reporter.note(f"note: {line}")
     modes = None if request.modes is None else _asked_modes(request, models, reporter)
@@ -175,11 +175,11 @@ def predicted_parts(
     request: PredictionRequest,
     shared: Callable[[Models], Shared],
     *,
-    on: str | None,
+    dask: str | None,
     reporter: Reporter,
 ) -> tuple[Models, Basis, list[Answer]]:
     """What ``function`` makes of predictions: of all networks, or of each where they are many, or
-    ``on`` a cluster.
+    ``dask`` a cluster.
 
     It gets the name of a network, None for all, the basis, and ``shared`` of the models; it returns
     how many rows were predicted too. Raises as ``predict`` and
@@ -193,8 +193,8 @@ def predicted_parts(
         lost=_lost,
         shared=(basis, shared(models)),
     )
-    parts = basis.parts(each_network=on is not None)
-    answers = do_work(work, parts, jobs=None if on else 1, on=on, reporter=reporter)
+    parts = basis.parts(each_network=dask is not None)
+    answers = do_work(work, parts, jobs=None if dask else 1, dask=dask, reporter=reporter)
     check_any(models.dataset, is_any=any(n_rows for _, n_rows in answers))
     for line in basis.notes:
         reporter.note(line)

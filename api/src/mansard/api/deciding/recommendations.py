@@ -60,18 +60,18 @@ def recommend(
     default: str | None = None,
     reporter: Reporter = SILENT,
     *,
-    on: str | None = None,
+    dask: str | None = None,
 ) -> tuple[Recommendation, ...]:
     """The best mode for each network on each device, from what was measured.
 
     Measures and sets nothing. Says what the mode saves, which others were near and why they
     lost, how likely the limits of ``wanted`` hold, and the commands that set the mode and undo
     it. ``default``: the mode that the board starts in, to compare with; None: as the board at
-    hand says. ``on``: address of a scheduler of Dask, whose workers decide network by network.
+    hand says. ``dask``: address of a scheduler of Dask, whose workers decide network by network.
     Where no mode keeps the limits, the nearest are in the answer. Raises as ``predict`` does,
     UsageError for an unknown ``default``, and ClusterError.
     """
-    answers = answer_questions(request, wanted, default, reporter, on=on)
+    answers = answer_questions(request, wanted, default, reporter, dask=dask)
     return tuple(answer.recommendation for answer in answers)
 
 
@@ -92,7 +92,7 @@ def answer_questions(
     default: str | None,
     reporter: Reporter,
     *,
-    on: str | None = None,
+    dask: str | None = None,
 ) -> tuple[Answered, ...]:
     """As ``recommend``, with what would measure the next mode of each."""
 
@@ -105,7 +105,7 @@ def answer_questions(
         )
 
     models, basis, parts = predicted_parts(
-        _recommend_some, request, shared, on=on, reporter=reporter
+        _recommend_some, request, shared, dask=dask, reporter=reporter
     )
     answers = [answer for part in parts for answer in part]
     check_models(models, {answer.network for answer in answers}, reporter)
@@ -257,18 +257,18 @@ def batch(
     request: PredictionRequest,
     *,
     highest_only: bool = False,
-    on: str | None = None,
+    dask: str | None = None,
     reporter: Reporter = SILENT,
 ) -> Frame:
     """Time, throughput and energy of networks over batch sizes, 1 to 64 by default.
 
     One row of ``analytics.decisions.batches.BATCH_SCHEMA`` for each prediction.
-    ``highest_only``: in the highest mode of each device alone. ``on``: address of a scheduler of
+    ``highest_only``: in the highest mode of each device alone. ``dask``: address of a scheduler of
     Dask, whose workers predict network by network. Raises as ``predict`` does, and ClusterError.
     """
     request = replace(request, batches=request.batches or AUTO_BATCHES)
     models, _, parts = predicted_parts(
-        _batch_some, request, lambda _: highest_only, on=on, reporter=reporter
+        _batch_some, request, lambda _: highest_only, dask=dask, reporter=reporter
     )
     check_models(models, {name for _, names, _ in parts for name in names}, reporter)
     for line in dict.fromkeys(line for _, _, lines in parts for line in lines):

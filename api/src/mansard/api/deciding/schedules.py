@@ -54,7 +54,7 @@ class ScheduleRequest:
     ``contention``: how it counts. ``is_modelled``: predicted
     times where networks were not measured. ``chart``: HTML file to write; ``save``: the problem as
     it was solved, TOML or JSON. ``front``: the network of which the front of time and energy is
-    found. ``run``: execute the best schedule and the baselines so. ``on``: address of a scheduler
+    found. ``run``: execute the best schedule and the baselines so. ``dask``: address of a scheduler
     of Dask, whose workers search as well.
     """
 
@@ -77,7 +77,7 @@ class ScheduleRequest:
     chart: Path | None = None
     save: Path | None = None
     run: MultiRequest | None = None
-    on: str | None = None
+    dask: str | None = None
 
 
 class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,14 +219,14 @@ def _workers(
     problem: Problem, request: ScheduleRequest, reporter: Reporter
 ) -> Iterator[Cluster | None]:
     """Where parts of the search are done; None: here."""
-    if request.on is None:
+    if request.dask is None:
         yield None
         return
 
-    with connected(request.on) as cluster:
+    with connected(request.dask) as cluster:
         if problem.is_steady or request.method == "local":
             what = "networks that repeat are" if problem.is_steady else "a local search is"
-            reporter.note(f"note: {what} searched on this machine alone: --on changes nothing")
+            reporter.note(f"note: {what} searched on this machine alone: --dask changes nothing")
         yield cluster
 
 

@@ -1,7 +1,7 @@
 """Many items, each worked on by itself: here, or by workers (``core/workers.py``).
 
-``--jobs`` makes them processes of this machine, ``--on`` those of a cluster. Items are worked on in
-any order, and results are in theirs. What is left because a process was killed is worked on once
+``--jobs`` makes them processes of this machine, ``--dask`` those of a cluster. Items are worked on
+in any order, and results are in theirs. What is left because a process was killed is worked on once
 more, one item at a time, so that the one which kills its process is known by name.
 """
 
@@ -147,35 +147,35 @@ def do_work(
     items: Sequence[Item],
     *,
     jobs: int | None = None,
-    on: str | None = None,
+    dask: str | None = None,
     reporter: Reporter = SILENT,
 ) -> list[Result]:
     """The result of each of ``items``, in their order.
 
     ``jobs``: items at a time, in processes of this machine; None: as many as CPUs; one item, or
-    one at a time, needs none. ``on``: address of a scheduler of Dask, whose workers do the work.
+    one at a time, needs none. ``dask``: address of a scheduler of Dask, whose workers do the work.
     Raises what the function raises, and as ``cluster.connected`` does.
     """
-    if on is not None and jobs is not None:
-        raise UsageError("--jobs is of this machine, --on of others", fix="leave one of them out")
-    if len(items) == 1 and on is None:
+    if dask is not None and jobs is not None:
+        raise UsageError("--jobs is of this machine, --dask of others", fix="leave one of them out")
+    if len(items) == 1 and dask is None:
         reporter = SILENT  # nothing to wait for
     results: dict[int, Result] = {}
-    with _workers(len(items), jobs, on) as workers, reporter.progress(work.title) as shown:
-        for number, result in _results(work, items, workers, on):
+    with _workers(len(items), jobs, dask) as workers, reporter.progress(work.title) as shown:
+        for number, result in _results(work, items, workers, dask):
             results[number] = result
             shown.update(len(results), len(items), None, work.name(items[number]))
     return [results[number] for number in range(len(items))]
 
 
 @contextlib.contextmanager
-def _workers(n_items: int, jobs: int | None, on: str | None) -> Iterator[Workers | None]:
+def _workers(n_items: int, jobs: int | None, dask: str | None) -> Iterator[Workers | None]:
     """Who works on items; None: this process."""
     n_jobs = min(jobs or os.cpu_count() or 1, n_items)
-    if on is not None:
+    if dask is not None:
         from mansard.api.parallel.cluster import connected
 
-        with connected(on) as cluster:
+        with connected(dask) as cluster:
             yield cluster
     elif n_jobs > 1:
         with Processes(n_jobs) as processes:
@@ -185,12 +185,12 @@ def _workers(n_items: int, jobs: int | None, on: str | None) -> Iterator[Workers
 
 
 def _results(
-    work: Work[Item, Result], items: Sequence[Item], workers: Workers | None, on: str | None
+    work: Work[Item, Result], items: Sequence[Item], workers: Workers | None, dask: str | None
 ) -> Iterator[tuple[int, Result]]:
     """Results by number as they come."""
-    # Workers ``on`` other machines do not have the files.
-    read = work.prepare if on is not None else None
-    call = (work.function, work.prepare if on is None else None, Shared(work.shared))
+    # Workers on other machines do not have the files.
+    read = work.prepare if dask is not None else None
+    call = (work.function, work.prepare if dask is None else None, Shared(work.shared))
 
     def parts(numbers: Iterable[int], n_each: int) -> Iterator[_Part]:
         waiting = iter(numbers)
@@ -201,7 +201,7 @@ def _results(
         for part in parts(range(len(items)), 1):
             yield part[0][0], _work_on(part, *call)[0]
         return
-    n_each = len(items) // (8 * workers.n_workers) if on is not None else 1
+    n_each = len(items) // (8 * workers.n_workers) if dask is not None else 1
     every = parts(range(len(items)), max(1, min(_TOGETHER, n_each)))
     lost: list[int] = []
     for (numbers, _), results, is_lost in workers.completed(_work_on, every, *call):
@@ -211,7 +211,7 @@ def _results(
         if not isinstance(results, list) or len(results) != len(numbers):
             raise ClusterError(
                 "a worker sent results of other work",
-                where=on,
+                where=dask,
                 fix="check who runs workers there, and use TLS",
             )
         yield from zip(numbers, results, strict=True)

@@ -3,7 +3,7 @@
 Dask distributes the work, repeats that of lost workers, and gathers the results, which are data
 (``messages``). This file says which address may be used, checks that all sides have the same
 versions, and turns failures into one line. Nothing else imports Dask, and this only where
-``--on`` is given.
+``--dask`` is given.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Cluster(Workers):
             what, fix = "the scheduler has ended", "start it, and the same command again"
         else:
             what = f"a worker failed with {type(error).__name__}: {error}"
-            fix = "its log says more; without --on the work is done here"
+            fix = "its log says more; without --dask the work is done here"
         return ClusterError(what, where=self._address, fix=fix)
 
 
@@ -165,7 +165,7 @@ def check_address(address: str) -> None:
     """Raises UsageError where ``address`` does not name a scheduler."""
     if _ADDRESS.fullmatch(address) is None:
         raise UsageError(
-            f"--on {address!r} does not name a scheduler",
+            f"--dask {address!r} does not name a scheduler",
             fix="write tcp://HOST:8786, or tls://HOST:8786 with Dask's settings of certificates",
         )
 
@@ -182,7 +182,7 @@ def connected(address: str, *, connect_s: float = _CONNECT_S) -> Iterator[Cluste
         from distributed import Client
     except ImportError as error:
         raise UsageError(
-            "--on needs Dask, which is not installed", fix="pip install 'mansard[dask]'"
+            "--dask needs Dask, which is not installed", fix="pip install 'mansard[dask]'"
         ) from error
     _quieten()
     _check_greeting(address, connect_s, _tls_context(address))
@@ -418,6 +418,6 @@ def _work(
         return encode(
             ClusterError(
                 f"a worker failed with {type(error).__name__}: {error}",
-                fix="its log says more; without --on the work is done here",
+                fix="its log says more; without --dask the work is done here",
             )
         )

@@ -1,4 +1,4 @@
-"""``mansard image``: the container images that measurements run in."""
+"""``mansard data image``: the container images that measurements run in."""
 
 from __future__ import annotations
 
@@ -23,14 +23,12 @@ from mansard.cli.tables import print_table
 _KNOWN_COLUMNS = ("image", "base", "CUDA", "Python", "for this machine")
 _BUILT_COLUMNS = ("image", "tag", "size (MB)", "digest", "commit", "for this machine")
 
-image_app = typer.Typer(help="The container images that measurements run in.", no_args_is_help=True)
 
 _Name = Annotated[
     str | None, typer.Argument(help="An image of the table; by default the one that fits.")
 ]
 
 
-@image_app.command("fit")
 def fit_image(
     name: _Name = None,
     board: BoardOption = None,
@@ -52,7 +50,6 @@ def fit_image(
     )
 
 
-@image_app.command("list")
 def list_images(
     board: BoardOption = None,
     images: ImagesOption = None,
@@ -89,7 +86,6 @@ def print_images(image_list: results.ImageList) -> None:
     print_table("Images that can be built", _KNOWN_COLUMNS, known)
 
 
-@image_app.command("build")
 def build_image(
     name: _Name = None,
     board: BoardOption = None,
@@ -125,7 +121,6 @@ def build_image(
     print_whole(f"{built.tag}  {built.size_bytes / 1e6:.0f} MB, {took}", built.digest)
 
 
-@image_app.command("save")
 def save_image(
     path: Annotated[Path, typer.Argument(help="The file to write, .tar.gz.", readable=False)],
     name: _Name = None,
@@ -150,7 +145,6 @@ def save_image(
     )
 
 
-@image_app.command("load")
 def load_image(
     path: Annotated[Path, typer.Argument(help="A file that was saved.", readable=False)],
     images: ImagesOption = None,
@@ -165,7 +159,6 @@ def load_image(
     print_whole(f"{loaded.name}  {loaded.digest}")
 
 
-@image_app.command("libraries")
 def list_libraries(
     name: _Name = None,
     board: BoardOption = None,

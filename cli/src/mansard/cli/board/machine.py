@@ -1,4 +1,4 @@
-"""``mansard modes``, ``doctor`` and ``restore``: what a machine can be set to, and measure."""
+"""``board modes``, ``doctor`` and ``board restore``: what a machine can be set to, and measure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mansard watch``: what a board does, live; recorded and exported too.
+"""``mansard board watch``: what a board does, live; recorded and exported too.
 
 The live screen is drawn by Rich, left with q, and whole again at every end.
 """
@@ -184,7 +184,7 @@ def watch(
     ] = None,
     hosts_file: HostsFileOption = None,
     interval: Annotated[str, typer.Option(help="Time between two looks: 500ms, 1s.")] = "1s",
-    duration: Annotated[str | None, typer.Option("--for", help="End after 30s, 10min, 8h.")] = None,
+    duration: Annotated[str | None, typer.Option(help="End after 30s, 10min, 8h.")] = None,
     once: Annotated[bool, typer.Option("--once", help="One look as plain text, and end.")] = False,
     record: Annotated[
         Path | None,
@@ -202,7 +202,7 @@ def watch(
     each look, --json an object on a line. -q shows neither screen nor lines. q leaves.
     """
     interval_s = parse_duration("--interval", interval)
-    duration_s = None if duration is None else parse_duration("--for", duration)
+    duration_s = None if duration is None else parse_duration("--duration", duration)
     quiet = is_quiet() and not (as_json or once)
     if quiet and record is None and prometheus is None:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""``mansard layers``: layers of an engine beside the nodes they run, under the roof."""
+"""``mansard models layers``: layers of an engine beside the nodes they run, under the roof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mansard zoo`` and ``export``: networks that ship, and PyTorch networks, as ONNX files."""
+"""``mansard models`` and ``export``: networks that ship, and PyTorch networks, as ONNX files."""
 
 from __future__ import annotations
 
@@ -119,26 +119,20 @@ def _check_row(check: results.ExportCheck) -> tuple[str, str]:
     )
 
 
-zoo_app = typer.Typer(
-    help="The networks that ship with Mansard, as ONNX files without weights.",
-    no_args_is_help=True,
-)
-
 # The tasks of entries that are no networks with files, and how all of them are called.
 _OTHERS = {
     "generating text": "Language models; a tag such as :Q4_K_M changes how weights are stored",
     "a single convolution with ReLU": "Single convolutions, together called convolutions",
     "timing operators by their shapes": "Operators to time, together called operators",
 }
-_Name = Annotated[str, typer.Argument(help="A network that 'mansard zoo list' shows.")]
+_Name = Annotated[str, typer.Argument(help="A network that 'mansard models list' shows.")]
 
 
-@zoo_app.command("list")
 def list_networks(as_json: JsonOption = False) -> None:
     """List networks and language models with what is published of them, then single operators."""
     entries = api.list_networks()
     if as_json:
-        print_json("zoo-list", {"networks": [*map(_facts, entries)]})
+        print_json("models-list", {"networks": [*map(_facts, entries)]})
         return
     columns = ("network", "what it is", "published GMAC", "published parameters (M)")
     by_title: dict[str, list[tuple[str, ...]]] = {}
@@ -153,13 +147,12 @@ def list_networks(as_json: JsonOption = False) -> None:
         print_table(title, table.columns, table.rows)
 
 
-@zoo_app.command("show")
 def show_network(name: _Name, as_json: JsonOption = False) -> None:
     """Show what one network is, where its figures come from, and its work."""
     network = api.show_network(name)
     entry = network.entry
     if as_json:
-        print_json("zoo-show", {"network": _facts(entry), "score": network.score})
+        print_json("models-show", {"network": _facts(entry), "score": network.score})
         return
     facts = _facts(entry).items()
     rows = [
@@ -171,7 +164,6 @@ def show_network(name: _Name, as_json: JsonOption = False) -> None:
     print_table(f"Score of {name}", *score_rows([network.score]))
 
 
-@zoo_app.command("write")
 def write_networks(
     folder: Annotated[Path, typer.Argument(help="Folder to write the ONNX files into.")],
     name: Annotated[list[str] | None, typer.Argument(help="Networks; all by default.")] = None,
@@ -181,7 +173,7 @@ def write_networks(
     """Write networks as ONNX files that every tool can read."""
     paths = api.write_networks(folder, name or (), replaces=force)
     if as_json:
-        print_json("zoo-write", {"files": paths})
+        print_json("models-write", {"files": paths})
     else:
         print_whole(*map(str, paths))
 

@@ -1,4 +1,4 @@
-"""``mansard ncu``: counters of Nsight Compute, read or imported, and held against estimates."""
+"""``models ncu``: counters of Nsight Compute, read or imported, compared with estimates."""
 
 from __future__ import annotations
 
@@ -31,14 +31,9 @@ from mansard.core.errors import UsageError
 from mansard.core.hardware import cache_bytes
 from mansard.core.precision import parse_precision
 
-ncu_app = typer.Typer(
-    help="Counters of Nsight Compute: FLOP and bytes of each kernel, beside the estimate.",
-    no_args_is_help=True,
-)
 _MOST_SHOWN = 15  # kernels of a network
 
 
-@ncu_app.command("run")
 def run_networks(
     models: Annotated[
         list[str], typer.Argument(help="ONNX files, folders of them, or names of the zoo.")
@@ -111,7 +106,6 @@ def run_networks(
     result.check()
 
 
-@ncu_app.command("import")
 def import_exports(
     exports: Annotated[
         list[Path],
@@ -147,8 +141,8 @@ def import_exports(
 
     The raw page (ncu --csv --page raw), the details page, summaries by kernel, their text, tables
     whose columns are metrics, CSV of the GUI, and, where ncu is installed, reports (.ncu-rep).
-    They are labelled published; 'mansard ncu check' holds them against the estimate. An export that
-    was imported before is not imported again; one without FLOP and bytes is refused.
+    They are labelled published; 'mansard models ncu check' compares them with the estimate. An
+    export that was imported before is not imported again; one without FLOP and bytes is refused.
     """
     imported = api.import_counters(
         exports,
@@ -175,7 +169,6 @@ def import_exports(
         print_whole(f"{'was there before' if one.was_there else 'written'}: {one.path}")
 
 
-@ncu_app.command("check")
 def check_estimates(
     models: Annotated[
         list[Path] | None,

@@ -14,8 +14,8 @@ from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_error, print_json
 from mansard.cli.json_output import ErrorDocument, json_document
 from mansard.cli.options import (
+    DaskOption,
     ForceOption,
-    OnOption,
     PhaseOption,
     check_outputs,
     parse_dimensions,
@@ -87,7 +87,8 @@ def score(
         ),
     ] = None,
     upper: Annotated[
-        bool, typer.Option("--upper", help="Count sizes that depend on data with their bounds.")
+        bool,
+        typer.Option("--upper-bounds", help="Count sizes that depend on data with their bounds."),
     ] = False,
     prefill: Annotated[
         int | None,
@@ -138,7 +139,7 @@ def score(
         int | None,
         typer.Option(min=1, max=4096, help="Files scored at a time; all cores by default."),
     ] = None,
-    on: OnOption = None,
+    dask: DaskOption = None,
     allow_unknown: Annotated[
         bool, typer.Option("--allow-unknown", help="Count unknown operators as unknown.")
     ] = False,
@@ -183,7 +184,7 @@ def score(
         prefill=prefill,
         decode=decode,
         jobs=jobs,
-        on=on,
+        dask=dask,
         outputs=[path for path in (output, html) if path is not None],
         reporter=TerminalReporter(),
     )

@@ -15,10 +15,10 @@ from mansard.cli.data.summary import print_shortened, summary_tables
 from mansard.cli.options import (
     REPORT,
     AllOption,
+    AllowMixedOption,
     BoardOption,
     ForceOption,
     JsonOption,
-    MixOption,
     RunsOption,
     check_outputs,
 )
@@ -144,7 +144,7 @@ def report(
         typer.Option(help="More modes to predict, as for bench, or a table (.csv)."),
     ] = None,
     board: BoardOption = None,
-    mix: MixOption = False,
+    allow_mixed: AllowMixedOption = False,
     all_rows: AllOption = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -155,7 +155,7 @@ def report(
     written = api.report(
         (folder, *others),
         output,
-        mix=mix,
+        allow_mixed=allow_mixed,
         modes=mode,
         board=board,
         models=models or (),

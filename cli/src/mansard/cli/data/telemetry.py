@@ -1,4 +1,4 @@
-"""``mansard telemetry``: logs of tegrastats, or the board's own as it runs, in numbers."""
+"""``mansard board telemetry``: logs of tegrastats, or the board's own as it runs, in numbers."""
 
 from __future__ import annotations
 

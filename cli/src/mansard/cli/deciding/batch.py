@@ -1,4 +1,4 @@
-"""``mansard batch``: what batch sizes cost, swept as Pagoda's experiment does."""
+"""``mansard models batch``: what batch sizes cost, swept as Pagoda's experiment does."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mansard.analytics.data import quantities
 from mansard.analytics.data.quantities import digits, joules, rate, seconds
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.options import (
+    AllowMixedOption,
     BoardOption,
     CalibrateOption,
     ContextOption,
+    DaskOption,
     DeviceOption,
     DimOption,
     JsonOption,
-    MixOption,
     ModelsArgument,
-    OnOption,
     PhaseOption,
     PromptOption,
     RunsOption,
@@ -93,8 +93,8 @@ def batch(
     device: DeviceOption = None,
     calibrate: CalibrateOption = False,
     board: BoardOption = None,
-    mix: MixOption = False,
-    on: OnOption = None,
+    allow_mixed: AllowMixedOption = False,
+    dask: DaskOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Predict time, throughput and energy of MODELS over batch sizes; measures nothing."""
@@ -110,10 +110,10 @@ def batch(
         modes=None if mode in (None, "measured") else mode,
         device=device,
         board=board,
-        mix=mix,
+        allow_mixed=allow_mixed,
         calibrate=calibrate,
     )
-    rows = api.batch(request, highest_only=mode is None, on=on, reporter=TerminalReporter())
+    rows = api.batch(request, highest_only=mode is None, dask=dask, reporter=TerminalReporter())
     if as_json:
         print_json("batch", {"batches": rows.to_dicts()})
         return

@@ -93,8 +93,8 @@ def compare(
     all_rows: Annotated[
         bool, typer.Option("--all", help="Show what did not change as well.")
     ] = False,
-    mix: Annotated[
-        bool, typer.Option("--mix", help="Take runs of different versions together.")
+    allow_mixed: Annotated[
+        bool, typer.Option("--allow-mixed", help="Take runs of different versions together.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -115,7 +115,7 @@ def compare(
         label=label,
         other_label=other_label,
         threshold=threshold,
-        mix=mix,
+        allow_mixed=allow_mixed,
         layers=layers,
         checks=tuple(check or ()),
         save=save,

@@ -1,4 +1,4 @@
-"""``mansard fit``: whether networks fit into the memory of a board, and what fits instead."""
+"""``models fit``: whether networks fit into the memory of a board, and what fits instead."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _tokens(context: str | None) -> int | None:
         return None
     lengths = parse_tokens("--context", [context])
     if len(lengths) != 1:
-        raise UsageError("--context of 'mansard fit' is one length", fix="--context 8k")
+        raise UsageError("--context of 'mansard models fit' is one length", fix="--context 8k")
     return lengths[0]
 
 

@@ -1,4 +1,4 @@
-"""``mansard plan``: which power modes to measure next, and why."""
+"""``mansard board plan``: which power modes to measure next, and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from mansard import api
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
-from mansard.cli.options import BoardOption, JsonOption, MixOption, OnOption
+from mansard.cli.options import AllowMixedOption, BoardOption, DaskOption, JsonOption
 from mansard.cli.tables import print_table
 from mansard.core.units import parse_optional
 
@@ -50,8 +50,8 @@ def plan(
         str | None, typer.Option(help="The device of RUNS, or a part of its name.")
     ] = None,
     board: BoardOption = None,
-    mix: MixOption = False,
-    on: OnOption = None,
+    allow_mixed: AllowMixedOption = False,
+    dask: DaskOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Choose the power modes that are worth measuring next.
@@ -70,10 +70,10 @@ def plan(
             max_power_w=parse_optional("--max-power", max_power, "power"),
             device=device,
             board=board,
-            mix=mix,
+            allow_mixed=allow_mixed,
         ),
         list(dict.fromkeys(network or ())) or (None,),
-        on=on,
+        dask=dask,
         reporter=TerminalReporter(),
     )
     if as_json:

@@ -16,15 +16,15 @@ from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
 from mansard.cli.deciding.batch import predicted_cells
 from mansard.cli.options import (
+    AllowMixedOption,
     BoardOption,
     CalibrateOption,
     ContextOption,
+    DaskOption,
     DeviceOption,
     DimOption,
     JsonOption,
-    MixOption,
     ModelsArgument,
-    OnOption,
     PhaseOption,
     PromptOption,
     RunsOption,
@@ -123,13 +123,13 @@ def recommend(
         bool, typer.Option("--local", help="With --measure: in this process, not in a container.")
     ] = False,
     board: BoardOption = None,
-    mix: MixOption = False,
+    allow_mixed: AllowMixedOption = False,
     check: Annotated[
         bool,
         typer.Option("--check", help="Exit code 3 unless every network has a mode that keeps the "
                      "limits, as likely as --probability asks."),
     ] = False,
-    on: OnOption = None,
+    dask: DaskOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Recommend a power mode for MODELS from what was measured.
@@ -141,9 +141,9 @@ def recommend(
     """
     batches, precisions = parse_batches(batch), parse_precisions(precision)
     if workload is not None:
-        _check_workload(models, default, on, measure)
-    if on is not None and measure is not None:
-        raise UsageError("what is measured here is decided here", fix="leave --on out")
+        _check_workload(models, default, dask, measure)
+    if dask is not None and measure is not None:
+        raise UsageError("what is measured here is decided here", fix="leave --dask out")
     if local and measure is None:
         raise UsageError("--local is how --measure measures", fix="add --measure 3")
     if min_fps is not None and min_tokens_per_s is not None:
@@ -174,14 +174,14 @@ def recommend(
         modes=mode,
         device=device,
         board=board,
-        mix=mix,
+        allow_mixed=allow_mixed,
         calibrate=calibrate,
     )
     reporter = TerminalReporter()
     if workload is None:
         failure = None
         if measure is None:
-            answers = api.recommend(request, wanted, default, reporter, on=on)
+            answers = api.recommend(request, wanted, default, reporter, dask=dask)
         else:
             settled = api.settle(request, wanted, default, reporter, n_most=measure, is_local=local)
             answers, failure = settled.recommendations, settled.failure
@@ -198,15 +198,15 @@ def recommend(
 
 
 def _check_workload(
-    models: _Texts, default: str | None, on: str | None, measure: int | None
+    models: _Texts, default: str | None, dask: str | None, measure: int | None
 ) -> None:
     """Raise UsageError for what a workload excludes."""
     if models:
         raise UsageError("networks and --workload exclude each other", fix="name them in the file")
     if default is not None:
         raise UsageError("--workload compares with no --default", fix="leave one of them out")
-    if on is not None:
-        raise UsageError("a workload is decided as a whole, here", fix="leave --on out")
+    if dask is not None:
+        raise UsageError("a workload is decided as a whole, here", fix="leave --dask out")
     if measure is not None:
         raise UsageError("a workload is not measured", fix="measure its networks one by one")
 

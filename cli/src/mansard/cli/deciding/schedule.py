@@ -1,4 +1,4 @@
-"""``mansard schedule``: several networks on several accelerators, and the best way to run them."""
+"""``multi schedule``: the best schedule of several networks on several accelerators."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from mansard.analytics.data import quantities
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import (
+    DaskOption,
     ForceOption,
     JsonOption,
     OneEngineOption,
-    OnOption,
     RunsOption,
     check_outputs,
+    parse_duration,
 )
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.errors import UsageError
@@ -70,9 +71,9 @@ def schedule(
     time_limit: Annotated[
         str | None, typer.Option(help="Most time to search for: 60s; 10s by default.")
     ] = None,
-    modelled: Annotated[
+    predict_missing: Annotated[
         bool,
-        typer.Option("--modelled", help="Predict times where networks of --runs have none."),
+        typer.Option(help="Predict times where networks of --runs have none."),
     ] = False,
     front: Annotated[
         str | None, typer.Option(help="Also the front of time and energy of this network alone.")
@@ -86,18 +87,14 @@ def schedule(
         typer.Option("--run", help="Execute the best schedule and the baselines on this machine."),
     ] = False,
     one_engine: OneEngineOption = False,
-    seconds: Annotated[
-        float,
-        typer.Option(
-            min=0.1, max=86_400,
-            help="How long each is executed for, after warming up.",
-        ),
-    ] = 10.0,
+    duration: Annotated[
+        str, typer.Option(help="With --run: how long to execute each after warming up: 10s, 5min.")
+    ] = "10s",
     mode: Annotated[
         str | None, typer.Option(help="The mode of --runs, and the one to execute in.")
     ] = None,
     runs: RunsOption = None,
-    on: OnOption = None,
+    dask: DaskOption = None,
     local: Annotated[bool, typer.Option("--local", help="Execute without a container.")] = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -114,7 +111,9 @@ def schedule(
     if len(files) > 1:
         raise UsageError("one problem at a time", fix=f"run it again for {files[1]}")
     executed = api.MultiRequest(
-        multi=api.MultiSettings(seconds_s=seconds, is_one_engine=one_engine),
+        multi=api.MultiSettings(
+            seconds_s=parse_duration("--duration", duration), is_one_engine=one_engine
+        ),
         mode=mode,
         runs=Path((runs or ["runs"])[0]),
         is_local=local,
@@ -126,7 +125,7 @@ def schedule(
             sources=tuple(sources or ()),
             runs=tuple(runs or (() if files else ("runs",))),
             mode=mode,
-            is_modelled=modelled,
+            is_modelled=predict_missing,
             goal=goal,
             contention=contention,
             is_steady=steady,
@@ -140,7 +139,7 @@ def schedule(
             chart=html,
             save=save_problem,
             run=executed if run else None,
-            on=on,
+            dask=dask,
         ),
         TerminalReporter(),
     )

@@ -76,7 +76,7 @@ def demo(
     )
 
 
-@demo_app.command("simulated")
+@demo_app.command("simulated", short_help="Sweep the power modes of a simulated board")
 def simulated(
     board: Annotated[
         Literal["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"],

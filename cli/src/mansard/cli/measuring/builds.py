@@ -1,4 +1,4 @@
-"""``mansard build``: engine files of networks, built and kept without a measurement."""
+"""``mansard models build``: engine files of networks, built and kept without a measurement."""
 
 from __future__ import annotations
 

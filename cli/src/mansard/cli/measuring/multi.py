@@ -1,4 +1,4 @@
-"""``mansard multi`` and ``contention``: several networks, or kernels, at once.
+"""``mansard multi run`` and ``contention``: several networks, or kernels, at once.
 
 Networks run in stages on several devices; kernels show what processors lose of their memory's
 traffic beside one another.
@@ -43,6 +43,7 @@ from mansard.cli.options import (
     ProviderOption,
     YesOption,
     parse_dimensions,
+    parse_duration,
     parse_precisions,
     quantity,
 )
@@ -141,12 +142,9 @@ def multi(
             readable=False,
         ),
     ] = None,
-    seconds: Annotated[
-        float,
-        typer.Option(
-            min=0.1, max=86_400, help="How long runs count, after warming up; the meters as long."
-        ),
-    ] = 30.0,
+    duration: Annotated[
+        str, typer.Option(help="How long to measure after warming up: 30s, 5min.")
+    ] = "30s",
     pipelined: Annotated[
         bool,
         typer.Option("--pipelined", help="Run the stages of a network side by side, not in turn."),
@@ -223,7 +221,7 @@ def multi(
             waiting=wait,
         ),
         multi=api.MultiSettings(
-            seconds_s=seconds,
+            seconds_s=parse_duration("--duration", duration),
             way="processes" if processes else "threads",
             order="pipelined" if pipelined else "in turn",
             is_exclusive=exclusive,
@@ -288,7 +286,7 @@ def print_mappings(rows: Sequence[results.MeasuredMulti]) -> None:
             title += ", disturbed"
         few = [part.model for part in row.networks if part.n_runs < _FEW]
         if few:
-            note(f"{title}: fewer than {_FEW} runs: {listed(few)}; more --seconds make it exact")
+            note(f"{title}: fewer than {_FEW} runs: {listed(few)}; measure longer (--duration)")
         cells = [_cells(row, part) for part in row.stages]
         print_tables([without_silent(Table(title, _COLUMNS, cells), _COLUMNS[4:7])])
     if any(measured.row.failure is None for measured in rows):

@@ -26,17 +26,12 @@ from mansard.cli.options import (
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.units import parse_share
 
-offload_app = typer.Typer(
-    help="Hierarchical inference end to end: a small network here, a larger one on a server.",
-    no_args_is_help=True,
-)
 ThreadsOption = Annotated[
     int | None,
     typer.Option(min=1, max=1024, help="Threads of the engine; one for each CPU by default."),
 ]
 
 
-@offload_app.command("serve")
 def serve_network(
     model: Annotated[str, typer.Argument(help="ONNX file of a classifier with trained weights.")],
     listen: Annotated[
@@ -75,7 +70,6 @@ def serve_network(
         server.serve_forever()
 
 
-@offload_app.command("run")
 def run_offload(
     network: Annotated[
         str, typer.Argument(help="ONNX file of the small classifier, with trained weights.")

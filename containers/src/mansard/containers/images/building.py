@@ -356,7 +356,7 @@ def _build_libraries(engine: ContainerEngine, image: Image, step: BuildStep, ord
         raise ContainerError(
             f"the image {image.name} is not on this machine, and nothing may be downloaded",
             where=engine.address,
-            fix="'mansard image load FILE' with one that was saved, or build it with --wheels",
+            fix="'mansard data image load FILE' with one that was saved, or build it with --wheels",
         )
     large = {} if order.wheels is None else find_wheels(order.wheels)
     ensure_base(

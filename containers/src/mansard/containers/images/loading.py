@@ -63,7 +63,7 @@ _BLOCK = tarfile.BLOCKSIZE
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 _GZIP = b"\x1f\x8b"
 _TOO_MANY_BYTES = f"holds more than {_MOST_RATIO} times its own bytes once unpacked"
-_AGAIN = "save the image again with 'mansard image save'"
+_AGAIN = "save the image again with 'mansard data image save'"
 _T = TypeVar("_T")
 
 
@@ -326,7 +326,7 @@ _DIGEST_LINE = re.compile(rb"([0-9a-f]{64})  \S.*\n?")
 _MOST_DIGEST_BYTES = 4096
 # Docker omits it in names. podman 4.3 reads a name without it as "localhost/".
 _HUB = "docker.io/"
-_SAVE = "save one of this version with 'mansard image save FILE'"
+_SAVE = "save one of this version with 'mansard data image save FILE'"
 _COPIES = 2  # an engine writes the archive to its disk, and then its layers beside it
 
 

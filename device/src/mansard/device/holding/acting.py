@@ -152,7 +152,7 @@ def wait_for_tools(root: Path, timeout_s: float = 15) -> None:
             raise DeviceError(
                 f"process {running} is still setting the machine",
                 where=str(root),
-                fix="wait for it, or end it, and run 'mansard restore'",
+                fix="wait for it, or end it, and run 'mansard board restore'",
             )
         time.sleep(_POLL_S)
 

@@ -2,7 +2,7 @@
 
 The order: lock, restore what an earlier run left, observe, write the journal to disk, and only
 then touch anything; at the end restore, read everything back, and forget the journal. What
-cannot be put back stays in the journal for ``mansard restore``.
+cannot be put back stays in the journal for ``mansard board restore``.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ class Hold:
             raise DeviceError(
                 "is gone, and with it what was to be put back",
                 where=str(self._path),
-                fix="if the board was moved, run 'mansard restore' where it is now",
+                fix="if the board was moved, run 'mansard board restore' where it is now",
             )
 
     def _set_card(self, mode: PowerMode) -> PowerMode:

@@ -173,7 +173,7 @@ def read_journal(path: Path) -> Journal:
         raise StorageError(
             f"is no journal of yours: it belongs to user {status.st_uid}",
             where=str(path),
-            fix="run 'mansard restore' as that user, or remove it if it is nobody's",
+            fix="run 'mansard board restore' as that user, or remove it if it is nobody's",
         )
     try:
         return read_document(path, Journal)

@@ -149,7 +149,7 @@ def _not_restored(root: Path, left: list[str], folder: Path) -> DeviceError:
         f"not everything is as it was found: {'; '.join(left[:_MAX_LISTED])}{more}",
         where=str(root),
         fix="let the machine cool, end what may be setting it (jtop, another tool) and run "
-        f"'mansard restore' as root; {folder}/journal.json is kept for it",
+        f"'mansard board restore' as root; {folder}/journal.json is kept for it",
     )
 
 
@@ -308,7 +308,7 @@ def require_rights(root: Path) -> None:
             f"what the run of {journal.started_utc} left cannot be put back by this user: "
             f"{len(denied)} files are denied, first {denied[0]}; nothing was touched",
             where=str(root),
-            fix="run 'sudo mansard restore'",
+            fix="run 'sudo mansard board restore'",
         )
 
 

@@ -27,7 +27,7 @@ _ALIASES = {"memory": "emc", "mem": "emc", "core": "cores", "cpus": "cores"}
 _SM_KEYS = {"sm", "sms", "tpc", "tpcs"}
 _SMS_FIXED = (
     "multiprocessors are gated by the board's own modes alone, before the GPU driver starts: "
-    "choose one of them by name (mansard modes shows the SMs of each)"
+    "choose one of them by name (mansard board modes shows the SMs of each)"
 )
 
 

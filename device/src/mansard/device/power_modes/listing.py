@@ -1,4 +1,4 @@
-"""The modes of a board as ``mansard modes`` lists them: caps in the tables' steps, and checked."""
+"""The modes of a board as ``board modes`` lists them: caps in the tables' steps, and checked."""
 
 from __future__ import annotations
 

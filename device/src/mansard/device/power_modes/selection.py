@@ -253,7 +253,7 @@ def _listed(text: str, modes: MachineModes) -> tuple[PowerMode, ...]:
         if not available:
             raise UsageError(
                 "no mode of its nvpmodel.conf is one of this module",
-                fix="'mansard modes' says why; choose clocks, such as gpu=612MHz",
+                fix="'mansard board modes' says why; choose clocks, such as gpu=612MHz",
             )
         return available
     if is_settings(text):

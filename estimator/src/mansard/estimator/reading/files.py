@@ -188,7 +188,7 @@ def _check_outputs(
 
 HEAD_BYTES = 512  # of a file that are compared
 
-_EXPORT = "export the network itself to ONNX (torch.onnx.export, or mansard export)"
+_EXPORT = "export the network itself to ONNX (torch.onnx.export, or mansard models export)"
 _EXPORT_OR_FOLDER = (
     f"{_EXPORT}; of a language model, give the folder with its config.json, or a .gguf file"
 )

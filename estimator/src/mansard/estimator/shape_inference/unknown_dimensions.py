@@ -54,7 +54,7 @@ def missing_dimensions(
     is_one = len(missing) == 1
     what = f"dimension {names} of what it writes depends" if is_one else f"{names} depend"
     most = ", ".join(map(str, missing.values()))
-    upper = "" if None in missing.values() else f", or --upper to count at most {most}"
+    upper = "" if None in missing.values() else f", or --upper-bounds to count at most {most}"
     return f"{node.label}: {what} on data: pass {flags}{upper}"
 
 
@@ -63,7 +63,7 @@ def given_size(
 ) -> int | None:
     """The size to count an open dimension with; None where it is missing.
 
-    What was given by name wins over a pattern, both over the ``bound`` (with ``--upper``),
+    What was given by name wins over a pattern, both over the ``bound`` (with ``--upper-bounds``),
     all over what the file states for an output of the network.
     """
     if not name:

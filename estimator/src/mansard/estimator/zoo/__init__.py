@@ -66,7 +66,7 @@ def entry(name: str) -> Entry:
         close = difflib.get_close_matches(name.lower(), _by_name(), n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}? " if close else ""
         raise UsageError(
-            f"the zoo has no network {name!r}", fix=f"{hint}'mansard zoo list' shows them"
+            f"the zoo has no network {name!r}", fix=f"{hint}'mansard models list' shows them"
         )
     return network
 

@@ -1,1 +1,1 @@
-"""Networks run under Nsight Compute, which reads the GPU's counters: ``mansard ncu run``."""
+"""Networks run under Nsight Compute, which reads the GPU's counters: ``mansard models ncu run``."""

@@ -77,7 +77,7 @@ def make_rule(threshold: float, logistic: tuple[float, float, float] | None) -> 
     if not 0 <= threshold <= 1.5:  # NaN too; above 1 everything is offloaded
         raise UsageError(
             f"--threshold {threshold:g} is not between 0 and 1",
-            fix="write --threshold 0.8, or 'mansard hi' finds the best",
+            fix="write --threshold 0.8, or 'mansard offload tune' finds the best",
         )
     unknown = {} if logistic is not None else {"logistic": "the confidence is p1"}
     return OffloadRule(threshold=threshold, logistic=logistic, unknown=unknown)

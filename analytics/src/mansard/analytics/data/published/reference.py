@@ -127,6 +127,6 @@ RECORDINGS = (
 
 
 def write_reference(runs: Path, tables: tuple[ReferenceTable, ...] = RATES) -> None:
-    """Put ``tables`` into a folder of runs, as ``mansard import`` would; raises StorageError."""
+    """Put ``tables`` into a folder of runs, as ``data import`` would; raises StorageError."""
     for table in tables:
         write_published(runs, table.read())

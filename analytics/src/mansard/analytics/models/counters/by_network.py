@@ -1,6 +1,6 @@
 """Counters of networks, from the tables in a folder of runs and from imported rows, by setting.
 
-``mansard ncu run`` stores a network's table; its rows are computed when they are read.
+``mansard models ncu run`` stores a network's table; its rows are computed when they are read.
 
 The bytes that kernels moved, by parts of a network, give the memory demands of its groups.
 """
@@ -129,7 +129,7 @@ def _read(folder: Path, run: CounterRun, manifest: Manifest) -> Counted:
     try:
         counters = import_counters(path, origin)
     except MansardError as error:
-        remedy = f"move {folder} away, and the next 'mansard ncu run' counts again"
+        remedy = f"move {folder} away, and the next 'mansard models ncu run' counts again"
         return Counted((), run, (f"{error.what}: {path}; {remedy}",))
     if any(row.iteration is not None for row in counters.rows):
         return Counted(counters.rows, run, counters.notes)

@@ -31,7 +31,7 @@ def calibration_gap(
         return InputError(
             "--calibrate needs the measured time of a network, and there is none",
             where=where,
-            fix="measure one, or import a table of times with 'mansard import'",
+            fix="measure one, or import a table of times with 'mansard data import'",
         )
     gaps: dict[str, list[str]] = {}  # networks by their explanation
     settings = measured.unique(["network", *_SETTINGS], maintain_order=True)

@@ -315,7 +315,7 @@ def check_any(dataset: Dataset, *, is_any: bool) -> None:
         raise InputError(
             "there is nothing to predict: no roof with a scored network, and no times of one",
             where=", ".join(dataset.locations),
-            fix="name a network, measure with 'mansard bench', or import with 'mansard import'",
+            fix="name a network, run 'mansard bench', or import a table with 'mansard data import'",
         )
 
 

@@ -51,11 +51,11 @@ CAPTION = (
 )
 NONE = (
     "No measured time of {network} in {precision} on {device} stands beside a prediction: "
-    "`mansard measure` runs it, `mansard import` takes a table of measured times."
+    "`mansard measure` runs it, `mansard data import` takes a table of measured times."
 )
 NO_OBSERVATIONS = (
     "No network was run and timed in a mode that is predicted: `mansard measure` runs networks, "
-    "`mansard import` takes a table of measured times, and predictions are calibrated against them."
+    "`mansard data import` takes a table of measured times. Predictions are then calibrated."
 )
 NONE_COUNTS = (
     "No measured time can be compared with a prediction: the table below says for each network why."

@@ -82,7 +82,7 @@ PARETO_CAPTION = (
 )
 NONE = (
     "Nothing was predicted of {network} in {precision} on {device}: `mansard bench model.onnx` "
-    "predicts a network where a mode has roofs, `mansard import` takes a table of measured times."
+    "predicts a network where a mode has roofs, `mansard data import` takes measured times."
 )
 NONE_PRICED = "No energy of {network} in {precision} on {device} is known, so there is no front."
 NONE_MAPPED = (
@@ -100,7 +100,7 @@ NO_NETWORK = (
 )
 ONE_MODE = (
     "Only one mode is known, and a front takes several: `mansard bench --mode all` measures the "
-    "board's own, `mansard plan` selects those worth measuring."
+    "board's own, `mansard board plan` selects those worth measuring."
 )
 NO_ENERGY = (
     "The front of latency and energy takes energies, and none is predicted: "

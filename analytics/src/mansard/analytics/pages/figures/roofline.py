@@ -73,11 +73,11 @@ _CHOICE_CAPTION = (
 _SOLID_CAPTION = "{sign} Solid: measured, the work over the measured time. "
 NO_ROOFS = (
     "No roofs: no kernel was measured here and no ceilings were imported. `mansard bench` measures "
-    "them, `mansard import` takes a table of GFLOP/s and GB/s."
+    "them, `mansard data import` takes a table of GFLOP/s and GB/s."
 )
 NO_ROOF_HERE = (
     "{mode} has no roofs: no kernel was measured in it and no ceilings of it were imported. "
-    "`mansard bench` measures them, `mansard import` takes a table of GFLOP/s and GB/s."
+    "`mansard bench` measures them, `mansard data import` takes a table of GFLOP/s and GB/s."
 )
 HEADING = "{mode}, batch {batch}"
 # A filter: rows of the chosen mode and precision.

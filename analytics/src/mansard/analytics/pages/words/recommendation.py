@@ -100,7 +100,10 @@ _REMEDIES = (
         "repetitions ('mansard bench --profile full')",
     ),
     (r"no such column|leaves it empty", "import its power or energy with the times"),
-    (r"power was measured in no mode", "measure its power in 4 modes: 'mansard plan' picks them"),
+    (
+        r"power was measured in no mode",
+        "measure its power in 4 modes: 'mansard board plan' picks them",
+    ),
     (
         r"\bits .* (is|are) not known|not known of this mode|mode of this network says its",
         "give the modes all their clocks",

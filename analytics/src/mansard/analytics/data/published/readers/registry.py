@@ -44,12 +44,16 @@ _TEGRASTATS = re.compile(r"\bRAM \d+/\d+MB \(lfb |\bRAM \d+/\d+MB .*\bCPU \[")
 
 def _refuse_counters(source: ToolFile) -> ToolReading:
     raise InputError(
-        "holds counters of Nsight Compute", where=source.where, fix="use 'mansard ncu import'"
+        "holds counters of Nsight Compute",
+        where=source.where,
+        fix="use 'mansard models ncu import'",
     )
 
 
 def _refuse_telemetry(source: ToolFile) -> ToolReading:
-    raise InputError("is a log of tegrastats", where=source.where, fix="use 'mansard telemetry'")
+    raise InputError(
+        "is a log of tegrastats", where=source.where, fix="use 'mansard board telemetry'"
+    )
 
 
 NCU = Reader("Nsight Compute", lambda head: _NCU.search(head) is not None, _refuse_counters)

@@ -1,4 +1,4 @@
-"""``mansard hi``: which samples a small network keeps, which it offloads, and in which mode."""
+"""``offload tune``: which samples a small network keeps and which it offloads, by mode."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import (
     MOST_SEED,
+    AllowMixedOption,
     BoardOption,
     DeviceOption,
     ForceOption,
     JsonOption,
-    MixOption,
     RunsOption,
     check_outputs,
     parse_precisions,
@@ -29,7 +29,7 @@ from mansard.core.units import parse_optional, parse_share
 _Text = str | None
 
 
-def hi(
+def tune(
     samples: Annotated[
         Path | None,
         typer.Argument(help="Recorded samples: .npz, .csv or .parquet of p1, p2, predicted, label "
@@ -152,7 +152,7 @@ def hi(
     ] = None,
     device: DeviceOption = None,
     board: BoardOption = None,
-    mix: MixOption = False,
+    allow_mixed: AllowMixedOption = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
@@ -199,7 +199,7 @@ def hi(
                 modes=mode,
                 device=device,
                 board=board,
-                mix=mix,
+                allow_mixed=allow_mixed,
             ),
             goal=api.Goal(
                 minimise=minimise,
@@ -227,7 +227,7 @@ def hi(
         TerminalReporter(),
     )
     if as_json:
-        print_json("hi", answer)
+        print_json("offload-tune", answer)
         return
     print_tables(_tables(answer))
     print_lines((answer.sentence, *(f"  note: {line}" for line in answer.notes)))

@@ -1,4 +1,4 @@
-"""``mansard hi``: thresholds and power modes together."""
+"""``mansard offload tune``: thresholds and power modes together."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def runs(folder: Path) -> Path:
 
 
 def test_the_costs_are_those_of_the_share(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = document(capsys, "hi", folder / "samples.npz", *COSTS, "--min-accuracy", "0.85")
+    found = document(
+        capsys, "offload", "tune", folder / "samples.npz", *COSTS, "--min-accuracy", "0.85"
+    )
     chosen = found["chosen"]
     # 1 ms + 1 µs + share · 10 ms; 5 mJ + 1 µJ + share · 20 mJ
     assert chosen["latency"]["value"] == pytest.approx(1.001e-3 + chosen["share"] * 10e-3)
@@ -55,7 +57,7 @@ def test_the_best_threshold_is_the_least_energy_that_keeps_the_limit(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("--min-accuracy", "85%", "--held-out", "0", "--rule", "threshold")
-    found = document(capsys, "hi", folder / "samples.npz", *COSTS, *arguments)
+    found = document(capsys, "offload", "tune", folder / "samples.npz", *COSTS, *arguments)
     arrays = made_up(4000)
     right = arrays["predicted"] == arrays["label"]
     remote = arrays["remote"] == arrays["label"]
@@ -77,7 +79,7 @@ def test_the_best_threshold_is_the_least_energy_that_keeps_the_limit(
 def test_a_calibrated_network_is_offloaded_below_one_less_beta(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = document(capsys, "hi", folder / "samples.npz", "--beta", "0.3")
+    found = document(capsys, "offload", "tune", folder / "samples.npz", "--beta", "0.3")
     (p1, _) = found["calibration"]
     assert not p1["is_rejected"]
     by_threshold = {
@@ -95,7 +97,9 @@ def test_threshold_and_mode_are_chosen_together(
     arguments = ("--local", "seen", "--precision", "fp16", "--runs", runs, "--rule", "threshold")
     offload = ("--offload-latency", "40ms±2ms", "--offload-energy", "60mJ±5%")
     limits = ("--min-accuracy", "0.85", "--max-latency", "40ms")
-    found = document(capsys, "hi", folder / "samples.npz", *arguments, *offload, *limits)
+    found = document(
+        capsys, "offload", "tune", folder / "samples.npz", *arguments, *offload, *limits
+    )
     assert len(found["modes"]) == 9
     kept = []
     for row in found["modes"]:
@@ -116,7 +120,7 @@ def test_the_larger_network_may_run_on_the_same_board(
 ) -> None:
     given = ("--local-latency", "1ms±0", "--local-energy", "1mJ±0", "--mode", "gpu1200-emc3200")
     asked = ("--offload", "seen", "--precision", "fp16", "--runs", runs, "--beta", "0.2")
-    found = document(capsys, "hi", folder / "samples.npz", *given, *asked)
+    found = document(capsys, "offload", "tune", folder / "samples.npz", *given, *asked)
     (costs,) = found["costs"]
     assert costs["offload_s"]["value"] == pytest.approx(latency_ms(1200, 3200) / 1e3, rel=1e-6)
     assert (costs["local_s"]["source"], costs["offload_s"]["source"]) == ("given", "published")
@@ -132,7 +136,16 @@ def test_a_cost_that_is_given_stands_in_the_place_of_every_other(
         ("--local", "seen", "--precision", "fp16", "--runs", runs, "--mode", "gpu1200-emc3200"),
     )
     for source in sources:
-        asked = ("hi", folder / "samples.npz", *source, "--local-latency", "7ms±0", "--beta", "0.2")
+        asked = (
+            "offload",
+            "tune",
+            folder / "samples.npz",
+            *source,
+            "--local-latency",
+            "7ms±0",
+            "--beta",
+            "0.2",
+        )
         code, out, err = answer(capsys, *asked, "--json")
         assert code == 0
         (costs,) = json.loads(out)["costs"]
@@ -156,7 +169,7 @@ def test_a_sample_is_one_item_and_has_one_precision(
     runs = tmp_path / "runs"
     named = ("--citation", "made up", "--device", "Jetson Madeup", "--runs", runs)
     assert answer(capsys, "import", table, *named)[0] == 0
-    asked = ("hi", folder / "samples.npz", "--runs", runs, "--beta", "0.3")
+    asked = ("offload", "tune", folder / "samples.npz", "--runs", runs, "--beta", "0.3")
     found = document(capsys, *asked, "--local", "small", "--precision", "int8")
     (costs,) = found["costs"]
     assert costs["local_s"]["value"] == pytest.approx(1.5e-3)
@@ -179,7 +192,7 @@ def test_missing_answers_bound_the_accuracy_from_both_sides(
     arrays = made_up(2000)
     arrays["remote"][::2] = -1
     write_npz(tmp_path / "half.npz", arrays)
-    found = document(capsys, "hi", tmp_path / "half.npz", "--beta", "0.3")
+    found = document(capsys, "offload", "tune", tmp_path / "half.npz", "--beta", "0.3")
     chosen = found["chosen"]
     assert chosen["accuracy"] is None
     assert "no recorded remote answer" in chosen["unknown"]["accuracy"]
@@ -187,20 +200,20 @@ def test_missing_answers_bound_the_accuracy_from_both_sides(
     assert width == pytest.approx(chosen["n_unanswered"] / chosen["n"])
     assert chosen["n_unanswered"] > 0
     assert found["remote_accuracy"] is None
-    _, out, _ = answer(capsys, "hi", tmp_path / "half.npz", "--beta", "0.3")
+    _, out, _ = answer(capsys, "offload", "tune", tmp_path / "half.npz", "--beta", "0.3")
     assert "have no recorded remote answer: the accuracy is between" in out
 
 
 def test_without_costs_time_and_energy_are_unknown_and_not_zero(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    chosen = document(capsys, "hi", folder / "samples.npz", "--beta", "0.3")["chosen"]
+    chosen = document(capsys, "offload", "tune", folder / "samples.npz", "--beta", "0.3")["chosen"]
     assert (chosen["latency"], chosen["energy"]) == (None, None)
     assert (
         chosen["unknown"]["latency"]
         == "the latency of the local run is not known: it was not given"
     )
-    code, out, _ = answer(capsys, "hi", folder / "samples.npz", "--max-latency", "5ms")
+    code, out, _ = answer(capsys, "offload", "tune", folder / "samples.npz", "--max-latency", "5ms")
     assert code == 0
     assert (
         "No threshold can be chosen: the latency of the local run is not known: it was not given."
@@ -212,7 +225,7 @@ def test_every_threshold_can_be_written(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "curve.csv"
-    asked = ("hi", folder / "samples.npz", "--curve", path, "--logistic", "resnet8-fp")
+    asked = ("offload", "tune", folder / "samples.npz", "--curve", path, "--logistic", "resnet8-fp")
     assert answer(capsys, *asked, "--local-latency", "1ms", "--offload-latency", "10ms",
                   "--decision-latency", "1us", "--rule", "published")[0] == 0  # fmt: skip
     with path.open(encoding="utf-8") as file:
@@ -232,7 +245,8 @@ def test_coefficients_of_any_size_give_a_probability(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = document(
-        capsys, "hi", folder / "samples.npz", "--logistic", "-1000,1,1", "--rule", "published",
+        capsys, "offload", "tune", folder / "samples.npz",
+        "--logistic", "-1000,1,1", "--rule", "published",
         "--beta", "0.3", "--local-latency", "1ms±0",
     )  # fmt: skip
     by_rule = {(row["rule"], row["threshold"]): row["share"] for row in found["rules"]}
@@ -255,16 +269,16 @@ def test_coefficients_of_any_size_give_a_probability(
         (("--max-latency", "1s", "--probability", "1"), "a probability of 1 is never reached"),
         (
             ("--mode", "15W"),
-            "--precision, --mode, --device, --board and --mix are about networks",
+            "--precision, --mode, --device, --board and --allow-mixed are about networks",
         ),
-        (("--mix",), "are about networks of runs; give --local or --offload as well"),
+        (("--allow-mixed",), "are about networks of runs; give --local or --offload as well"),
         (("--judge", "s.csv", "--held-out", "0.5"), "hold out and samples to judge on exclude"),
     ],
 )
 def test_wrong_usage_is_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], fault: str
 ) -> None:
-    code, out, err = answer(capsys, "hi", folder / "samples.npz", *arguments)
+    code, out, err = answer(capsys, "offload", "tune", folder / "samples.npz", *arguments)
     assert (code, out) == (2, "")
     assert fault in err
     assert len(err.splitlines()) == 1
@@ -281,7 +295,7 @@ def test_broken_samples_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("none.npz", "No such file"),
         ("samples.txt", "is no .txt table"),
     ):
-        code, out, err = answer(capsys, "hi", tmp_path / name)
+        code, out, err = answer(capsys, "offload", "tune", tmp_path / name)
         assert (code, out, len(err.splitlines())) == (1, "", 1)
         assert fault in err
 
@@ -313,7 +327,7 @@ def test_headers_are_compared_before_any_number_is_read(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = without_data(tmp_path / "x.npz", junk=("|u1", (1 << 31,)), **arrays)
-    code, out, err = answer(capsys, "hi", path)  # else "is cut short"
+    code, out, err = answer(capsys, "offload", "tune", path)  # else "is cut short"
     assert (code, out, len(err.splitlines())) == (1, "", 1)
     assert fault in err
 
@@ -325,5 +339,5 @@ def test_an_empty_value_is_no_limit_that_is_left_out(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     costs = ("--local-latency", "2ms", "--offload-latency", "40ms")
-    code, _, err = answer(capsys, "hi", tmp_path / "hi.npz", *costs, option, "")
+    code, _, err = answer(capsys, "offload", "tune", tmp_path / "hi.npz", *costs, option, "")
     assert (code, err.count("\n")) == (2, 1)

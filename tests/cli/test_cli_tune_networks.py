@@ -1,4 +1,4 @@
-"""``mansard hi --network``: two small trained networks, whose answers NumPy knows."""
+"""``mansard offload tune --network``: two small trained networks, whose answers NumPy knows."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_networks_are_run_for_their_answers(
         "--curve",
         curve,
     )
-    found = document(capsys, "hi", *networks, *asked, *KNOWN)
+    found = document(capsys, "offload", "tune", *networks, *asked, *KNOWN)
     p1, right = expected(folder, 4)
     _, remote = expected(folder, N_FEATURES)
     assert found["local_accuracy"] == right.mean()
@@ -118,7 +118,7 @@ def test_a_quantised_softmax_gives_probabilities_though_they_miss_1(
         "--curve",
         curve,
     )
-    code, _, err = answer(capsys, "hi", *asked, "--beta", "0.2", *KNOWN)
+    code, _, err = answer(capsys, "offload", "tune", *asked, "--beta", "0.2", *KNOWN)
     assert code == 0, err
     thresholds = [float(line.split(",")[0]) for line in curve.read_text().splitlines()[1:-1]]
     p1, _ = expected(folder, 4)
@@ -138,7 +138,7 @@ def test_a_crash_of_the_engine_is_one_line(
     (tmp_path / "onnxruntime.py").write_text(crash, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     asked = ("--network", folder / "local.onnx", "--data", folder / "data.npz")
-    code, out, err = answer(capsys, "hi", *asked)
+    code, out, err = answer(capsys, "offload", "tune", *asked)
     assert (code, out) == (1, "")
     assert "the process that ran local ended with code -9" in err.splitlines()[-1]
 
@@ -154,7 +154,7 @@ def test_without_a_remote_network_accuracy_has_bounds(
         "--n-samples",
         "100",
     )
-    found = document(capsys, "hi", *asked, "--beta", "0.2", "--held-out", "0", *KNOWN)
+    found = document(capsys, "offload", "tune", *asked, "--beta", "0.2", "--held-out", "0", *KNOWN)
     assert found["n_judged"] == 100
     assert found["remote_accuracy"] is None
     assert found["chosen"]["accuracy_most"] > found["chosen"]["accuracy_least"]
@@ -186,6 +186,6 @@ def test_wrong_usage_is_one_line(
     fault: str,
 ) -> None:
     monkeypatch.chdir(folder)
-    code, out, err = answer(capsys, "hi", *arguments)
+    code, out, err = answer(capsys, "offload", "tune", *arguments)
     assert (code, out) == (2, ""), err
     assert fault in err.splitlines()[-1]
