@@ -141,7 +141,7 @@ def _networks() -> Iterator[Line]:
         ),
         [
             Cell(_TRANSFER, "Accuracy on networks left out", row, column)
-            for column in ("Mansard", "held")
+            for column in ("Mansard", "coverage")
             for row in rows
         ],
     )
