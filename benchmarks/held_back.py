@@ -13,7 +13,7 @@
 4. Boards: no network of a board is known. What is said then is the roof's "at best".
 
 Errors are median / nine of ten / worst, in percent. Printed in Markdown, for
-docs/understand/trust.md.
+docs/results/held_back.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Networks that others measured in NVIDIA's named power modes, with the caps of each mode.
 
 From ../shared/data/power_modes and llm (SOURCES.md there has commits and licences). No prior was
-chosen on these recordings before they were first predicted; docs/understand/trust.md has those
+chosen on these recordings before they were first predicted; docs/results/held_back.md has those
 first figures. Clocks, cores and SMs are those of ``core.hardware.named_modes``. Two cells of the
 segmentation networks contain a transient of the mode switch; their settled values take its place.
 """

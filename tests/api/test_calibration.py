@@ -24,7 +24,7 @@ MAXN,1300.5,3199,2201,16,fp32,cuda,5300,
 15W,408,2133,1113,6,fp16,tensor,5000,120
 15W,408,2133,1113,6,fp32,cuda,620,
 """
-# TensorRT in FP16 on an AGX Orin (docs/understand/calibration.md, source 4); MobileNetV3-large took
+# TensorRT in FP16 on an AGX Orin (docs/understand/calibration.md, source 5); MobileNetV3-large took
 # 0.92 ms.
 TIMES_CSV = """mode,network,batch,precision,latency_ms
 MAXN,resnet18,1,fp16,0.520
