@@ -9,8 +9,8 @@ from typing import Any
 
 import typer
 
+from mansard.cli.__main__ import with_groups
 from mansard.cli.app import make_app
-from mansard.cli.short_names import with_groups
 
 ROOT = Path(__file__).resolve().parents[2]
 # `mansard score a.onnx --batch 1` in a line of a block or in code of a sentence; what stands

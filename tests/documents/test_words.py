@@ -29,7 +29,7 @@ INSTEAD = {
     r"\btake together\b": "combine",
     r"\bso that it may\b|\bthat may be had\b|\bcan be had\b": "available",
     r"\bby far and\b|\bwhence\b|\bthereof\b|\btherein\b|\bhereby\b|\bwherein\b": "where, of it",
-    r"(?<!there )\bis no (?!longer|more|such|less|better|worse|smaller|larger|greater)\w+": "is not a …",
+    r"(?<!there )\bis no (?!longer|more|such|less|better|worse|smaller|larger)\w+": "is not a …",
     r"\bmore than it (takes|took)\b": "longer",
     r"\bin the place of\b": "instead of",
     r"\bis gone\b(?! from)": "ended, removed",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Sequence
+from types import MappingProxyType
 
 from mansard.cli.console import (
     discard_output,
@@ -19,7 +21,6 @@ from mansard.cli.console import (
     take_verbosity,
 )
 from mansard.cli.json_output import ErrorDocument, finish_json, forget_json, is_json
-from mansard.cli.short_names import with_groups
 from mansard.core.errors import MansardError
 from mansard.core.processes.line_channel import give_stdout_to_data
 from mansard.core.processes.programs import turn_signals_into_interrupts
@@ -27,6 +28,15 @@ from mansard.core.text import printable
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 _NEW_OBJECTS = 50_000  # between two looks for garbage: nearly all objects last as long as a command
+# Commands of groups that can be called without the group: their names say enough.
+_GROUP_OF = MappingProxyType(
+    {
+        **dict.fromkeys(("watch", "modes", "plan", "restore", "telemetry"), "board"),
+        **dict.fromkeys(("export", "build", "fit", "batch", "layers", "ncu"), "models"),
+        **dict.fromkeys(("import", "merge", "schema", "image"), "data"),
+        **dict.fromkeys(("contention", "schedule"), "multi"),
+    }
+)
 
 
 def main() -> None:
@@ -39,6 +49,16 @@ def main() -> None:
     code = run(sys.argv[1:])
     gc.freeze()  # else the interpreter looks for garbage in what ends with it
     sys.exit(code)
+
+
+def with_groups(arguments: Sequence[str]) -> list[str]:
+    """``arguments`` with the group before a command that is called by its short name."""
+    words = list(arguments)
+    # No global option takes a value: the first word without a dash is the command.
+    place = next((at for at, word in enumerate(words) if not word.startswith("-")), None)
+    if place is not None and words[place] in _GROUP_OF:
+        words.insert(place, _GROUP_OF[words[place]])
+    return words
 
 
 def _without_program(arguments: list[str]) -> list[str]:
