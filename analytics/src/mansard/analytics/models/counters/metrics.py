@@ -2,7 +2,7 @@
 
 Each result has its formula; one that is computed from rates and clocks also has its error. The
 formulas of the tensor pipe and of a Tegra's memory were checked on recorded kernels whose work is
-known (docs/use/counters.md). Bytes at each memory level are computed from the metrics that the
+known (docs/results/counters.md). Bytes at each memory level are computed from the metrics that the
 export has.
 """
 

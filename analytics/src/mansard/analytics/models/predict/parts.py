@@ -91,7 +91,7 @@ class PartSum(Record, frozen=True, kw_only=True):
     parts_j: float | None
 
 
-# The layers of a whole network over its time: 0.97 to 1.3 (docs/use/networks.md).
+# The layers of a whole network over its time: 0.97 to 1.3 on ONNX Runtime.
 _MOST_PROFILED = 1.5
 _NO_WHOLE = "no time is known of the whole network in this mode, with these dimensions and engine"
 _TERMS = ("calls_s", "conversions_s", "fusion_s", "caches_s", "rest_s")
