@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from mansard.api.inputs import Networks, as_list
+from mansard.api.result import Result
+from mansard.core.brief import cells
 from mansard.core.errors import MansardError, StorageError, UsageError
 from mansard.core.formats.onnx import model_files, named
 from mansard.core.precision import parse_precision
@@ -46,15 +49,28 @@ BENCH_PRECISION = "fp32"  # what the kernels of a plain machine are measured in
 BENCH_STAGES = (*USUAL_STAGES, Stage(1, 4096), Stage(1, 16384), Stage(1, 65536))
 
 
-class Scores(msgspec.Struct, frozen=True):
-    """The scores of some files, and why there are not more of them."""
+_SCORED = ("model", "batch", "precision")
+_MAIN = ("work_flop", "parameters", "traffic_bytes", "fused_traffic_bytes", "fused_intensity")
+
+
+class Scores(Result, frozen=True):
+    """The scores of networks, and the errors of those that cannot be scored."""
 
     scores: tuple[ModelScore, ...]
     errors: tuple[MansardError, ...]
 
+    def as_rows(self) -> list[dict[str, object]]:
+        """A row for each score: which network, and its totals."""
+        return [
+            {name: getattr(one, name) for name in _SCORED}
+            | dict.fromkeys(_MAIN)
+            | cells(totals(one))
+            for one in self.scores
+        ]
+
 
 def score(  # noqa: PLR0913 - one keyword for each thing a user can state
-    models: Sequence[Path | str],
+    models: Networks,
     settings: Settings | None = None,
     *,
     batches: Sequence[int] = (),
@@ -82,7 +98,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     """
     stages = [Stage(prefill, 0)] if prefill else []
     stages += [Stage(1, decode)] if decode else []
-    paths = _find_models(models)
+    paths = _find_models(as_list(models))
     _check_outputs(paths, outputs)
     request = _Request(
         settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(paths) > 1
@@ -396,7 +412,7 @@ def encode_scores(scores: Sequence[ModelScore], form: Literal["csv", "parquet"])
     return encode_layers(scores, form)
 
 
-class ZooNetwork(msgspec.Struct, frozen=True):
+class ZooNetwork(Result, frozen=True):
     """A network of the zoo, and its score at batch 1 in FP32."""
 
     entry: Entry

@@ -17,8 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Literal, Protocol
 
-import msgspec
-
+from mansard.api.result import Result
 from mansard.containers.board_watch import look_at_boards
 from mansard.containers.hosts import read_hosts
 from mansard.core.errors import InputError, MansardError, StorageError, UsageError
@@ -205,7 +204,7 @@ OnLine = Callable[[TegrastatsSample, str, float | None], None]
 """Takes every line as it is read: the sample, its log, and its time in s where that is known."""
 
 
-class LiveSummary(msgspec.Struct, frozen=True):
+class LiveSummary(Result, frozen=True):
     """What a running tegrastats printed; ``was_interrupted``: by a Ctrl-C, before its end."""
 
     summary: LogSummary

@@ -16,6 +16,7 @@ from mansard.analytics.decisions import batches
 from mansard.analytics.decisions.first_token import screen_first_tokens
 from mansard.analytics.decisions.limits import without_drops, without_energy
 from mansard.analytics.decisions.recommend import decide_each
+from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.time_sharing import Mix, MixAnswer, Task
 from mansard.analytics.decisions.workload import decide_mixes
 from mansard.analytics.models.predict.measured import prefer_measured, prefer_observed
@@ -30,12 +31,14 @@ from mansard.api.deciding.next_measurement import NextMeasurement, find_measurem
 from mansard.api.deciding.predictions import (
     NetworkRequest,
     PredictionRequest,
+    as_request,
     check,
     check_models,
     predict,
     predicted_parts,
 )
 from mansard.api.deciding.workload_files import read_workload
+from mansard.api.inputs import Networks, Runs
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.hardware import KnownMode, boards_called, find_mode
 from mansard.core.text import natural_key
@@ -45,7 +48,7 @@ from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.data.frames import Frame
-    from mansard.analytics.decisions.records import Candidate, Recommendation, Wanted
+    from mansard.analytics.decisions.records import Candidate, Recommendation
     from mansard.analytics.models.predict.models import Models
     from mansard.analytics.models.predict.prediction import Basis, Prediction
 
@@ -55,11 +58,12 @@ AUTO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
 
 def recommend(
-    request: PredictionRequest,
-    wanted: Wanted,
+    request: PredictionRequest | Networks,
+    wanted: Wanted | None = None,
     default: str | None = None,
     reporter: Reporter = SILENT,
     *,
+    runs: Runs | None = None,
     dask: str | None = None,
 ) -> tuple[Recommendation, ...]:
     """The best mode for each network on each device, from what was measured.
@@ -71,7 +75,8 @@ def recommend(
     Where no mode keeps the limits, the nearest are in the answer. Raises as ``predict`` does,
     UsageError for an unknown ``default``, and ClusterError.
     """
-    answers = answer_questions(request, wanted, default, reporter, dask=dask)
+    asked = as_request(request, runs)
+    answers = answer_questions(asked, wanted or Wanted(), default, reporter, dask=dask)
     return tuple(answer.recommendation for answer in answers)
 
 
@@ -254,8 +259,9 @@ def _without_drops(
 
 
 def batch(
-    request: PredictionRequest,
+    request: PredictionRequest | Networks,
     *,
+    runs: Runs | None = None,
     highest_only: bool = False,
     dask: str | None = None,
     reporter: Reporter = SILENT,
@@ -266,6 +272,7 @@ def batch(
     ``highest_only``: in the highest mode of each device alone. ``dask``: address of a scheduler of
     Dask, whose workers predict network by network. Raises as ``predict`` does, and ClusterError.
     """
+    request = as_request(request, runs)
     request = replace(request, batches=request.batches or AUTO_BATCHES)
     models, _, parts = predicted_parts(
         _batch_some, request, lambda _: highest_only, dask=dask, reporter=reporter
