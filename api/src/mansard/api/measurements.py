@@ -186,7 +186,10 @@ def measure_networks(
     again. Raises any MansardError that keeps everything from being measured.
     """
     if not isinstance(request, MeasureRequest):
-        request = MeasureRequest(models=tuple(map(str, as_list(request))))
+        names = tuple(map(str, as_list(request)))
+        if not names or not all(names):
+            raise UsageError("no network is named", fix="give a name or an ONNX file")
+        request = MeasureRequest(models=names)
     if runs is not None:
         request = msgspec.structs.replace(request, runs=runs)
     request = with_image(request)
