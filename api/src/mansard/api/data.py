@@ -28,7 +28,7 @@ from mansard.analytics.decisions.comparing.checks import (
     run_checks,
     verdict_of,
 )
-from mansard.analytics.decisions.comparing.comparison import Comparison
+from mansard.analytics.decisions.comparing.comparison import Change, Comparison
 from mansard.analytics.decisions.comparing.comparison import compare as compare_sides
 from mansard.analytics.decisions.comparing.gathering import sides_of
 from mansard.analytics.decisions.comparing.pairing import pair_quantities
@@ -73,6 +73,10 @@ class Compared(Result, frozen=True):
     only_second: tuple[str, ...]
     checks: tuple[CheckResult, ...] = ()
     verdict: Verdict | Literal["unchecked"] = "unchecked"
+
+    def records(self) -> Sequence[Change]:
+        """What was compared, of all comparisons."""
+        return [change for one in self.comparisons for change in one.changes]
 
 
 def compare(  # noqa: PLR0913 - one keyword for each thing a user can state

@@ -14,7 +14,7 @@ _MOST_COLUMNS = 12
 _MOST_FIELDS = 12  # of a record in a prompt
 _LONGEST_TEXT, _LONGEST_LINE = 60, 96
 _MOST_LINES = 5  # of rows in a prompt
-_NEVER = frozenset({"unknown", "model_hash", "score_id"})
+_NEVER = frozenset({"unknown", "model_hash", "score_id", "run_id", "trial_id"})
 _FEW, _SHORT = 3, 24  # few numbers or short texts are written out
 _SCALARS = (str, bool, int, float)
 
@@ -68,15 +68,26 @@ def rows_text(
 
 
 def _row_text(row: Mapping[str, object]) -> str:
-    line = ""
+    """One or two lines; the cells that have no place are left out."""
+    lines = [""]
     for name, value in row.items():
-        if name in _NEVER or value in (None, ""):
+        if value in (None, "") or _is_needless(name, row):
             continue
         part = f"{name}={brief_text(value)}"
-        if line and len(line) + len(part) > _LONGEST_LINE:
-            return f"{line}, …"
-        line = f"{line}, {part}" if line else part
-    return line
+        if not lines[-1] or len(lines[-1]) + len(part) <= _LONGEST_LINE:
+            lines[-1] += f", {part}" if lines[-1] else part
+        elif len(lines) == 1:
+            lines.append(part)
+        else:
+            lines[-1] += ", …"
+            break
+    return ",\n    ".join(lines)
+
+
+def _is_needless(name: str, row: Mapping[str, object]) -> bool:
+    """Whether a column is an id, or of an inner record and the outer has it: ``choice.device``."""
+    outer, _, last = name.rpartition(".")
+    return last in _NEVER or (bool(outer) and last in row)
 
 
 def brief_text(value: object) -> str:
@@ -138,7 +149,7 @@ def html_rows(rows: Sequence[Mapping[str, object]]) -> str:
     used = [
         name
         for name in dict.fromkeys(name for row in rows for name in row)
-        if name not in _NEVER and any(row.get(name) not in (None, "") for row in rows)
+        if not _is_needless(name, rows[0]) and any(row.get(name) not in (None, "") for row in rows)
     ][:_MOST_COLUMNS]
     table = html_table(used, ([row.get(name) for name in used] for row in rows[:MOST_ROWS]))
     n_more = len(rows) - MOST_ROWS
