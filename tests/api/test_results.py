@@ -186,7 +186,7 @@ def test_what_is_no_folder_is_one_line(wrong: Any) -> None:
         lambda: api.measured_contention(wrong),
         lambda: api.layers("resnet18", runs=wrong),
     ):
-        with pytest.raises(UsageError, match="give str or a pathlib.Path"):
+        with pytest.raises(UsageError, match=r"give str or a pathlib\.Path"):
             call()
 
 

@@ -104,6 +104,12 @@ def compare(  # noqa: PLR0913 - one keyword for each thing a user can state
     Each ratio has its 95 % interval and a test that is corrected for the number of tests. Runs pair
     by processor and mode; one side each is a pair whatever its mode. Raises InputError, UsageError,
     StorageError.
+
+    >>> import mansard as m
+    >>> compared = m.compare("runs", mode="1c", second="runs", other_mode="2c")
+    >>> changes = compared.to_frame()
+    >>> changes.select("quantity", "ratio", "is_significant").row(0)
+    ('fp32 peak', 2.0, True)
     """
     parsed = parse_checks(checks)
     with_layers = layers or any(check.kind == "layer" for check in parsed)
@@ -338,8 +344,12 @@ def _origin(origin: TableOrigin, module: str | None) -> PublishedOrigin:
 def merge(runs: Runs, into: str) -> Merged:
     """Bring runs into one dataset, in a folder or an object store such as s3://bucket/boards.
 
-    ``runs``: folders of runs, or datasets that were merged before. A run that is there
-    already is not written again; credentials come from the environment. Raises UsageError where
+    ``runs``: folders of runs, or merged datasets. Runs that the dataset has are not written again;
+    credentials come from the environment. Returns how many runs were new. Raises UsageError if
     ``into`` is a folder of runs, InputError, StorageError.
+
+    >>> import mansard as m
+    >>> m.merge(["runs", "published"], "merged")
+    Merged(place='merged', n_new=2, n_grown=0, n_same=0)
     """
     return merge_runs(as_list(runs), into)

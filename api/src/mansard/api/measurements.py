@@ -180,10 +180,20 @@ class MeasureResult(Result, frozen=True):
 def measure_networks(
     request: MeasureRequest | Networks, reporter: Reporter = SILENT, *, runs: Path | None = None
 ) -> MeasureResult:
-    """Run ``request.models`` in each mode, and keep every row in ``request.runs``.
+    """Run networks in power modes, and keep every row in the folder of runs.
 
-    One row for each network, precision, batch and mode; what was measured before is not measured
-    again. Raises any MansardError that keeps everything from being measured.
+    ``request``: networks, or a request with modes, engine and board. ``runs``: the folder,
+    instead of the request's. Returns one row for each network, precision, batch and mode, and
+    the medians compared with predictions. Interrupted measurements resume; rows of an earlier
+    run are not measured again. Raises any MansardError that keeps everything from being measured.
+
+    >>> import mansard as m
+    >>> request = m.MeasureRequest(
+    ...     models=("tiny.onnx",), profile="brief", processor="cpu", is_local=True
+    ... )
+    >>> measured = m.measure_networks(request, runs="tiny-runs")
+    >>> measured.rows[0].row.model, measured.failure
+    ('tiny', None)
     """
     if not isinstance(request, MeasureRequest):
         names = tuple(map(str, as_list(request)))

@@ -45,7 +45,15 @@ class Result(Brief, msgspec.Struct, frozen=True):
         return frame_of(self.as_rows())
 
     def plot(self) -> Chart:
-        """A chart of Altair. Raises UsageError for a result without a figure."""
+        """Draw the figure of the result: an Altair chart, which a notebook shows.
+
+        Raises UsageError for a result without a figure.
+
+        >>> import mansard as m
+        >>> chart = m.score("resnet18").plot()
+        >>> chart.to_dict()["mark"]["type"]
+        'point'
+        """
         return chart_of(self.drawn())
 
     def __repr__(self) -> str:

@@ -224,7 +224,12 @@ def telemetry(
     several recordings has a summary for each.
     ``interval_s``: the period between lines of logs without times; where the lines have times,
     those count. ``board``: root folder of the board that they are of. Raises InputError for a
-    file that holds no line of tegrastats, StorageError where it cannot be read.
+    file without a line of tegrastats, StorageError for one that cannot be read.
+
+    >>> import mansard as m
+    >>> (summary,) = m.telemetry("tegrastats.log", interval_s=1.0)
+    >>> summary.n_lines, summary.duration_s
+    (3, 2.0)
     """
     module = None if board is None else find_module(board)
     for log in logs:
@@ -385,7 +390,12 @@ def watch(
     ``board``: the root folder of a simulated board; this machine by default. ``hosts``: boards
     elsewhere, read over ssh, each at its own pace; ``hosts_file`` names them. ``wait`` waits for
     seconds and returns True to end. Nothing is set and nothing is installed. Raises UsageError,
-    InputError, and DeviceError where a single host cannot be reached.
+    InputError, and DeviceError if a single host cannot be reached.
+
+    >>> import mansard as m
+    >>> (sample,) = m.watch("agx-orin", n_samples=1)
+    >>> sample.source, sample.mode, len(sample.cpus)
+    ('simulated', '30W', 8)
     """
     check_interval(interval_s)
     if hosts:

@@ -116,10 +116,20 @@ def as_request(
 def predict(
     request: PredictionRequest | Networks, reporter: Reporter = SILENT, *, runs: Runs | None = None
 ) -> Prediction:
-    """Time, energy and power of the networks in the modes that ``request`` is about.
+    """Predict latency, energy and power of networks in power modes.
 
+    ``request``: networks, or a request. ``runs``: folders of runs, instead of the request's.
+    Returns the frame ``predictions``, in s, J and W with their 95 % bounds, and its sources.
     Raises as reading and scoring do, UsageError for unknown networks, modes or devices, and
-    InputError where nothing can be predicted.
+    InputError if nothing can be predicted.
+
+    >>> import mansard as m
+    >>> prediction = m.predict("seen", runs="published")
+    >>> prediction
+    Prediction(9 rows, networks=1, modes=9)
+    >>> best = prediction.to_frame().sort("latency_s").row(0, named=True)
+    >>> best["mode"], best["source"]
+    ('gpu1200-emc3200', 'published')
     """
     models, basis = find_basis(as_request(request, runs), reporter)
     prediction = predict_all(models, basis)
