@@ -203,7 +203,7 @@ def test_a_notebook_shows_a_table_and_a_chart(
     from nbformat.v4 import new_code_cell, new_notebook
 
     cells = ["import mansard as m", *(block for block in blocks() if block.startswith(CELL))]
-    notebook = new_notebook(cells=list(map(new_code_cell, cells)))
+    notebook = new_notebook(cells=list(map(new_code_cell, cells)))  # type: ignore[no-untyped-call]
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     client = nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3")
     client.execute(cwd=str(tmp_path))

@@ -1,4 +1,4 @@
-"""Results in a prompt, in a notebook and as a frame; arguments in all their forms."""
+"""Records in a prompt, in a notebook and as a frame; arguments in all their forms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 import mansard
 from mansard import api
-from mansard.api.result import Result, Results
+from mansard.api.result import Records, Result
 from mansard.core.errors import UsageError
 from mansard.core.version import VERSION
 
@@ -68,9 +68,9 @@ def test_the_package_answers_with_the_facade() -> None:
 
 
 def test_a_tuple_of_records_is_short_in_a_prompt_and_a_tuple_to_all_others() -> None:
-    results = Results(row(f"net{n}") for n in range(7))
+    results = Records(row(f"net{n}") for n in range(7))
     assert repr(results).splitlines() == [
-        "Results[Row](",
+        "Records[Row](",
         *(f"  name='net{n}', time_s=0.5, inner.n=1, tags=('a', 'b')," for n in range(5)),
         "  … 2 more",
         ")",
@@ -97,10 +97,10 @@ def test_a_frame_has_a_row_for_each_record_and_columns_of_inner_ones() -> None:
             {"name": ["a", "b"], "time_s": [0.5, 0.5], "inner.n": [1, 2], "tags": [["a", "b"]] * 2}
         )
     )
-    assert Results().to_frame().is_empty()
+    assert Records().to_frame().is_empty()
 
 
-@pytest.mark.parametrize("shown", [Answer((row(HOSTILE),)), Results([row(HOSTILE)])])
+@pytest.mark.parametrize("shown", [Answer((row(HOSTILE),)), Records([row(HOSTILE)])])
 def test_names_are_escaped_in_a_table(shown: Any) -> None:
     table = shown._repr_html_()
     assert "<script>" not in table
@@ -109,7 +109,7 @@ def test_names_are_escaped_in_a_table(shown: Any) -> None:
 
 
 def test_a_long_table_is_cut() -> None:
-    table = Results(row(f"net{n}") for n in range(1_030))._repr_html_()
+    table = Records(row(f"net{n}") for n in range(1_030))._repr_html_()
     assert table.count("<tr>") == 21  # the names, and 20 rows
     assert "1,010 more rows" in table
 
@@ -122,9 +122,9 @@ def test_a_long_name_is_cut() -> None:
 
 def test_a_result_without_a_figure_says_so() -> None:
     with pytest.raises(UsageError, match="there is no figure of Row"):
-        Results([row()]).plot()
+        Records([row()]).plot()
     with pytest.raises(UsageError, match="there is no figure of nothing"):
-        Results().plot()
+        Records().plot()
 
 
 def test_a_score_is_a_line_a_frame_and_a_chart() -> None:

@@ -39,7 +39,7 @@ _OF_BOARDS = "mansard.device"  # what a board says may be below 0
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function``, which raises UsageError for an argument of another type than it says.
 
-    It returns tuples as ``Results``.
+    It returns tuples as ``Records``.
     """
     parameters = signature(function)
 

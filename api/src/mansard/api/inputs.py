@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 
 from mansard.core.errors import UsageError
+from mansard.core.storage.files import write_atomic
 from mansard.core.storage.leftovers import temporary_folder
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -55,7 +56,6 @@ class ModelFiles:
 
     def __init__(self) -> None:
         self._stack = ExitStack()
-        self._n_files = 0
 
     def __enter__(self) -> ModelFiles:
         return self
@@ -75,5 +75,5 @@ class ModelFiles:
         folder = self._stack.enter_context(temporary_folder())
         name = _NO_NAME.sub("_", model.graph.name)[:_LONGEST_NAME].strip("._") or "model"
         path = folder / f"{name}.onnx"
-        path.write_bytes(content)
+        write_atomic(path, content, within=folder)
         return path

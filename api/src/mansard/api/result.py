@@ -65,7 +65,7 @@ class Result(Brief, msgspec.Struct, frozen=True):
         return html_rows(self.as_rows())
 
 
-class Results(tuple[RecordT_co, ...]):
+class Records(tuple[RecordT_co, ...]):
     """A tuple of records, with the same methods as ``Result``."""
 
     __slots__ = ()
@@ -73,7 +73,7 @@ class Results(tuple[RecordT_co, ...]):
     def __repr__(self) -> str:
         kinds = {type(record).__name__ for record in self}
         kind = kinds.pop() if len(kinds) == 1 else "object"
-        return rows_text(f"Results[{kind}]", rows_of(self))
+        return rows_text(f"Records[{kind}]", rows_of(self))
 
     def _repr_html_(self) -> str:
         return html_rows(rows_of(self))
@@ -88,9 +88,9 @@ class Results(tuple[RecordT_co, ...]):
 
 
 def as_result(value: Any) -> Any:
-    """``value``; a tuple of records as ``Results``."""
+    """``value``; a tuple of records as ``Records``."""
     are_records = type(value) is tuple and all(hasattr(one, "__struct_fields__") for one in value)
-    return Results(value) if are_records else value
+    return Records(value) if are_records else value
 
 
 def rows_of(records: Sequence[Any]) -> list[dict[str, object]]:
