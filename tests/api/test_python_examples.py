@@ -21,7 +21,7 @@ from tests.device.tegrastats_lines import LINES
 pytestmark = pytest.mark.usefixtures("before_others")
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/use/python.md"
-BENCH = "# takes a minute"
+BENCH, CELL = "# takes a minute", "# a cell"
 
 
 def blocks() -> list[str]:
@@ -192,8 +192,24 @@ def test_the_bench_of_the_page_gives_what_report_prints(
 
 
 def test_every_function_of_the_page_is_there() -> None:
-    for name in set(re.findall(r"\bapi\.([A-Za-z_]+)", PAGE.read_text("utf-8"))):
+    for name in set(re.findall(r"\b(?:api|m)\.([A-Za-z_]+)\(", PAGE.read_text("utf-8"))):
         assert getattr(api, name) is not None
+
+
+def test_a_notebook_shows_a_table_and_a_chart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is in the extra dev")
+    from nbformat.v4 import new_code_cell, new_notebook
+
+    cells = ["import mansard as m", *(block for block in blocks() if block.startswith(CELL))]
+    notebook = new_notebook(cells=list(map(new_code_cell, cells)))  # type: ignore[no-untyped-call]
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    client = nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3")
+    client.execute(cwd=str(tmp_path))
+    table, chart = (cell.outputs[-1]["data"] for cell in notebook.cells[1:])
+    assert "<td>squeezenet1_1</td>" in table["text/html"]
+    assert "vegaEmbed" in chart["text/html"]
 
 
 def test_all_that_the_api_lists_can_be_imported() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-STUBS = {path.relative_to(ROOT).as_posix(): path for path in ROOT.glob("*/src/mansard/**/*.pyi")}
+STUBS = {path.relative_to(ROOT).as_posix(): path for path in ROOT.glob("*/src/mansard/*/**/*.pyi")}
 
 
 def test_stubs_are_where_names_are_lazy() -> None:

@@ -44,7 +44,7 @@ BUDGETS = {
     "files that the guide of the code names": Budget(21, 24),
     "lines of these files": Budget(6000, 6000),
     "class names used twice": Budget(3, 15),
-    "imports of our own modules inside functions": Budget(45, 49),
+    "imports of our own modules inside functions": Budget(47, 49),
 }
 
 

@@ -1,7 +1,8 @@
-"""What a function of this façade is given, held against the types of its parameters.
+"""The arguments of a function of the façade, compared with the types of its parameters.
 
-The command line parses its options; a program gives what it likes. Without this a text in the place
-of a list of files ends as an AttributeError ten frames further down, or after the measurement.
+The command line parses its options; a program passes anything. Without this check a number in the
+place of a folder ends as an AttributeError ten frames down, or after the measurement. One value is
+accepted for a list, and text for a path, see ``inputs``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import ast
 import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from functools import cache, wraps
 from importlib import import_module
 from inspect import get_annotations, getsource, signature
@@ -21,6 +22,10 @@ from textwrap import dedent
 from types import NoneType, UnionType
 from typing import IO, Annotated, Any, Literal, Union, cast, get_args, get_origin
 
+import msgspec
+
+from mansard.api.inputs import ModelFiles, OnnxModel, is_onnx_model
+from mansard.api.result import as_result
 from mansard.core.errors import UsageError
 from mansard.core.records.base import Record
 
@@ -32,20 +37,81 @@ _OF_BOARDS = "mansard.device"  # what a board says may be below 0
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, which raises UsageError for an argument of another type than it says."""
+    """``function``, which raises UsageError for an argument of another type than it says.
+
+    It returns tuples as ``Records``.
+    """
     parameters = signature(function)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         hints = hints_of(function)
-        given = parameters.bind(*args, **kwargs).arguments
-        for name, value in given.items():
-            _check_type(value, hints[name], name, function.__name__)
-        for name, value in given.items():
-            _check_parts(value, hints[name], name, function.__name__)
-        return function(*args, **kwargs)
+        bound = parameters.bind(*args, **kwargs)
+        with ModelFiles() as files:
+            for name, value in bound.arguments.items():
+                bound.arguments[name] = _fitted(value, hints[name], files)
+            for name, value in bound.arguments.items():
+                _check_type(value, hints[name], name, function.__name__)
+            for name, value in bound.arguments.items():
+                _check_parts(value, hints[name], name, function.__name__)
+            return as_result(function(*bound.args, **bound.kwargs))
 
     return call
+
+
+def _fitted(value: Any, hint: Any, files: ModelFiles) -> Any:
+    """``value`` in the form of ``hint``; as it is where it has none, which the checks say."""
+    members = _members(hint)
+    if is_onnx_model(value) and any(_takes_path(member) for member in members):
+        value = files.write(value)
+    fitting = next((member for member in members if _is_of(value, member)), None)
+    if fitting is not None:
+        return _fitted_parts(value, fitting, files)
+    if isinstance(value, str) and Path in members:
+        return Path(value)
+    if isinstance(value, Path) and str in members:
+        return str(value)
+    if isinstance(value, Collection) and not isinstance(value, str):
+        return value
+    for element in (arguments[0] for member in members if (arguments := _list_arguments(member))):
+        one = _fitted(value, element, files)
+        if any(_is_of(one, member) for member in _members(element)):
+            return (one,)
+    return value
+
+
+def _takes_path(hint: Any) -> bool:
+    """Whether a file's path is of the type ``hint``, or one of a list's."""
+    arguments = _list_arguments(hint)
+    return hint in (str, Path) or any(map(_takes_path, _members(arguments[0]) if arguments else ()))
+
+
+def _list_arguments(hint: Any) -> tuple[Any, ...]:
+    """The type of the elements of a list of any length; empty for all other types."""
+    arguments = get_args(hint)
+    is_list = get_origin(hint) in _COLLECTIONS and (len(arguments) == 1 or Ellipsis in arguments)
+    return arguments if is_list else ()
+
+
+def _fitted_parts(value: Any, hint: Any, files: ModelFiles) -> Any:
+    """Likewise for the elements of a list, and for the fields of a request."""
+    if elements := _list_arguments(hint):
+        parts = [_fitted(part, elements[0], files) for part in value]
+        changed = any(new is not old for new, old in zip(parts, value, strict=True))
+        return tuple(parts) if changed else value
+    if not _is_request(type(value)):
+        return value
+    fields = {
+        name: new
+        for name, field_hint in hints_of(cast(Any, type(value))).items()
+        if hasattr(value, name)
+        and (new := _fitted(old := getattr(value, name), field_hint, files)) is not old
+    }
+    if not fields:
+        return value
+    if hasattr(value, "__struct_fields__"):
+        return msgspec.structs.replace(value, **fields)
+    return replace(value, **fields)
 
 
 def _check_type(value: Any, hint: Any, name: str, where: str) -> None:
@@ -212,13 +278,21 @@ def _later(path: str) -> Any:
 def _words(hint: Any) -> str:  # noqa: PLR0911 - likewise
     origin = get_origin(hint) or hint
     if origin in {Union, UnionType}:
-        return " or ".join(map(_words, get_args(hint)))
+        members = get_args(hint)
+        lists = [one for one in members if _list_arguments(one)]
+        if lists and set(_members(get_args(lists[0])[0])) <= set(members):
+            rest = [_words(one) for one in members if one not in (*lists, NoneType)]
+            none = ["None"] if NoneType in members else []
+            return " or ".join([*rest, "a list of these", *none])
+        return " or ".join(map(_words, members))
     if origin in {None, NoneType}:
         return "None"
     if origin is Literal:
         return ", ".join(map(repr, get_args(hint)))
     if origin is Path:
         return "a pathlib.Path"
+    if origin is OnnxModel:
+        return "an onnx.ModelProto"
     arguments = [argument for argument in get_args(hint) if argument is not Ellipsis]
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "a dictionary"

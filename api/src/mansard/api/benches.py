@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mansard.analytics.data.scores import keep_scores, replace_scores
+from mansard.api.result import Result
 from mansard.api.scores import score_networks
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.formats.onnx import named
@@ -51,7 +52,7 @@ class BenchRequest(SweepRequest, frozen=True, kw_only=True):
 _QUICK = ("mobilenet_v2", "resnet50", "yolov8n", "bert_base")
 
 
-class BenchResult(msgspec.Struct, frozen=True):
+class BenchResult(Result, frozen=True):
     """The report of what was measured, and what could not be measured.
 
     ``report`` is None where nothing was measured at all.

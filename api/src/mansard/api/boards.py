@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from mansard.api.result import Result
 from mansard.containers.fleet import Fleet
 from mansard.containers.hosts import read_hosts
 from mansard.core.errors import MansardError, UsageError
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from mansard.core.records import PowerMode
 
 
-class AvailableModes(msgspec.Struct, frozen=True):
+class AvailableModes(Result, frozen=True):
     """The power modes of a machine that is no Jetson: core counts, or those of its card.
 
     ``machine``: the processor, or the card, that they are modes of. ``notes``: what can be set

@@ -8,8 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from mansard.analytics.data.published.readers.reader import ToolFile
 from mansard.analytics.data.published.store import read_counters, write_counters
 from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum, by_kernel, call_sum
@@ -32,6 +30,8 @@ from mansard.analytics.models.counters.importing import (
     notes_on_unknown,
 )
 from mansard.analytics.models.counters.importing import import_counters as read
+from mansard.api.inputs import Networks, as_list
+from mansard.api.result import Result
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
 from mansard.core.formats.ncu import EXPORT_COMMAND
 from mansard.core.formats.onnx import find_model_files, model_name
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from mansard.analytics.models.predict.group_times import CountedBytes
 
 
-class ImportedExport(msgspec.Struct, frozen=True):
+class ImportedExport(Result, frozen=True):
     """One export that was read: its launches, and its kernels by their share of the time."""
 
     export: Path
@@ -65,7 +65,7 @@ class ImportedExport(msgspec.Struct, frozen=True):
     path: Path
 
 
-class CountedNetwork(msgspec.Struct, frozen=True):
+class CountedNetwork(Result, frozen=True):
     """A network in one mode: its row, where its table is, and its kernels by their share of time.
 
     ``launches``: of all calls. ``notes``: on what the table lacks.
@@ -80,7 +80,7 @@ class CountedNetwork(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-class CountResult(msgspec.Struct, frozen=True):
+class CountResult(Result, frozen=True):
     """What was counted, now or before, and what could not be."""
 
     rows: tuple[CountedNetwork, ...]
@@ -196,7 +196,7 @@ def check_counters(
     runs: Path = Path("runs"),
     *,
     network: str | None = None,
-    models: Sequence[Path] = (),
+    models: Networks = (),
     batch: int | None = None,
     precision: str | None = None,
     cache_bytes: int | None = None,
@@ -223,7 +223,7 @@ def check_counters(
         raise UsageError(
             f"there are no counters of {network!r}", fix=f"use one of {', '.join(names)}"
         )
-    files = {model_name(path): path for path in find_model_files(models)}
+    files = {model_name(path): path for path in find_model_files(list(map(Path, as_list(models))))}
     only = next(iter(files.values())) if len(files) == 1 else None
     checker = _Checker(runs, files, batch, precision, cache_bytes)
     checked = [checker.check(one, only if network else None) for one in wanted]

@@ -28,7 +28,7 @@ from mansard.analytics.decisions.comparing.checks import (
     run_checks,
     verdict_of,
 )
-from mansard.analytics.decisions.comparing.comparison import Comparison
+from mansard.analytics.decisions.comparing.comparison import Change, Comparison
 from mansard.analytics.decisions.comparing.comparison import compare as compare_sides
 from mansard.analytics.decisions.comparing.gathering import sides_of
 from mansard.analytics.decisions.comparing.pairing import pair_quantities
@@ -49,6 +49,8 @@ from mansard.analytics.models.predict.prediction import NetworkSelection, predic
 from mansard.analytics.models.roofs.published_rooflines import find_module
 from mansard.analytics.models.scaling.observations import network_measurements
 from mansard.api.counters import group_bytes_in
+from mansard.api.inputs import Runs, as_list
+from mansard.api.result import Result
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.records import GenerationRun, Manifest, ProgramRun, with_known
 from mansard.core.storage.documents import read_document
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     from mansard.core.hardware import Module
 
 
-class Compared(msgspec.Struct, frozen=True):
+class Compared(Result, frozen=True):
     """The comparison of each pair of sides, and the labels of those that have no partner.
 
     ``verdict``: of all ``checks``: "worse" if one is, else "unknown" if one is, else "within".
@@ -71,6 +73,10 @@ class Compared(msgspec.Struct, frozen=True):
     only_second: tuple[str, ...]
     checks: tuple[CheckResult, ...] = ()
     verdict: Verdict | Literal["unchecked"] = "unchecked"
+
+    def records(self) -> Sequence[Change]:
+        """What was compared, of all comparisons."""
+        return [change for one in self.comparisons for change in one.changes]
 
 
 def compare(  # noqa: PLR0913 - one keyword for each thing a user can state
@@ -98,6 +104,12 @@ def compare(  # noqa: PLR0913 - one keyword for each thing a user can state
     Each ratio has its 95 % interval and a test that is corrected for the number of tests. Runs pair
     by processor and mode; one side each is a pair whatever its mode. Raises InputError, UsageError,
     StorageError.
+
+    >>> import mansard as m
+    >>> compared = m.compare("runs", mode="1c", second="runs", other_mode="2c")
+    >>> changes = compared.to_frame()
+    >>> changes.select("quantity", "ratio", "is_significant").row(0)
+    ('fp32 peak', 2.0, True)
     """
     parsed = parse_checks(checks)
     with_layers = layers or any(check.kind == "layer" for check in parsed)
@@ -147,15 +159,13 @@ def _sides(
     return sides_of(dataset, name=name, build=label, run_id=run_id, with_layers=with_layers)
 
 
-def measured_contention(
-    runs: Sequence[str | Path], *, newest_only: bool = False
-) -> tuple[VictimContention, ...]:
+def measured_contention(runs: Runs, *, newest_only: bool = False) -> tuple[VictimContention, ...]:
     """What folders of runs know of contention, by machine, mode and accelerator, with its fit.
 
     ``newest_only``: leave out what does not go with the newest run of a device instead of refusing
     it. Raises InputError, StorageError.
     """
-    return contention_of(open_runs(runs, newest_only=newest_only))
+    return contention_of(open_runs(as_list(runs), newest_only=newest_only))
 
 
 def contention_of(dataset: Dataset) -> tuple[VictimContention, ...]:
@@ -249,7 +259,7 @@ class TableOrigin(msgspec.Struct, frozen=True, kw_only=True):
     processor: Literal["cpu", "gpu"] = "gpu"
 
 
-class ImportedTable(msgspec.Struct, frozen=True):
+class ImportedTable(Result, frozen=True):
     """What was read of one kind from one file: rates, runs of networks, or their layers."""
 
     table: Path
@@ -331,11 +341,15 @@ def _origin(origin: TableOrigin, module: str | None) -> PublishedOrigin:
     return PublishedOrigin(device=device.strip(), processor=origin.processor, citation=citation)
 
 
-def merge(locations: Sequence[str | Path], into: str) -> Merged:
+def merge(runs: Runs, into: str) -> Merged:
     """Bring runs into one dataset, in a folder or an object store such as s3://bucket/boards.
 
-    ``locations``: folders of runs, or datasets that were merged before. A run that is there
-    already is not written again; credentials come from the environment. Raises UsageError where
+    ``runs``: folders of runs, or merged datasets. Runs that the dataset has are not written again;
+    credentials come from the environment. Returns how many runs were new. Raises UsageError if
     ``into`` is a folder of runs, InputError, StorageError.
+
+    >>> import mansard as m
+    >>> m.merge(["runs", "published"], "merged")
+    Merged(place='merged', n_new=2, n_grown=0, n_same=0)
     """
-    return merge_runs(locations, into)
+    return merge_runs(as_list(runs), into)

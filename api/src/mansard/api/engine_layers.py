@@ -44,6 +44,7 @@ from mansard.analytics.models.layers.roofs import (
 from mansard.analytics.models.layers.rows import LayersOrigin, RoofedLayers, roofed_layers
 from mansard.analytics.models.roofs.published_rooflines import published_rooflines
 from mansard.analytics.models.roofs.roofline import rooflines
+from mansard.api.inputs import Runs, as_list
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.formats.onnx import named
 from mansard.core.precision import PRECISIONS, parse_precision
@@ -68,7 +69,7 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
     *,
     profile: Path | None = None,
     description: Path | None = None,
-    runs: Sequence[str | Path] = (),
+    runs: Runs = (),
     mode: str | None = None,
     device: str | None = None,
     label: str | None = None,
@@ -95,15 +96,16 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
     Raises UsageError, InputError, ModelError, StorageError.
     """
     loaded = load_network(named(model))
-    if profile is not None and mode is not None and device is None and not runs:
+    folders = as_list(runs)
+    if profile is not None and mode is not None and device is None and not folders:
         raise UsageError("a mode of no device", fix="add --device, or --runs with its roofs")
     given = roofs_given(peaks or {}, bandwidth, launch_s) if peaks or bandwidth else None
     if profile is None:
         if description is not None:
             raise UsageError("a description has no times", fix="give a profile beside it")
         wanted = _Wanted(mode, device, label, batch, precision)
-        return _measured(loaded, open_runs(runs or ["runs"]), wanted, given, str(model))
-    roofs = _roofs(given, runs, device, mode)
+        return _measured(loaded, open_runs(folders or ["runs"]), wanted, given, str(model))
+    roofs = _roofs(given, folders, device, mode)
     source = ToolFile(str(profile), read_whole(profile, most_bytes=MOST_TOOL_BYTES))
     reader = recognise(source)
     if reader is NCU or (reader is None and is_export(source)):

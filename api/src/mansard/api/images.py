@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mansard.api.result import Result
 from mansard.containers.engine import connect
 from mansard.containers.images.building import BuiltImage, Order, library_lines, ready_image
 from mansard.containers.images.building import build_image as build
@@ -56,7 +57,7 @@ class TableImage(msgspec.Struct, frozen=True):
     fits: str
 
 
-class ImageList(msgspec.Struct, frozen=True):
+class ImageList(Result, frozen=True):
     """Images that an engine has, and all of the table."""
 
     built: tuple[HereImage, ...]

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mansard.api.inputs import Networks, as_list
+from mansard.api.result import Result
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.records import EngineBuild, Manifest, Measurement, MultiRun, ProgramRun
 from mansard.core.text import listed
@@ -48,7 +50,7 @@ class MeasuredMulti(msgspec.Struct, frozen=True):
     row: MultiRun
 
 
-class MultiResult(msgspec.Struct, frozen=True):
+class MultiResult(Result, frozen=True):
     """What ran, now or before, and what could not be measured."""
 
     rows: tuple[MeasuredMulti, ...]
@@ -85,7 +87,7 @@ def run_mappings(
     return MultiResult(rows, swept.failure)
 
 
-class ContentionResult(msgspec.Struct, frozen=True):
+class ContentionResult(Result, frozen=True):
     """What was measured of the modes asked for, now or before, and what could not be measured."""
 
     contention: tuple[VictimContention, ...]
@@ -125,7 +127,7 @@ def dry_run_contention(request: SweepRequest, reporter: Reporter = SILENT) -> It
     return dry_run(request, partial(plan_contention, request), reporter)
 
 
-class MeasuredNetwork(msgspec.Struct, frozen=True):
+class MeasuredNetwork(Result, frozen=True):
     """A row, and the mode that it was measured in."""
 
     machine: str
@@ -133,7 +135,7 @@ class MeasuredNetwork(msgspec.Struct, frozen=True):
     row: Measurement
 
 
-class MeasureResult(msgspec.Struct, frozen=True):
+class MeasureResult(Result, frozen=True):
     """What was measured, now or before, beside what is predicted, and what could not be.
 
     ``times``: of the newest row of each network in each mode; ``accuracies``: of networks that were
@@ -175,12 +177,31 @@ class MeasureResult(msgspec.Struct, frozen=True):
             )
 
 
-def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> MeasureResult:
-    """Run ``request.models`` in each mode, and keep every row in ``request.runs``.
+def measure_networks(
+    request: MeasureRequest | Networks, reporter: Reporter = SILENT, *, runs: Path | None = None
+) -> MeasureResult:
+    """Run networks in power modes, and keep every row in the folder of runs.
 
-    One row for each network, precision, batch and mode; what was measured before is not measured
-    again. Raises any MansardError that keeps everything from being measured.
+    ``request``: networks, or a request with modes, engine and board. ``runs``: the folder,
+    instead of the request's. Returns one row for each network, precision, batch and mode, and
+    the medians compared with predictions. Interrupted measurements resume; rows of an earlier
+    run are not measured again. Raises any MansardError that keeps everything from being measured.
+
+    >>> import mansard as m
+    >>> request = m.MeasureRequest(
+    ...     models=("tiny.onnx",), profile="brief", processor="cpu", is_local=True
+    ... )
+    >>> measured = m.measure_networks(request, runs="tiny-runs")
+    >>> measured.rows[0].row.model, measured.failure
+    ('tiny', None)
     """
+    if not isinstance(request, MeasureRequest):
+        names = tuple(map(str, as_list(request)))
+        if not names or not all(names):
+            raise UsageError("no network is named", fix="give a name or an ONNX file")
+        request = MeasureRequest(models=names)
+    if runs is not None:
+        request = msgspec.structs.replace(request, runs=runs)
     request = with_image(request)
     with Preparation(request.settings) as preparation:
         return _measure(request, preparation, reporter)
@@ -207,7 +228,7 @@ def _measured(
     )
 
 
-class BuildResult(msgspec.Struct, frozen=True):
+class BuildResult(Result, frozen=True):
     """The engine files of networks on each board, and what could not be built."""
 
     files: tuple[BuiltFile, ...]
@@ -245,7 +266,7 @@ def build(
         return BuildResult(*sweep_builds(request, preparation, reporter, is_dry_run=is_dry_run))
 
 
-class LayersResult(msgspec.Struct, frozen=True):
+class LayersResult(Result, frozen=True):
     """Whole networks and their parts, and the sum of these against the whole.
 
     ``parts``: of the newest row of each part in each mode.
@@ -308,7 +329,7 @@ class MeasuredProgram(msgspec.Struct, frozen=True):
     times: tuple[ProgramTimes, ...]  # of the program as a whole, and of each window by name
 
 
-class ProgramResult(msgspec.Struct, frozen=True):
+class ProgramResult(Result, frozen=True):
     """A program in the modes asked for, measured now or before, and what could not be measured."""
 
     measured: tuple[MeasuredProgram, ...]

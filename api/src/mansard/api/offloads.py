@@ -14,6 +14,7 @@ import numpy as np
 
 from mansard.analytics.decisions.offload.measured import measured_offload
 from mansard.analytics.decisions.offload.records import MeasuredOffload
+from mansard.api.result import Result
 from mansard.core.connections import parse_listen
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
 from mansard.core.records import Manifest, OffloadRun, ServedNetwork
@@ -180,7 +181,7 @@ def _rows(payload: Payload, spec: InputSpec, how: FittedPreprocessing | None) ->
     return rows if how.normalisation is None else fed_rows(rows, how.normalisation, spec)
 
 
-class OffloadResult(msgspec.Struct, frozen=True):
+class OffloadResult(Result, frozen=True):
     """What was measured in each mode, now or before; ``rows`` are its blocks."""
 
     measured: tuple[MeasuredOffload, ...]

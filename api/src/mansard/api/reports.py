@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
-
-import msgspec
 
 from mansard.analytics.data.names import device_labels, device_machines
 from mansard.analytics.data.opening import open_runs
@@ -20,12 +18,14 @@ from mansard.analytics.pages.results import compute
 from mansard.api.counters import checks_in, group_bytes_in
 from mansard.api.data import contention_of
 from mansard.api.deciding.candidate_modes import find_modes, require_local
+from mansard.api.inputs import Networks, Runs, as_list
+from mansard.api.result import Result
 from mansard.api.scores import score_networks
 from mansard.core.errors import UsageError
 from mansard.sweeps.reporter import SILENT, Reporter
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(Result, frozen=True):
     """A report that was written. ``run_ids``: the runs that it was made for; None: all of it."""
 
     path: Path
@@ -35,19 +35,19 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def report(
-    locations: Sequence[str],
+    runs: Runs,
     output: Path | None = None,
     *,
     allow_mixed: bool = False,
     run_ids: Collection[str] | None = None,
     modes: str | None = None,
     board: Path | None = None,
-    models: Sequence[str] = (),
+    models: Networks = (),
     reporter: Reporter = SILENT,
 ) -> Report:
     """Join what folders of runs hold, and write the report to ``output``; measures nothing.
 
-    ``locations``: folders of runs, or merged datasets (folders or URLs). ``output``: report.html
+    ``runs``: folders of runs, or merged datasets (folders or URLs). ``output``: report.html
     in the first of them by default, in the present folder for a URL; that may not be a link, as
     nothing in a folder of runs may. ``allow_mixed``: take together
     runs of one device by different versions, and boards that are alike. ``run_ids``: those of a
@@ -56,17 +56,19 @@ def report(
     ``models``: networks and language models, as of a bench; their scores are kept in the first
     folder. Raises InputError, ModelError, UsageError, StorageError.
     """
-    if models and is_url(locations[0]):
+    locations = [str(folder) for folder in as_list(runs)]
+    networks = as_list(models)
+    if networks and is_url(locations[0]):
         raise UsageError(
             f"no scores are kept in {locations[0]}",
             fix="name a folder of runs first, with --runs",
         )
     scripts.begin()  # in a process of their own, beside all that follows
     dataset = open_runs(locations, allow_mixed=allow_mixed, newest_only=run_ids is not None)
-    if models:
+    if networks:
         machines = dataset.all_manifests
         on_cpu = bool(machines) and all(one.gpu is None for one in machines)
-        scores = score_networks(models, (1,), {}, reporter, on_cpu=on_cpu)
+        scores = score_networks(networks, (1,), {}, reporter, on_cpu=on_cpu)
         keep_scores(Path(locations[0]), scores)
         dataset = open_runs(locations, allow_mixed=allow_mixed, newest_only=run_ids is not None)
     for line in dataset.notes:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from mansard.api.inputs import Networks, as_list
+from mansard.api.result import Result
+from mansard.core.brief import cells
 from mansard.core.errors import MansardError, StorageError, UsageError
 from mansard.core.formats.onnx import model_files, named
 from mansard.core.precision import parse_precision
@@ -46,15 +49,28 @@ BENCH_PRECISION = "fp32"  # what the kernels of a plain machine are measured in
 BENCH_STAGES = (*USUAL_STAGES, Stage(1, 4096), Stage(1, 16384), Stage(1, 65536))
 
 
-class Scores(msgspec.Struct, frozen=True):
-    """The scores of some files, and why there are not more of them."""
+_SCORED = ("model", "batch", "precision")
+_MAIN = ("work_flop", "parameters", "traffic_bytes", "fused_traffic_bytes", "fused_intensity")
+
+
+class Scores(Result, frozen=True):
+    """The scores of networks, and the errors of those that cannot be scored."""
 
     scores: tuple[ModelScore, ...]
     errors: tuple[MansardError, ...]
 
+    def as_rows(self) -> list[dict[str, object]]:
+        """A row for each score: which network, and its totals."""
+        return [
+            {name: getattr(one, name) for name in _SCORED}
+            | dict.fromkeys(_MAIN)
+            | cells(totals(one))
+            for one in self.scores
+        ]
+
 
 def score(  # noqa: PLR0913 - one keyword for each thing a user can state
-    models: Sequence[Path | str],
+    models: Networks,
     settings: Settings | None = None,
     *,
     batches: Sequence[int] = (),
@@ -65,24 +81,29 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     outputs: Sequence[Path] = (),
     reporter: Reporter = SILENT,
 ) -> Scores:
-    """FLOPs, parameters and bytes of every layer of networks, without executing them.
+    """Count the FLOPs, parameters and bytes of every layer of networks, without executing them.
 
-    ``models``: ONNX or GGUF files, folders of them or of Hugging Face, names of the zoo or of
-    language models. Each is scored for every batch
-    size of ``batches`` (none: the file's own, 1 where that is open), and of a decoder for every
-    stage: ``prefill`` tokens are read with nothing cached; one token is made with ``decode`` tokens
-    cached. Its caches grow in place unless ``settings.kv_cache`` says otherwise.
-    ``jobs``: files scored at a time, in processes of their own; None: as many as
-    CPUs. ``dask``: address of a scheduler of Dask whose workers score them instead; files are read
-    here. ``outputs``: files that the caller writes afterwards.
+    ``models``: ONNX or GGUF files, folders of them or of Hugging Face, names of ``list_networks``,
+    or ``onnx.ModelProto``. ``settings``: phase, precision and dimensions. ``batches``: batch sizes;
+    by default that of the file, or 1 where it is open. ``prefill`` and ``decode``: tokens of a
+    decoder's stages; prefill reads tokens with an empty cache, decode makes one token with
+    ``decode`` cached. Caches grow in place unless ``settings.kv_cache`` says otherwise. ``jobs``:
+    processes; by default one for each CPU. ``dask``: address of a Dask scheduler, whose workers
+    score instead. ``outputs``: files that the caller writes afterwards.
 
-    A file that cannot be scored stops no other; of a single one the error is raised. Raises
-    InputError for a folder without ONNX files, UsageError for an unknown name, for an output that
-    is one of the models, and for a given name that means nothing in any of several models.
+    Returns a score for each network, batch and stage. Errors of one of several files are in
+    ``errors``; that of a single file is raised. Raises InputError for a folder without ONNX files,
+    UsageError for an unknown name, for an output that is one of the models, and for a dimension
+    that none of several models has.
+
+    >>> import mansard as m
+    >>> scores = m.score("resnet18", batches=[1, 8])
+    >>> scores.to_frame().select("batch", "parameters", "macs").rows()
+    [(1, 11689512, 1814073344), (8, 11689512, 14512586752)]
     """
     stages = [Stage(prefill, 0)] if prefill else []
     stages += [Stage(1, decode)] if decode else []
-    paths = _find_models(models)
+    paths = _find_models(as_list(models))
     _check_outputs(paths, outputs)
     request = _Request(
         settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(paths) > 1
@@ -396,7 +417,7 @@ def encode_scores(scores: Sequence[ModelScore], form: Literal["csv", "parquet"])
     return encode_layers(scores, form)
 
 
-class ZooNetwork(msgspec.Struct, frozen=True):
+class ZooNetwork(Result, frozen=True):
     """A network of the zoo, and its score at batch 1 in FP32."""
 
     entry: Entry
@@ -404,9 +425,14 @@ class ZooNetwork(msgspec.Struct, frozen=True):
 
 
 def list_networks() -> tuple[Entry, ...]:
-    """The networks of the zoo with their inputs and what is published.
+    """List the networks that have a name: inputs, and published parameters and MACs.
 
-    Public language models that a name counts come after the networks, families last.
+    Networks come first, then public language models, then families of shapes and operators.
+
+    >>> import mansard as m
+    >>> networks = m.list_networks()
+    >>> networks[0].name, networks[0].published_parameters
+    ('alexnet', 61100840)
     """
     return (*zoo.CATALOG, *known_language_models(), *zoo.CONVOLUTIONS, *zoo.OPERATORS)
 

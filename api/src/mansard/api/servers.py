@@ -13,6 +13,7 @@ from mansard.analytics.data.scores import keep_scores
 from mansard.analytics.models.predict.generation_times import GenerationTimes
 from mansard.analytics.models.scaling.generations import decode_stage
 from mansard.api.data import times_of_generations
+from mansard.api.result import Result
 from mansard.api.scores import score_batches
 from mansard.core.errors import MansardError
 from mansard.core.precision import parse_precision
@@ -34,7 +35,7 @@ class MeasuredGeneration(msgspec.Struct, frozen=True):
     times: GenerationTimes
 
 
-class ServerResult(msgspec.Struct, frozen=True):
+class ServerResult(Result, frozen=True):
     """A server in the modes asked for, measured now or before, and what could not be measured."""
 
     measured: tuple[MeasuredGeneration, ...]

@@ -17,8 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Literal, Protocol
 
-import msgspec
-
+from mansard.api.result import Result
 from mansard.containers.board_watch import look_at_boards
 from mansard.containers.hosts import read_hosts
 from mansard.core.errors import InputError, MansardError, StorageError, UsageError
@@ -205,7 +204,7 @@ OnLine = Callable[[TegrastatsSample, str, float | None], None]
 """Takes every line as it is read: the sample, its log, and its time in s where that is known."""
 
 
-class LiveSummary(msgspec.Struct, frozen=True):
+class LiveSummary(Result, frozen=True):
     """What a running tegrastats printed; ``was_interrupted``: by a Ctrl-C, before its end."""
 
     summary: LogSummary
@@ -225,7 +224,12 @@ def telemetry(
     several recordings has a summary for each.
     ``interval_s``: the period between lines of logs without times; where the lines have times,
     those count. ``board``: root folder of the board that they are of. Raises InputError for a
-    file that holds no line of tegrastats, StorageError where it cannot be read.
+    file without a line of tegrastats, StorageError for one that cannot be read.
+
+    >>> import mansard as m
+    >>> (summary,) = m.telemetry("tegrastats.log", interval_s=1.0)
+    >>> summary.n_lines, summary.duration_s
+    (3, 2.0)
     """
     module = None if board is None else find_module(board)
     for log in logs:
@@ -386,7 +390,12 @@ def watch(
     ``board``: the root folder of a simulated board; this machine by default. ``hosts``: boards
     elsewhere, read over ssh, each at its own pace; ``hosts_file`` names them. ``wait`` waits for
     seconds and returns True to end. Nothing is set and nothing is installed. Raises UsageError,
-    InputError, and DeviceError where a single host cannot be reached.
+    InputError, and DeviceError if a single host cannot be reached.
+
+    >>> import mansard as m
+    >>> (sample,) = m.watch("agx-orin", n_samples=1)
+    >>> sample.source, sample.mode, len(sample.cpus)
+    ('simulated', '30W', 8)
     """
     check_interval(interval_s)
     if hosts:

@@ -7,7 +7,7 @@ predict of samples. A row of a run is also kept whole, as JSON.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -337,3 +337,10 @@ def frame_to_bytes(frame: object) -> bytes | None:
 def frame_of_bytes(data: bytes) -> pl.DataFrame:
     """The frame of ``frame_to_bytes``."""
     return pl.read_ipc(io.BytesIO(data))
+
+
+def frame_of_rows(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
+    """A frame of rows that may differ in their columns; the types are those of the values."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    return pl.DataFrame([pl.Series(name, values, strict=False) for name, values in columns.items()])

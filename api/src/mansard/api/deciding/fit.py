@@ -16,6 +16,7 @@ from mansard.analytics.decisions.fitting import (
     need_ends,
     with_less,
 )
+from mansard.api.inputs import Networks, as_list
 from mansard.core.errors import DeviceError, MansardError, ModelError, UsageError
 from mansard.core.formats.onnx import model_files, named, split_tags
 from mansard.core.hardware.memory import MemoryCapacity, module_memory
@@ -57,7 +58,7 @@ _PRECISIONS = ("fp16", "int8")
 
 
 def fit(
-    models: Sequence[Path | str],
+    models: Networks,
     *,
     board: Path | str | None = None,
     context: int | None = None,
@@ -75,7 +76,7 @@ def fit(
     """
     machine = _machine(board)
     sources: list[Path | str] = []
-    for model in models:
+    for model in as_list(models):
         files = model_files(str(model))
         sources += [named(model)] if files is None else files
     if len(sources) == 1:

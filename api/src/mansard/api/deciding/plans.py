@@ -28,6 +28,7 @@ from mansard.api.deciding.candidate_modes import (
 )
 from mansard.api.deciding.next_measurement import is_cpu_beside_gpu, program_words
 from mansard.api.parallel import Work, do_work
+from mansard.api.result import Result
 from mansard.core.errors import ClusterError, UsageError
 from mansard.core.text import printable
 from mansard.core.units import format_frequency
@@ -58,7 +59,7 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
     allow_mixed: bool = False  # take runs of different versions together
 
 
-class PlanAnswer(msgspec.Struct, frozen=True):
+class PlanAnswer(Result, frozen=True):
     """A plan, the command that measures it (empty where nothing is left), and what to know.
 
     ``warnings``: what cannot be true of the measurements that the plan rests on.

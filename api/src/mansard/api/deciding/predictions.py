@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -22,6 +22,7 @@ from mansard.analytics.models.predict.prediction import (
 from mansard.analytics.models.sanity.checks import find_faults
 from mansard.analytics.models.scaling.observations import notes_on_repeats
 from mansard.api.deciding.candidate_modes import find_modes, require_local
+from mansard.api.inputs import Networks, Runs, as_list
 from mansard.api.parallel import Work, do_work
 from mansard.api.scores import note_scores, score_batches
 from mansard.core.errors import ClusterError, MansardError, UsageError
@@ -100,13 +101,37 @@ class PredictionRequest:
         return (*prefills, *(tuple(Stage(1, n) for n in self.contexts) or (decode,)))
 
 
-def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Prediction:
-    """Time, energy and power of the networks in the modes that ``request`` is about.
+def as_request(
+    request: PredictionRequest | Networks, runs: Runs | None = None
+) -> PredictionRequest:
+    """``request``, or one for networks with all defaults; ``runs`` replace those of the request."""
+    if not isinstance(request, PredictionRequest):
+        networks = tuple(NetworkRequest(name=str(model)) for model in as_list(request))
+        request = PredictionRequest(networks=networks)
+    if runs is not None:
+        request = replace(request, runs=tuple(map(str, as_list(runs))))
+    return request
 
+
+def predict(
+    request: PredictionRequest | Networks, reporter: Reporter = SILENT, *, runs: Runs | None = None
+) -> Prediction:
+    """Predict latency, energy and power of networks in power modes.
+
+    ``request``: networks, or a request. ``runs``: folders of runs, instead of the request's.
+    Returns the frame ``predictions``, in s, J and W with their 95 % bounds, and its sources.
     Raises as reading and scoring do, UsageError for unknown networks, modes or devices, and
-    InputError where nothing can be predicted.
+    InputError if nothing can be predicted.
+
+    >>> import mansard as m
+    >>> prediction = m.predict("seen", runs="published")
+    >>> prediction
+    Prediction(9 rows, networks=1, modes=9)
+    >>> best = prediction.to_frame().sort("latency_s").row(0, named=True)
+    >>> best["mode"], best["source"]
+    ('gpu1200-emc3200', 'published')
     """
-    models, basis = find_basis(request, reporter)
+    models, basis = find_basis(as_request(request, runs), reporter)
     prediction = predict_all(models, basis)
     check_any(models.dataset, is_any=not prediction.predictions.is_empty())
     for line in prediction.notes:

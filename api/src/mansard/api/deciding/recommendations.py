@@ -16,6 +16,7 @@ from mansard.analytics.decisions import batches
 from mansard.analytics.decisions.first_token import screen_first_tokens
 from mansard.analytics.decisions.limits import without_drops, without_energy
 from mansard.analytics.decisions.recommend import decide_each
+from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.time_sharing import Mix, MixAnswer, Task
 from mansard.analytics.decisions.workload import decide_mixes
 from mansard.analytics.models.predict.measured import prefer_measured, prefer_observed
@@ -30,12 +31,14 @@ from mansard.api.deciding.next_measurement import NextMeasurement, find_measurem
 from mansard.api.deciding.predictions import (
     NetworkRequest,
     PredictionRequest,
+    as_request,
     check,
     check_models,
     predict,
     predicted_parts,
 )
 from mansard.api.deciding.workload_files import read_workload
+from mansard.api.inputs import Networks, Runs
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.hardware import KnownMode, boards_called, find_mode
 from mansard.core.text import natural_key
@@ -45,7 +48,7 @@ from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.data.frames import Frame
-    from mansard.analytics.decisions.records import Candidate, Recommendation, Wanted
+    from mansard.analytics.decisions.records import Candidate, Recommendation
     from mansard.analytics.models.predict.models import Models
     from mansard.analytics.models.predict.prediction import Basis, Prediction
 
@@ -55,23 +58,34 @@ AUTO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
 
 def recommend(
-    request: PredictionRequest,
-    wanted: Wanted,
+    request: PredictionRequest | Networks,
+    wanted: Wanted | None = None,
     default: str | None = None,
     reporter: Reporter = SILENT,
     *,
+    runs: Runs | None = None,
     dask: str | None = None,
 ) -> tuple[Recommendation, ...]:
-    """The best mode for each network on each device, from what was measured.
+    """Recommend a power mode for each network on each device; measures and sets nothing.
 
-    Measures and sets nothing. Says what the mode saves, which others were near and why they
-    lost, how likely the limits of ``wanted`` hold, and the commands that set the mode and undo
-    it. ``default``: the mode that the board starts in, to compare with; None: as the board at
-    hand says. ``dask``: address of a scheduler of Dask, whose workers decide network by network.
-    Where no mode keeps the limits, the nearest are in the answer. Raises as ``predict`` does,
-    UsageError for an unknown ``default``, and ClusterError.
+    ``request``: networks, or a request with modes, batches and precisions. ``wanted``: what to
+    minimise, and limits; least energy by default. ``default``: the mode to compare with; by
+    default that in which the board starts. ``runs``: folders of runs, instead of the request's.
+    ``dask``: address of a Dask scheduler, whose workers decide network by network.
+
+    Returns one answer for each network and device: the mode, its savings, the modes that came
+    near, the probability of each limit, and the commands that set the mode. If no mode keeps the
+    limits, ``nearest`` has those that miss by the least. Raises as ``predict``, UsageError for an
+    unknown ``default``, and ClusterError.
+
+    >>> import mansard as m
+    >>> limits = m.Wanted(minimise="energy", max_latency_s=20e-3)
+    >>> (answer,) = m.recommend("seen", limits, runs="published")
+    >>> answer.choice.mode, answer.verdict
+    ('gpu800-emc3200', 'feasible')
     """
-    answers = answer_questions(request, wanted, default, reporter, dask=dask)
+    asked = as_request(request, runs)
+    answers = answer_questions(asked, wanted or Wanted(), default, reporter, dask=dask)
     return tuple(answer.recommendation for answer in answers)
 
 
@@ -254,18 +268,21 @@ def _without_drops(
 
 
 def batch(
-    request: PredictionRequest,
+    request: PredictionRequest | Networks,
     *,
+    runs: Runs | None = None,
     highest_only: bool = False,
     dask: str | None = None,
     reporter: Reporter = SILENT,
 ) -> Frame:
-    """Time, throughput and energy of networks over batch sizes, 1 to 64 by default.
+    """Predict latency, throughput and energy of networks over batch sizes.
 
-    One row of ``analytics.decisions.batches.BATCH_SCHEMA`` for each prediction.
-    ``highest_only``: in the highest mode of each device alone. ``dask``: address of a scheduler of
-    Dask, whose workers predict network by network. Raises as ``predict`` does, and ClusterError.
+    ``request``: networks, or a request; its batches are 1 to 64 by default. ``runs``: folders of
+    runs, instead of the request's. ``highest_only``: only the highest mode of each device.
+    ``dask``: address of a Dask scheduler. Returns a frame with a row for each prediction, in s, J
+    and W. Raises as ``predict``, and ClusterError.
     """
+    request = as_request(request, runs)
     request = replace(request, batches=request.batches or AUTO_BATCHES)
     models, _, parts = predicted_parts(
         _batch_some, request, lambda _: highest_only, dask=dask, reporter=reporter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from mansard.api.deciding.haxconn_logs import PublishedRound, SourceFile
 from mansard.api.deciding.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.deciding.problem_files import SHIPPED_PROBLEMS, read_problem, write_problem
 from mansard.api.parallel.cluster import Cluster, connected
+from mansard.api.result import Result
 from mansard.core.errors import UsageError
 from mansard.core.records import NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import ContentionRule, Goal
@@ -80,7 +81,7 @@ class ScheduleRequest:
     dask: str | None = None
 
 
-class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleAnswer(Result, frozen=True, kw_only=True):
     """The best schedule, and others of the same problem by the same simulator."""
 
     sentence: str
@@ -95,6 +96,14 @@ class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[SourceFile, ...]  # of HaX-CoNN that were read
     published: tuple[PublishedRound, ...]  # what these print of pairs of networks
     notes: tuple[str, ...]
+
+    def records(self) -> Sequence[Any]:
+        """The best schedule and the baselines."""
+        return (self.best, *self.baselines)
+
+    def drawn(self) -> Sequence[Any]:
+        """The best schedule, as a Gantt chart."""
+        return ((self.problem, self.best),)
 
 
 def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleAnswer:

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.analytics.data.names import display_name
+from mansard.analytics.decisions.records import Wanted
+from mansard.api.deciding.predictions import PredictionRequest, as_request
 from mansard.api.deciding.recommendations import Answered, answer_questions
+from mansard.api.inputs import Networks, Runs
 from mansard.api.measurements import measure_networks, measure_program
+from mansard.api.result import Result
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.text import printable
 from mansard.sweeps.networks import MeasureRequest
@@ -18,9 +22,8 @@ from mansard.sweeps.programs import ProgramRequest
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
-    from mansard.analytics.decisions.records import Recommendation, Wanted
+    from mansard.analytics.decisions.records import Recommendation
     from mansard.api.deciding.next_measurement import NextMeasurement
-    from mansard.api.deciding.predictions import PredictionRequest
 
 _STDERR = 2  # the file descriptor that programs write to, so that stdout has the answer alone
 _DEFINITE = ("feasible", "infeasible")
@@ -34,7 +37,7 @@ class SettledMode(msgspec.Struct, frozen=True):
     mode: str
 
 
-class SettledAnswer(msgspec.Struct, frozen=True):
+class SettledAnswer(Result, frozen=True):
     """The answers after the measurements, and which these were; ``failure`` ended them."""
 
     recommendations: tuple[Recommendation, ...]
@@ -43,11 +46,12 @@ class SettledAnswer(msgspec.Struct, frozen=True):
 
 
 def settle(
-    request: PredictionRequest,
-    wanted: Wanted,
+    request: PredictionRequest | Networks,
+    wanted: Wanted | None = None,
     default: str | None = None,
     reporter: Reporter = SILENT,
     *,
+    runs: Runs | None = None,
     n_most: int = 5,
     profile: str = "quick",
     is_local: bool = False,
@@ -61,6 +65,7 @@ def settle(
     """
     if n_most < 1:
         raise UsageError(f"cannot measure {n_most} modes", fix="give 1 or more")
+    request, wanted = as_request(request, runs), wanted or Wanted()
     answers = answer_questions(request, wanted, default, reporter)
     measured: list[SettledMode] = []
     failure: MansardError | None = None

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
+from mansard.core.brief import Brief
+
 # "simulated": measured, but on a made-up board; it never passes for a real one.
 Source = Literal["measured", "simulated", "modelled", "published"]
 
@@ -25,7 +27,7 @@ class Schema(msgspec.Struct, frozen=True):
     oldest: int | None = None
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Record(Brief, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of all records: fields that are None and reasons must match one to one."""
 
     schema: ClassVar[Schema]  # of the records that files may hold

@@ -79,7 +79,7 @@ class NetworkSelection:
         return keep
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
     """Networks in modes, with what the prediction rests on.
 
@@ -101,6 +101,18 @@ class Prediction:
     def notes(self) -> tuple[str, ...]:
         """By what calibrated predictions were scaled, and how far off they are."""
         return (*_notes(self.calibration), *self.transfers.notes)
+
+    def to_frame(self) -> pl.DataFrame:
+        """The frame ``predictions``."""
+        return self.predictions
+
+    def __repr__(self) -> str:
+        rows = self.predictions
+        networks, modes = rows["network"].n_unique(), rows["mode"].n_unique()
+        return f"Prediction({rows.height} rows, networks={networks}, modes={modes})"
+
+    def _repr_html_(self) -> str:
+        return self.predictions._repr_html_()
 
 
 @dataclass(frozen=True, eq=False)
