@@ -22,6 +22,7 @@ from types import NoneType, UnionType
 from typing import IO, Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from mansard.core.errors import UsageError
+from mansard.core.extras import explained_imports
 from mansard.core.records.base import Record
 
 _QUANTITIES = ("_s", "_j", "_w", "_hz", "_bytes", "_flop")  # units that stand in names
@@ -32,7 +33,10 @@ _OF_BOARDS = "mansard.device"  # what a board says may be below 0
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, which raises UsageError for an argument of another type than it says."""
+    """``function``, which raises UsageError for an argument of another type than it says.
+
+    It raises MissingLibrary where it needs a library that is not installed.
+    """
     parameters = signature(function)
 
     @wraps(function)
@@ -43,7 +47,8 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
             _check_type(value, hints[name], name, function.__name__)
         for name, value in given.items():
             _check_parts(value, hints[name], name, function.__name__)
-        return function(*args, **kwargs)
+        with explained_imports():
+            return function(*args, **kwargs)
 
     return call
 

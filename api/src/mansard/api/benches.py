@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mansard.analytics.data.scores import keep_scores, replace_scores
 from mansard.api.scores import score_networks
-from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.errors import MansardError, MeasurementError, MissingLibrary, UsageError
 from mansard.core.formats.onnx import named
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import PowerMode, Trial
@@ -175,7 +175,7 @@ def _plan(
                 *part, target, modes, request, reporter, gpu=probe.gpu, is_lenient=True
             )
             plans += [networks] if networks else []
-    except MeasurementError as error:  # there is no engine
+    except (MeasurementError, MissingLibrary) as error:  # there is no engine
         reporter.note(f"note: {error}")
     return [plan for of_mode in zip(*plans, strict=True) for plan in of_mode]
 

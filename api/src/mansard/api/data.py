@@ -37,15 +37,11 @@ from mansard.analytics.models.contention import FitLine, VictimContention
 from mansard.analytics.models.contention import measured_contention as find
 from mansard.analytics.models.predict.generation_times import GenerationTimes, generation_times
 from mansard.analytics.models.predict.group_times import GroupTimes, group_times
-from mansard.analytics.models.predict.measured import (
-    NetworkTimes,
-    ProgramTimes,
-    measured_networks,
-    program_times,
-)
+from mansard.analytics.models.predict.measured import measured_networks
 from mansard.analytics.models.predict.memory_use import MemoryTraffic, memory_traffic
 from mansard.analytics.models.predict.parts import PartSum, PartTimes, measured_parts, part_sums
 from mansard.analytics.models.predict.prediction import NetworkSelection, predict
+from mansard.analytics.models.predict.row_times import NetworkTimes, ProgramTimes, program_times
 from mansard.analytics.models.roofs.published_rooflines import find_module
 from mansard.analytics.models.scaling.observations import network_measurements
 from mansard.api.counters import group_bytes_in

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from mansard.analytics.data.accuracies import NetworkAccuracy
     from mansard.analytics.models.contention import VictimContention
     from mansard.analytics.models.predict.group_times import GroupTimes
-    from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
     from mansard.analytics.models.predict.memory_use import MemoryTraffic
     from mansard.analytics.models.predict.parts import PartSum, PartTimes
+    from mansard.analytics.models.predict.row_times import NetworkTimes, ProgramTimes
     from mansard.inference.multi.mappings import Mapping
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from mansard.core.hashing import content_hash
 from mansard.core.records import (
@@ -22,7 +21,14 @@ from mansard.core.records import (
 )
 from mansard.estimator.zoo.operators import NAMES as OPERATOR_NAMES
 
-UNDISTURBED = pl.col("disturbances").list.len() == 0  # of ``trials``: those that count
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def _no_layers() -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame()
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +37,7 @@ class OperatorRows:
 
     measurements: tuple[Measurement, ...] = ()
     scores: tuple[ModelScore, ...] = ()
-    layers: pl.DataFrame = field(default_factory=pl.DataFrame)
+    layers: pl.DataFrame = field(default_factory=_no_layers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +82,8 @@ class Dataset:
     def without_operators(self) -> Dataset:
         """These rows with the zoo's operators apart, as every dataset that is opened has them."""
         names = frozenset(OPERATOR_NAMES)
+        import polars as pl
+
         is_operators = pl.col("model").is_in(OPERATOR_NAMES)
         return replace(
             self,
