@@ -185,7 +185,10 @@ def _typing_names(module: str) -> dict[str, Any]:
 def _imported(module: str, name: str) -> Any:
     if not module.startswith("mansard."):
         return _later(f"{module}.{name}")
-    members = vars(import_module(module))
+    try:
+        members = vars(import_module(module))
+    except ModuleNotFoundError:  # it needs a library that is not installed
+        return Any
     return members[name] if name in members else _typing_names(module).get(name, Any)
 
 

@@ -58,6 +58,7 @@ from mansard.api.measurements import MultiResult as MultiResult
 from mansard.api.measurements import ProgramResult as ProgramResult
 from mansard.api.offloads import OffloadResult as OffloadResult
 from mansard.api.reports import Report as Report
+from mansard.api.rows import KernelRate as KernelRate
 from mansard.api.scores import Scores as Scores
 from mansard.api.scores import ZooNetwork as ZooNetwork
 from mansard.api.servers import MeasuredGeneration as MeasuredGeneration

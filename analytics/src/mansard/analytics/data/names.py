@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from mansard.analytics.data.dataset import Dataset, device_id, whole_machine
+from mansard.analytics.data.machines import device_id, whole_machine
 from mansard.core.records import MachineIdentity, Manifest, Measurement
 from mansard.core.text import natural_key, printable
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from mansard.analytics.data.dataset import Dataset
 
 LONGEST_NAME = 80
 _LONGEST_KERNEL = 48  # characters: names of templates have hundreds

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.dataset import machine_id, processor_of
 from mansard.analytics.data.frames import FrameSchema, to_json
+from mansard.analytics.data.machines import machine_id, processor_of
 from mansard.analytics.data.totals import idle_power_w
 from mansard.core.records import Conditions, EnergyWindow, Manifest, PowerSample, Spread, Trial
 

@@ -14,7 +14,8 @@ from typing import Any, Literal
 import polars as pl
 from msgspec.structs import replace
 
-from mansard.analytics.data.dataset import Dataset, machine_id, processor_of
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import machine_id, processor_of
 from mansard.analytics.data.model_frames import INTERVALS
 from mansard.analytics.data.names import device_labels
 from mansard.analytics.data.totals import idle_power_w

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from mansard.analytics.data.dataset import Dataset, machine_id, processor_of
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import machine_id, processor_of
 from mansard.analytics.data.names import device_labels, engine_name
 from mansard.analytics.models.layers.engine import layers_of_times
 from mansard.analytics.models.layers.network import NetworkGraph, graph_of_score

@@ -29,7 +29,8 @@ from typing import Any, NamedTuple
 import polars as pl
 from msgspec.structs import replace
 
-from mansard.analytics.data.dataset import Dataset, machine_id
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import machine_id
 from mansard.analytics.data.names import display_name, engine_name, network_key, network_names
 from mansard.analytics.data.scores import score_id
 from mansard.analytics.data.statistics import student_quantile

@@ -20,8 +20,9 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.dataset import Dataset, device_id, processor_of
+from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.frames import UNDISTURBED
+from mansard.analytics.data.machines import device_id, processor_of
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
 from mansard.analytics.data.names import display_name, engine_name, first_names, label_words
 from mansard.analytics.models.energy.fit import Coefficient, EnergyFit

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.dataset import Dataset, machine_id, whole_machine
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import machine_id, whole_machine
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_KEY
 from mansard.analytics.data.names import (
     device_labels,

@@ -14,7 +14,8 @@ import polars as pl
 from msgspec.structs import replace
 
 from mansard.analytics.data.accuracies import NetworkAccuracy
-from mansard.analytics.data.dataset import Dataset, device_id
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import device_id
 from mansard.analytics.data.names import device_labels, display_name, display_text, first_names
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.totals import idle_power_w
