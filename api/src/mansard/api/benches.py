@@ -12,8 +12,6 @@ import msgspec
 from msgspec.structs import replace
 
 from mansard.analytics.data.scores import keep_scores, replace_scores
-from mansard.analytics.models.predict.row_times import NetworkTimes
-from mansard.api.rows import KernelRate, kernel_rates, times_of_networks
 from mansard.api.scores import score_networks
 from mansard.core.errors import MansardError, MeasurementError, MissingLibrary, UsageError
 from mansard.core.extras import has_extra
@@ -38,7 +36,9 @@ from mansard.sweeps.sweep import dry_run as dry_run_sweep
 from mansard.sweeps.targets import BenchTarget
 
 if TYPE_CHECKING:
+    from mansard.analytics.models.predict.row_times import NetworkTimes
     from mansard.api.reports import Report
+    from mansard.api.rows import KernelRate
 
 
 class BenchRequest(SweepRequest, frozen=True, kw_only=True):
@@ -120,6 +120,8 @@ def _failed_trials(n_failed: int) -> MeasurementError | None:
 
 def _without_report(runs: Path, swept: Swept, reporter: Reporter) -> BenchResult:
     """What was measured, where the libraries that write the report are not installed."""
+    from mansard.api.rows import kernel_rates, times_of_networks
+
     kernels = kernel_rates(runs, swept.run_ids)
     if kernels.n_disturbed:
         reporter.note(f"note: disturbed trials, which do not count: {kernels.n_disturbed}")
