@@ -22,7 +22,7 @@ from types import NoneType, UnionType
 from typing import IO, Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from mansard.core.errors import UsageError
-from mansard.core.extras import explained_imports
+from mansard.core.extras import missing_library
 from mansard.core.records.base import Record
 
 _QUANTITIES = ("_s", "_j", "_w", "_hz", "_bytes", "_flop")  # units that stand in names
@@ -47,8 +47,12 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
             _check_type(value, hints[name], name, function.__name__)
         for name, value in given.items():
             _check_parts(value, hints[name], name, function.__name__)
-        with explained_imports():
+        try:
             return function(*args, **kwargs)
+        except ModuleNotFoundError as error:
+            if missing := missing_library(error):
+                raise missing from error
+            raise
 
     return call
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from mansard.analytics.data.scores import keep_scores, replace_scores
 from mansard.api.scores import score_networks
-from mansard.core.errors import MansardError, MeasurementError, MissingLibrary, UsageError
-from mansard.core.extras import has_extra
+from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.extras import has_extra, missing_library
 from mansard.core.formats.onnx import named
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import PowerMode, Trial
@@ -200,8 +200,12 @@ def _plan(
                 *part, target, modes, request, reporter, gpu=probe.gpu, is_lenient=True
             )
             plans += [networks] if networks else []
-    except (MeasurementError, MissingLibrary) as error:  # there is no engine
+    except MeasurementError as error:  # there is no engine
         reporter.note(f"note: {error}")
+    except ModuleNotFoundError as error:
+        if not (missing := missing_library(error)):
+            raise
+        reporter.note(f"note: networks cannot be run: {missing}")
     return [plan for of_mode in zip(*plans, strict=True) for plan in of_mode]
 
 

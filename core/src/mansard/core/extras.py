@@ -6,9 +6,8 @@ ModuleNotFoundError becomes one line with the command that works here, from an i
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -36,23 +35,16 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def missing_library(module: str) -> MissingLibrary:
-    """The error for ``module``, a key of EXTRAS, which is not installed."""
+def missing_library(error: ModuleNotFoundError) -> MissingLibrary | None:
+    """``error`` in one line, where it is about a library of an extra; None for other modules."""
+    module = (error.name or "").partition(".")[0]
+    return _missing(module) if module in EXTRAS else None
+
+
+def _missing(module: str) -> MissingLibrary:
     return MissingLibrary(
         f"this needs {module}, which is not installed", fix=install_command(EXTRAS[module])
     )
-
-
-@contextlib.contextmanager
-def explained_imports() -> Iterator[None]:
-    """Turns the ModuleNotFoundError of a library of an extra into a MissingLibrary."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        module = (error.name or "").partition(".")[0]
-        if module not in EXTRAS:
-            raise
-        raise missing_library(module) from error
 
 
 def has_extra(extra: str) -> bool:
@@ -64,7 +56,7 @@ def require_extra(extra: str) -> None:
     """Raise MissingLibrary for the first library of ``extra`` that is not installed."""
     for module, name in EXTRAS.items():
         if name == extra and not _is_installed(module):
-            raise missing_library(module)
+            raise _missing(module)
 
 
 def _is_installed(module: str) -> bool:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from mansard.core.errors import MeasurementError, UsageError
-from mansard.core.extras import require_extra
 from mansard.core.onnx_runtime import install_remedy
 from mansard.core.records import (
     Gpu,
@@ -132,7 +131,6 @@ def plan_networks(
     probe = choose_engine(target, machine, settings.engine, reporter)
     has_gpu = gpu is not None or is_stand_in(probe)
     provider = choose_provider(probe, settings.provider, has_gpu=has_gpu, machine_kind=machine.kind)
-    require_extra("networks")
     if gpu is not None and provider == "cpu" and settings.provider != "cpu":
         _require_cpu_is_meant(probe, gpu, machine, reporter, is_lenient=is_lenient)
         gpu = None
