@@ -139,7 +139,7 @@ def core_alone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for file in distribution(name).files or ():
             top = file.parts[0]
             if top not in {"..", "__pycache__"} and not (packages / top).is_symlink():
-                (packages / top).symlink_to(distribution(name).locate_file(top))
+                (packages / top).symlink_to(str(distribution(name).locate_file(top)))
     return folder
 
 
@@ -160,7 +160,7 @@ def core_packages(wheel: Path) -> set[str]:
 
 def run_core(core_alone: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    program = (core_alone / "bin/mansard", *words)
+    program = (str(core_alone / "bin/mansard"), *words)
     return subprocess.run(
         program, cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )
@@ -169,7 +169,7 @@ def run_core(core_alone: Path, cwd: Path, *words: str) -> subprocess.CompletedPr
 def test_the_core_has_no_library_of_an_extra(core_alone: Path, wheel: Path) -> None:
     assert {"llvmlite", "msgspec", "numba", "numpy", "typer"} <= core_packages(wheel)
     code = "import importlib.util as u, sys; print([n for n in sys.argv[1:] if u.find_spec(n)])"
-    words = (core_alone / "bin/python", "-c", code, *EXTRAS)
+    words = (str(core_alone / "bin/python"), "-c", code, *EXTRAS)
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
