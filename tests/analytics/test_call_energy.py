@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.quantities import joules, seconds
 from mansard.analytics.data.run_frames import energy_frame
-from mansard.analytics.models.predict.measured import program_times, times_of
+from mansard.analytics.models.predict.row_times import program_times, times_of
 from mansard.analytics.models.scaling.call_energy import call_energy, timed
 from mansard.analytics.models.scaling.observations import measured_observations
 from mansard.core.records import EnergyWindow

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.data.run_frames import idle_power_w
+from mansard.analytics.data.totals import idle_power_w
 from mansard.analytics.pages.report.summary import notices
 from mansard.analytics.pages.report.write import render
 from mansard.analytics.pages.results import Results, compute

@@ -13,8 +13,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from mansard.analytics.data.dataset import Dataset, device_id
+from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.ingest import ingest
+from mansard.analytics.data.machines import device_id
 from mansard.analytics.data.opening import Merged, merge, open_runs
 from mansard.analytics.data.store import Store
 from mansard.core.errors import InputError, StorageError, UsageError

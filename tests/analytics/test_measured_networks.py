@@ -12,7 +12,7 @@ import pytest
 import vl_convert
 
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.models.predict.measured import NetworkTimes
+from mansard.analytics.models.predict.row_times import NetworkTimes
 from mansard.analytics.pages.figures.accuracy import accuracy_figure
 from mansard.analytics.pages.figures.batches import batch_chart, batch_points, measured_batches
 from mansard.analytics.pages.figures.figure import Missing

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.models.predict.measured import ProgramTimes, program_times
+from mansard.analytics.models.predict.row_times import ProgramTimes, program_times
 from mansard.analytics.models.scaling.observations import measured_observations
 from mansard.core.records import NamedWindow, ProgramRun
 from tests.analytics.factory import program, repetition, window, write_programs

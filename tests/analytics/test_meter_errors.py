@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mansard.analytics.data.run_frames import meter_deviation
+from mansard.analytics.data.totals import meter_deviation
 from mansard.core.records import EnergyWindow
 from tests.analytics.factory import window
 

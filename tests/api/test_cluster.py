@@ -24,6 +24,7 @@ from mansard import api
 from mansard.api.parallel import Work, do_work
 from mansard.api.parallel.cluster import connected
 from mansard.core.errors import ClusterError, UsageError
+from mansard.core.extras import install_command
 from mansard.scheduler.search import solve
 from mansard.sweeps.reporter import SilentReporter
 from tests.api.dask_cluster import (
@@ -312,7 +313,7 @@ sys.exit(run(["score", file, "--dask", "tcp://host:8786"]))
     )
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1] == (
-        "mansard: --dask needs Dask, which is not installed; pip install 'mansard[dask]'"
+        f"mansard: --dask needs Dask, which is not installed; {install_command('dask')}"
     )
 
 

@@ -22,6 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 LISTS = ROOT / "containers/src/mansard/containers/recipes/lists"
 # The files that the Makefile, the images and docs/reference/dependencies.md install an extra with.
 FILES = {
+    "all": ("constraints.txt",),
+    "boards": ("constraints.txt",),
+    "networks": ("constraints.txt",),
+    "onnxruntime": ("constraints.txt",),
+    "report": ("constraints.txt",),
     "dev": ("constraints.txt",),
     "nvidia": ("constraints.txt",),
     "dask": ("constraints.txt",),
@@ -59,8 +64,18 @@ def of_extra(extra: str) -> dict[str, set[str]]:
 
 
 def needed(extra: str) -> Iterator[Requirement]:
-    for line in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"][extra]):
-        yield Requirement(line)
+    yield from map(Requirement, PROJECT["dependencies"])
+    yield from added(extra)
+
+
+def added(extra: str) -> Iterator[Requirement]:
+    """What an extra adds to the core, that of the extras that it names among it."""
+    for requirement in map(Requirement, PROJECT["optional-dependencies"][extra]):
+        if requirement.name == PROJECT["name"]:
+            for inner in sorted(requirement.extras):
+                yield from added(inner)
+        else:
+            yield requirement
 
 
 def test_every_extra_has_its_files_and_every_file_its_extra() -> None:
@@ -145,8 +160,8 @@ def test_what_is_installed_has_the_versions_of_the_constraints(path: Path) -> No
 
 def test_what_the_project_needs_is_in_the_list_that_every_installation_takes() -> None:
     base = pins(ROOT / "requirements/base.txt")
-    for line in (*PROJECT["dependencies"], *BUILD_SYSTEM["requires"]):
-        assert canonicalize_name(Requirement(line).name) in base
+    for requirement in (*needed("all"), *map(Requirement, BUILD_SYSTEM["requires"])):
+        assert canonicalize_name(requirement.name) in base
 
 
 @pytest.mark.parametrize("extra", ["dev", "docs", "trt-test", "llm", "cuda12", "cuda13"])

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tools.site.hook import expanded, with_repository_links
+from tools.site.hook import expanded, with_clone_address, with_repository_links
 
 pytest.importorskip("material", reason="the extra docs builds the site")
 
@@ -123,6 +123,17 @@ def test_a_link_out_of_the_documents() -> None:
     there = "[a](https://host/we/mansard/blob/main/CONTRIBUTING.md#rules)"
     address = "https://host/we/mansard"
     assert with_repository_links(text, docs / "understand", docs, address) == f"{there} {kept}"
+
+
+def test_the_address_of_the_clone_is_set_once() -> None:
+    text = "git clone CLONE_URL mansard"
+    assert with_clone_address(text, None) == text
+    assert with_clone_address(text, "https://host/m") == "git clone https://host/m mansard"
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    clones = [
+        word for page in pages for word in re.findall(r"git clone (\S+)", page.read_text("utf-8"))
+    ]
+    assert set(clones) == {"CLONE_URL"}
 
 
 def test_a_folder_in_the_navigation_stands_for_its_pages(tmp_path: Path) -> None:

@@ -8,11 +8,15 @@ import sys
 import tarfile
 import venv
 import zipfile
+from email.parser import Parser
+from importlib.metadata import distribution
 from pathlib import Path
 
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
 
+from mansard.core.extras import EXTRAS
 from mansard.core.version import VERSION
 
 pytest.importorskip("hatchling", reason="hatchling is in the extra dev")
@@ -120,6 +124,118 @@ def test_the_installed_wheel_scores_and_shows_the_demo(installed: Path, tmp_path
     mansard("demo", "simulated", "--mode", "MAXN")  # the whole demo takes a core 16 s
     (page,) = (tmp_path / "demo").rglob("*.html")
     assert "Orin" in page.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def core_alone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new environment with the wheel and what it depends on without extras: links to ours."""
+    folder = tmp_path_factory.mktemp("core")
+    venv.create(folder, symlinks=True)
+    python = folder / "bin/python"
+    pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
+    subprocess.run((*pip, "install", "--quiet", "--no-deps", wheel), check=True)
+    (packages,) = folder.glob("lib/python3.*/site-packages")
+    for name in core_packages(wheel):
+        for file in distribution(name).files or ():
+            top = file.parts[0]
+            if top not in {"..", "__pycache__"} and not (packages / top).is_symlink():
+                (packages / top).symlink_to(str(distribution(name).locate_file(top)))
+    return folder
+
+
+def core_packages(wheel: Path) -> set[str]:
+    """What pip installs beside the wheel where no extra is asked for."""
+    with zipfile.ZipFile(wheel) as opened:
+        text = opened.read(_info(set(opened.namelist()), "METADATA")).decode()
+    ahead = [Requirement(line) for line in Parser().parsestr(text).get_all("Requires-Dist", [])]
+    names: set[str] = set()
+    while ahead:
+        requirement = ahead.pop()
+        marker = requirement.marker
+        if (marker is None or marker.evaluate({"extra": ""})) and requirement.name not in names:
+            names.add(requirement.name)
+            ahead += map(Requirement, distribution(requirement.name).requires or ())
+    return names
+
+
+def run_core(core_alone: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    program = (str(core_alone / "bin/mansard"), *words)
+    return subprocess.run(
+        program, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_core_has_no_library_of_an_extra(core_alone: Path, wheel: Path) -> None:
+    assert {"llvmlite", "msgspec", "numba", "numpy", "typer"} <= core_packages(wheel)
+    code = "import importlib.util as u, sys; print([n for n in sys.argv[1:] if u.find_spec(n)])"
+    words = (str(core_alone / "bin/python"), "-c", code, *EXTRAS)
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("--help",), "recommend"),
+        (("doctor",), "containers"),
+        (("score", "resnet50", "--batch", "1"), "weights (MB)"),
+        (("models", "list"), "resnet50"),
+        (("models", "show", "resnet50"), "weights (MB)"),
+        (("models", "write", ".", "resnet50"), "resnet50.onnx"),
+        (("board", "modes"), "1c"),
+        (("board", "watch", "--once"), "CPU"),
+        (("measure", "--profile", "brief", "--repeat", "2", "--", "true"), ""),
+    ],
+    ids=lambda words: " ".join(words[:2]) if isinstance(words, tuple) else "",
+)
+def test_the_core_does(
+    core_alone: Path, tmp_path: Path, words: tuple[str, ...], shown: str
+) -> None:
+    done = run_core(core_alone, tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert shown in done.stdout
+
+
+def test_the_core_benches_and_says_how_to_get_the_report(
+    core_alone: Path, wheel: Path, tmp_path: Path
+) -> None:
+    words = ("bench", "--profile", "brief", "--mode", "1c", "--no-networks", "--local")
+    done = run_core(core_alone, tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert "GFLOP/s" in done.stdout
+    assert f"pip install '{wheel}[report]', then mansard report --runs runs" in done.stdout
+    refused = run_core(core_alone, tmp_path, *words, "--json")
+    assert refused.returncode == 1
+    assert "this needs" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "library", "extra"),
+    [
+        (("recommend", "resnet50"), "polars", "report"),
+        (("report",), "polars", "report"),
+        (("compare", "a", "b"), "polars", "report"),
+        (("multi", "contention"), "altair", "report"),
+        (("data", "image", "list"), "docker", "boards"),
+        (("models", "write", ".", "zoo_operators1"), "onnx", "networks"),
+        (("measure", "resnet18", "--local"), "onnxruntime", "onnxruntime"),
+    ],
+)
+def test_a_missing_extra_is_one_line_with_its_command(
+    core_alone: Path,
+    wheel: Path,
+    tmp_path: Path,
+    words: tuple[str, ...],
+    library: str,
+    extra: str,
+) -> None:
+    done = run_core(core_alone, tmp_path, *words)
+    last = done.stderr.splitlines()[-1]
+    assert (done.returncode, done.stdout) == (1, "")
+    assert last.startswith("mansard: ")
+    assert library in last
+    assert last.endswith(f"pip install '{wheel}[{extra}]'")
 
 
 def test_the_image_of_the_host_copies_what_a_clone_and_a_build_have() -> None:

@@ -1,9 +1,9 @@
 """What MkDocs does with Mansard's documents beside building their pages.
 
 Links that lead out of ``docs/`` lead to the repository's files on a code host. The site does not
-hold these, so there they lead to the repository's address, where pyproject.toml has one
-(``project.urls.Repository``); else the words stay and the link goes. A file that does not exist is
-a warning, which ``--strict`` refuses.
+hold these, so there they lead to the repository's address, where mkdocs.yml has one
+(``extra.repository``); else the words stay and the link goes. A file that does not exist is a
+warning, which ``--strict`` refuses. The same address replaces CLONE_URL in commands.
 
 Equations become MathML. An entry of the navigation that is a folder stands for its pages,
 under their titles.
@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,8 +47,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     del files
     docs = Path(config.docs_dir)
     folder = (docs / page.file.src_uri).parent
-    text = with_plain_pipes(with_repository_links(markdown, folder, docs, repository()))
-    return with_equations(text)
+    address = repository(config)
+    text = with_plain_pipes(with_repository_links(markdown, folder, docs, address))
+    return with_equations(with_clone_address(text, address))
 
 
 def expanded(nav: Any, docs: Path) -> Any:
@@ -91,10 +91,12 @@ def with_plain_pipes(markdown: str) -> str:
     )
 
 
-def repository() -> str | None:
-    """The address of the repository that pyproject.toml names; None where it names none."""
-    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        urls: dict[str, str] = toml.load(file)["project"].get("urls", {})
-    address = urls.get("Repository") or urls.get("Source")
-    return address.rstrip("/") if address else None
+def with_clone_address(markdown: str, address: str | None) -> str:
+    """``markdown`` with ``address`` for CLONE_URL, as ``git clone CLONE_URL`` has it."""
+    return markdown if address is None else markdown.replace("CLONE_URL", address)
+
+
+def repository(config: MkDocsConfig) -> str | None:
+    """The address of the repository, which mkdocs.yml names once; None where it names none."""
+    address = config.extra.get("repository")
+    return str(address).rstrip("/") if address else None

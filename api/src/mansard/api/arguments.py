@@ -27,6 +27,7 @@ import msgspec
 from mansard.api.inputs import ModelFiles, OnnxModel, is_onnx_model
 from mansard.api.result import as_result
 from mansard.core.errors import UsageError
+from mansard.core.extras import missing_library
 from mansard.core.records.base import Record
 
 _QUANTITIES = ("_s", "_j", "_w", "_hz", "_bytes", "_flop")  # units that stand in names
@@ -39,7 +40,8 @@ _OF_BOARDS = "mansard.device"  # what a board says may be below 0
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function``, which raises UsageError for an argument of another type than it says.
 
-    It returns tuples as ``Records``.
+    It returns tuples as ``Records``, and raises MissingLibrary where it needs a library that is
+    not installed.
     """
     parameters = signature(function)
 
@@ -54,7 +56,12 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
                 _check_type(value, hints[name], name, function.__name__)
             for name, value in bound.arguments.items():
                 _check_parts(value, hints[name], name, function.__name__)
-            return as_result(function(*bound.args, **bound.kwargs))
+            try:
+                return as_result(function(*bound.args, **bound.kwargs))
+            except ModuleNotFoundError as error:
+                if missing := missing_library(error):
+                    raise missing from error
+                raise
 
     return call
 
@@ -246,7 +253,10 @@ def _typing_names(module: str) -> dict[str, Any]:
 def _imported(module: str, name: str) -> Any:
     if not module.startswith("mansard."):
         return _later(f"{module}.{name}")
-    members = vars(import_module(module))
+    try:
+        members = vars(import_module(module))
+    except ModuleNotFoundError:  # it needs a library that is not installed
+        return Any
     return members[name] if name in members else _typing_names(module).get(name, Any)
 
 

@@ -15,6 +15,7 @@ from mansard.analytics.data.scores import keep_scores, replace_scores
 from mansard.api.result import Result
 from mansard.api.scores import score_networks
 from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.extras import has_extra, missing_library
 from mansard.core.formats.onnx import named
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import PowerMode, Trial
@@ -28,15 +29,17 @@ from mansard.microbench.kernel import Kernel, with_kernels
 from mansard.microbench.plan import make_plan
 from mansard.sweeps.kernels import find_probe, plan_kernels
 from mansard.sweeps.modes import ModePlan
-from mansard.sweeps.networks import plan_networks
+from mansard.sweeps.networks import measured_rows, plan_networks
 from mansard.sweeps.preparation import NetworkSettings, Preparation
 from mansard.sweeps.reporter import SILENT, Reporter
-from mansard.sweeps.sweep import DryRun, SweepRequest, chosen_hosts, sweep
+from mansard.sweeps.sweep import DryRun, SweepRequest, Swept, chosen_hosts, sweep
 from mansard.sweeps.sweep import dry_run as dry_run_sweep
 from mansard.sweeps.targets import BenchTarget
 
 if TYPE_CHECKING:
+    from mansard.analytics.models.predict.row_times import NetworkTimes
     from mansard.api.reports import Report
+    from mansard.api.rows import KernelRate
 
 
 class BenchRequest(SweepRequest, frozen=True, kw_only=True):
@@ -55,11 +58,14 @@ _QUICK = ("mobilenet_v2", "resnet50", "yolov8n", "bert_base")
 class BenchResult(Result, frozen=True):
     """The report of what was measured, and what could not be measured.
 
-    ``report`` is None where nothing was measured at all.
+    ``report`` is None where nothing was measured at all, and without the libraries of the extra
+    ``report``. Then ``kernels`` and ``networks`` are what was measured.
     """
 
     report: Report | None
     failure: MansardError | None
+    kernels: tuple[KernelRate, ...] = ()
+    networks: tuple[NetworkTimes, ...] = ()
 
     def check(self) -> None:
         """Raise ``failure``, if there is one: it names the modes or the boards, and why."""
@@ -85,6 +91,8 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
         finally:
             for preparation, _ in parts:
                 keep_scores(request.runs, preparation.scores)
+    if not has_extra("report"):
+        return _without_report(request.runs, swept, reporter)
     written = None
     if swept.run_ids or swept.failure is None:
         from mansard.api.reports import report  # with all its libraries, after the measurements
@@ -97,13 +105,30 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
 def _nothing_measured(written: Report | None) -> MeasurementError | None:
     """The error of a bench of which every kernel failed; the report's notes have the reasons."""
     modes = written.summary.of_runs(written.run_ids).modes if written is not None else ()
-    if any(mode.n_trials for mode in modes) or not any(mode.n_trials_failed for mode in modes):
+    if any(mode.n_trials for mode in modes):
         return None
-    n_failed = sum(mode.n_trials_failed for mode in modes)
+    return _failed_trials(sum(mode.n_trials_failed for mode in modes))
+
+
+def _failed_trials(n_failed: int) -> MeasurementError | None:
+    if not n_failed:
+        return None
     return MeasurementError(
         f"none of {n_failed} trials of kernels could be measured",
         fix="the notes above say why; the same command tries again",
     )
+
+
+def _without_report(runs: Path, swept: Swept, reporter: Reporter) -> BenchResult:
+    """What was measured, where the libraries that write the report are not installed."""
+    from mansard.api.rows import kernel_rates, times_of_networks
+
+    kernels = kernel_rates(runs, swept.run_ids)
+    if kernels.n_disturbed:
+        reporter.note(f"note: disturbed trials, which do not count: {kernels.n_disturbed}")
+    networks = times_of_networks(measured_rows(runs, swept.run_ids))
+    failure = None if kernels.rates else _failed_trials(kernels.n_failed)
+    return BenchResult(None, swept.failure or failure, kernels.rates, networks)
 
 
 def dry_run(request: BenchRequest, reporter: Reporter = SILENT) -> Iterator[DryRun]:
@@ -178,6 +203,10 @@ def _plan(
             plans += [networks] if networks else []
     except MeasurementError as error:  # there is no engine
         reporter.note(f"note: {error}")
+    except ModuleNotFoundError as error:
+        if not (missing := missing_library(error)):
+            raise
+        reporter.note(f"note: networks cannot be run: {missing}")
     return [plan for of_mode in zip(*plans, strict=True) for plan in of_mode]
 
 

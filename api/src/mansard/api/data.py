@@ -37,22 +37,18 @@ from mansard.analytics.models.contention import FitLine, VictimContention
 from mansard.analytics.models.contention import measured_contention as find
 from mansard.analytics.models.predict.generation_times import GenerationTimes, generation_times
 from mansard.analytics.models.predict.group_times import GroupTimes, group_times
-from mansard.analytics.models.predict.measured import (
-    NetworkTimes,
-    ProgramTimes,
-    measured_networks,
-    program_times,
-)
+from mansard.analytics.models.predict.measured import measured_networks
 from mansard.analytics.models.predict.memory_use import MemoryTraffic, memory_traffic
 from mansard.analytics.models.predict.parts import PartSum, PartTimes, measured_parts, part_sums
 from mansard.analytics.models.predict.prediction import NetworkSelection, predict
+from mansard.analytics.models.predict.row_times import NetworkTimes
 from mansard.analytics.models.roofs.published_rooflines import find_module
 from mansard.analytics.models.scaling.observations import network_measurements
 from mansard.api.counters import group_bytes_in
 from mansard.api.inputs import Runs, as_list
 from mansard.api.result import Result
 from mansard.core.errors import MansardError, UsageError
-from mansard.core.records import GenerationRun, Manifest, ProgramRun, with_known
+from mansard.core.records import GenerationRun, Manifest, with_known
 from mansard.core.storage.documents import read_document
 from mansard.core.text import is_utf8
 from mansard.scheduler.contention import curve, fit_pccs
@@ -222,19 +218,6 @@ def beside_whole_networks(
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
         return (), (), ()
-
-
-def times_of_programs(
-    rows: Sequence[tuple[Manifest, ProgramRun]],
-) -> list[tuple[ProgramTimes, ...]]:
-    """The times of each program as a whole, and of each of its windows by name."""
-    devices = device_labels([manifest for manifest, _ in rows])
-    return [
-        program_times(
-            row, devices[manifest.run_id], manifest.mode_read_back.name, label=manifest.label
-        )
-        for manifest, row in rows
-    ]
 
 
 def times_of_generations(

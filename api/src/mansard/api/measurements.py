@@ -15,7 +15,9 @@ import msgspec
 
 from mansard.api.inputs import Networks, as_list
 from mansard.api.result import Result
+from mansard.api.rows import times_of_networks, times_of_programs
 from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.extras import has_extra, install_command, require_extra
 from mansard.core.records import EngineBuild, Manifest, Measurement, MultiRun, ProgramRun
 from mansard.core.text import listed
 from mansard.inference.multi.trial import MULTI
@@ -36,9 +38,9 @@ if TYPE_CHECKING:
     from mansard.analytics.data.accuracies import NetworkAccuracy
     from mansard.analytics.models.contention import VictimContention
     from mansard.analytics.models.predict.group_times import GroupTimes
-    from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
     from mansard.analytics.models.predict.memory_use import MemoryTraffic
     from mansard.analytics.models.predict.parts import PartSum, PartTimes
+    from mansard.analytics.models.predict.row_times import NetworkTimes, ProgramTimes
     from mansard.inference.multi.mappings import Mapping
 
 
@@ -113,6 +115,7 @@ def measure_contention(request: SweepRequest, reporter: Reporter = SILENT) -> Co
     measured again; an interrupted sweep resumes. Raises any MansardError that keeps everything
     from being measured.
     """
+    require_extra("report")  # before minutes of measuring
     swept = sweep(request, partial(plan_contention, request), reporter)
     from mansard.api.data import measured_contention
 
@@ -212,10 +215,14 @@ def _measure(
 ) -> MeasureResult:
     swept = sweep_networks(request, preparation, reporter)
     rows = _measured(request.runs, swept.run_ids)
+    builds = tuple(preparation.built.values())
+    if not has_extra("report"):
+        times = times_of_networks(measured_rows(request.runs, swept.run_ids))
+        reporter.note(f"note: for predictions and a report: {install_command('report')}")
+        return MeasureResult(rows, times, (), swept.failure, (), builds)
     from mansard.api.data import beside_predictions
 
     times, accuracies, memory = beside_predictions(request.runs, frozenset(swept.run_ids), reporter)
-    builds = tuple(preparation.built.values())
     return MeasureResult(rows, times, accuracies, swept.failure, memory, builds)
 
 
@@ -303,6 +310,7 @@ def measure_layers(
     that a builder finds itself are of the whole alone. Raises any MansardError that keeps
     everything from being measured.
     """
+    require_extra("report")
     if request.settings.is_dynamic:
         raise UsageError("a layer has the shapes of its batch", fix="leave --dynamic out")
     settings = msgspec.structs.replace(request.settings, has_scales=True)
@@ -351,8 +359,6 @@ def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Pro
     """
     swept = run_program(request, reporter)
     rows = rows_of(request.runs, swept.run_ids, PROGRAMS)
-    from mansard.api.data import times_of_programs
-
     measured = (
         MeasuredProgram(manifest, row, times)
         for (manifest, row), times in zip(rows, times_of_programs(rows), strict=True)

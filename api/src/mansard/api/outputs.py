@@ -23,9 +23,9 @@ from mansard.analytics.models.counters.check import CheckedNetwork
 from mansard.analytics.models.layers.rows import RoofedLayers
 from mansard.analytics.models.predict.generation_times import GenerationTimes
 from mansard.analytics.models.predict.group_times import GroupTimes
-from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
 from mansard.analytics.models.predict.memory_use import MemoryTraffic
 from mansard.analytics.models.predict.parts import PartSum, PartTimes
+from mansard.analytics.models.predict.row_times import NetworkTimes, ProgramTimes
 from mansard.analytics.pages.report.summary import Summary
 from mansard.api import counters, data
 from mansard.api.checks import Check

@@ -21,11 +21,11 @@ from mansard.analytics.models.layers.rows import RoofedLayer as RoofedLayer
 from mansard.analytics.models.layers.rows import RoofedLayers as RoofedLayers
 from mansard.analytics.models.predict.generation_times import GenerationTimes as GenerationTimes
 from mansard.analytics.models.predict.group_times import GroupTimes as GroupTimes
-from mansard.analytics.models.predict.measured import NetworkTimes as NetworkTimes
-from mansard.analytics.models.predict.measured import ProgramTimes as ProgramTimes
 from mansard.analytics.models.predict.memory_use import MemoryTraffic as MemoryTraffic
 from mansard.analytics.models.predict.parts import PartSum as PartSum
 from mansard.analytics.models.predict.parts import PartTimes as PartTimes
+from mansard.analytics.models.predict.row_times import NetworkTimes as NetworkTimes
+from mansard.analytics.models.predict.row_times import ProgramTimes as ProgramTimes
 from mansard.analytics.models.roofs.ceilings import Ceiling as Ceiling
 from mansard.analytics.pages.report.summary import ModeSummary as ModeSummary
 from mansard.analytics.pages.report.summary import NetworkSummary as NetworkSummary
@@ -58,6 +58,7 @@ from mansard.api.measurements import MultiResult as MultiResult
 from mansard.api.measurements import ProgramResult as ProgramResult
 from mansard.api.offloads import OffloadResult as OffloadResult
 from mansard.api.reports import Report as Report
+from mansard.api.rows import KernelRate as KernelRate
 from mansard.api.scores import Scores as Scores
 from mansard.api.scores import ZooNetwork as ZooNetwork
 from mansard.api.servers import MeasuredGeneration as MeasuredGeneration

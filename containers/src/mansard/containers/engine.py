@@ -23,6 +23,7 @@ from mansard.containers.engine_errors import (
     explained,
 )
 from mansard.core.errors import ContainerError, MansardError, UsageError
+from mansard.core.extras import require_extra
 from mansard.core.records import MachineIdentity
 
 OLDEST_API = (1, 41)  # Docker 20.10, podman 4
@@ -84,8 +85,9 @@ def connect(
     """The engine at ``address``, or the first that answers; raises ContainerError.
 
     Without an address: DOCKER_HOST, Docker's sockets, podman's. What the first of them says
-    is raised where none answers.
+    is raised where none answers. Without the Docker SDK: MissingLibrary.
     """
+    require_extra("boards")
     first: MansardError | None = None
     for place in (address,) if address else addresses(environment):
         try:

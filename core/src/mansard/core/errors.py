@@ -12,6 +12,7 @@
      │    ├── RebootRequired     a power mode that holds only after the board is started anew
      │    └── ControllerLost     the board's mode is no longer held
      ├── ContainerError          the container engine, an image or a container fails us
+     ├── MissingLibrary          a library of an extra that is not installed
      ├── ClusterError            a scheduler of Dask or its workers fail us
      └── MeasurementError        a measurement could not be made at all
           ├── TransientError     and may well succeed later
@@ -99,6 +100,10 @@ class RebootRequired(DeviceError):  # noqa: N818 - it says what is required, not
 
 class ControllerLost(DeviceError):  # noqa: N818 - it says what happened
     """The controller of a board has ended: the board's mode is no longer held."""
+
+
+class MissingLibrary(MansardError):  # noqa: N818 - it says what is missing
+    """A library that is not installed; the remedy has the command that adds it."""
 
 
 class ContainerError(MansardError):

@@ -10,13 +10,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from mansard.core.extras import missing_library
+
 
 def lazy_names(
     module: str, file: str, adapt: Callable[[Any], Any] = lambda value: value
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of ``module``, whose values go through ``adapt``.
 
-    A command that lists power modes so starts without Polars, and type checkers read the same list.
+    A command that lists power modes starts without Polars, and type checkers read the same list. A
+    name that needs a library which is not installed raises MissingLibrary.
     """
 
     @cache
@@ -32,7 +35,12 @@ def lazy_names(
     def import_name(name: str) -> Any:
         if name.startswith("_") or name not in homes():
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = adapt(getattr(import_module(homes()[name]), name))
+        try:
+            value = adapt(getattr(import_module(homes()[name]), name))
+        except ModuleNotFoundError as error:
+            if missing := missing_library(error):
+                raise missing from error
+            raise
         setattr(sys.modules[module], name, value)
         return value
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mansard.core.errors import MansardError, MeasurementError
+from mansard.core.extras import install_command
 
 FATAL_ONLY = 4  # log_severity_level: errors are raised, and Mansard prints them
 _LIBRARIES = {"CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "tensorrt"}
@@ -29,6 +30,21 @@ _BUFFER = re.compile(r"Failed to allocate memory for requested buffer of size (\
 _OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "out of memory", "failed to allocate memory")
 _IN_NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)' Status Message: (.*)")
 _SOURCE = re.compile(r"^/\S+:\d+ .*?\) (?=\S)")  # its source file, line and function
+
+
+_OF_JETSON = (
+    "install onnxruntime-gpu from NVIDIA's index for Jetsons, in the version for this JetPack and "
+    "Python (the wheel of other indexes runs on the CPU alone and hides it)"
+)
+
+
+def install_remedy(machine_kind: str, *, has_gpu: bool = False) -> str:
+    """Which wheel to install on a machine of this kind, as ``MachineIdentity`` has it."""
+    if machine_kind == "jetson":
+        return f"{_OF_JETSON}, and {install_command('networks')}"
+    if has_gpu:
+        return f"install onnxruntime-gpu with CUDA and cuDNN, and {install_command('networks')}"
+    return install_command("onnxruntime")
 
 
 def forbid_telemetry() -> None:

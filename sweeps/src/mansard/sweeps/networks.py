@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from mansard.core.errors import MeasurementError, UsageError
+from mansard.core.onnx_runtime import install_remedy
 from mansard.core.records import (
     Gpu,
     MachineIdentity,
@@ -129,7 +130,7 @@ def plan_networks(
     settings, machine = preparation.settings, target.controller.identify()
     probe = choose_engine(target, machine, settings.engine, reporter)
     has_gpu = gpu is not None or is_stand_in(probe)
-    provider = choose_provider(probe, settings.provider, has_gpu=has_gpu)
+    provider = choose_provider(probe, settings.provider, has_gpu=has_gpu, machine_kind=machine.kind)
     if gpu is not None and provider == "cpu" and settings.provider != "cpu":
         _require_cpu_is_meant(probe, gpu, machine, reporter, is_lenient=is_lenient)
         gpu = None
@@ -284,14 +285,16 @@ def _networks_of(trial: PlannedTrial) -> Sequence[NetworkTrial]:
     return (network,) if isinstance(network, NetworkTrial) else ()
 
 
-def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) -> str:
+def choose_provider(
+    probe: EngineProbe, wanted: str | None, *, has_gpu: bool, machine_kind: str = "cpu"
+) -> str:
     """The provider that is asked for, or the fastest: TensorRT, CUDA, the CPU.
 
     Raises MeasurementError where the engine is not there, UsageError for a provider that is not,
     or that needs a GPU where there is none.
     """
     if probe.providers is None:
-        fix = "install onnxruntime, or leave the networks out"
+        fix = install_remedy(machine_kind, has_gpu=has_gpu)
         if probe.engine != "ort":
             fix = "'mansard doctor' says what is missing; --engine ort needs onnxruntime alone"
         raise MeasurementError(

@@ -13,7 +13,13 @@ import msgspec
 from mansard.containers.engine import connect
 from mansard.containers.fleet import BoardWorker, run_fleet
 from mansard.containers.hosts import Host, read_hosts
-from mansard.core.errors import ContainerError, DeviceError, MansardError, UsageError
+from mansard.core.errors import (
+    ContainerError,
+    DeviceError,
+    MansardError,
+    MissingLibrary,
+    UsageError,
+)
 from mansard.core.records import MachineIdentity, PowerMode, Processor
 from mansard.device.controller import BoardController, LocalController
 from mansard.device.system import SYSTEM_ROOT, board_root
@@ -245,7 +251,7 @@ def _wants_container(request: SweepRequest, machine: MachineIdentity, target: Be
     try:
         with connect(request.wanted_image.engine):
             return True
-    except ContainerError:
+    except (ContainerError, MissingLibrary):
         return False
 
 

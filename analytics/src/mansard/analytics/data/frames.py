@@ -30,6 +30,8 @@ from mansard.core.records import (
     Record,
 )
 
+UNDISTURBED = pl.col("disturbances").list.len() == 0  # of trials: those that count
+
 MEASUREMENT_SCHEMA: FrameSchema = {
     "run_id": pl.String,
     "trial_id": pl.String,

@@ -6,12 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-import polars as pl
-
-from mansard.analytics.data.dataset import Dataset, device_id, whole_machine
+from mansard.analytics.data.machines import device_id, whole_machine
 from mansard.core.records import MachineIdentity, Manifest, Measurement
 from mansard.core.text import natural_key, printable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from mansard.analytics.data.dataset import Dataset
 
 LONGEST_NAME = 80
 _LONGEST_KERNEL = 48  # characters: names of templates have hundreds
@@ -244,6 +248,8 @@ _STAGE = re.compile(r"(?P<model>.+) \[(?P<stage>prefill|decode) (?P<tokens>\d+)\
 def stage_columns() -> dict[str, pl.Expr]:
     """Of a frame with networks and phases: ``model``, the network without its stage, and ``kind``,
     its stage, or else its phase."""
+    import polars as pl
+
     named, network = f"^(?:{_STAGE.pattern})$", pl.col("network")
     return {
         "model": pl.coalesce(network.str.extract(named, 1), network),
@@ -253,6 +259,8 @@ def stage_columns() -> dict[str, pl.Expr]:
 
 def place_in_order(names: pl.Series) -> pl.Expr:
     """What sorts a frame by its column ``names``, numbers in them by their size."""
+    import polars as pl
+
     ordered = sorted(names.unique().to_list(), key=natural_key)
     return pl.col(names.name).replace_strict(ordered, range(len(ordered)), return_dtype=pl.Int64)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 from msgspec.structs import replace as replaced
 
-from mansard.analytics.data.dataset import Dataset, device_id, machine_id
+from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.dataset_parts import (
     DatasetPart,
     check_part,
@@ -30,6 +30,7 @@ from mansard.analytics.data.dataset_parts import (
 from mansard.analytics.data.frames import to_json
 from mansard.analytics.data.ingest import update_dataset
 from mansard.analytics.data.layout import ENTRY_FILE, RUN_TABLES, RunFiles, run_entry
+from mansard.analytics.data.machines import device_id, machine_id
 from mansard.analytics.data.names import display_name, first_names, processor_name
 from mansard.analytics.data.run_folder import MANIFEST
 from mansard.analytics.data.store import Store, is_url, write_scores

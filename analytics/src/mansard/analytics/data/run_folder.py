@@ -14,7 +14,6 @@ from typing import Any, Generic, TypeAlias
 
 import polars as pl
 
-from mansard.analytics.data.dataset import processor_of
 from mansard.analytics.data.frames import (
     accuracy_frame,
     concurrent_frame,
@@ -40,6 +39,7 @@ from mansard.analytics.data.limits import (
     generation_windows,
     program_windows,
 )
+from mansard.analytics.data.machines import processor_of
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.run_frames import (
     energy_frame,

@@ -20,9 +20,12 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
+
+if TYPE_CHECKING:
+    import polars as pl
 
 # Standard deviations of the logarithm between runs of one network in one mode, as recorded.
 RUN_LATENCY = 0.012
@@ -40,6 +43,8 @@ def pool_repeats(observations: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     logarithms, ``latency_half`` and ``power_half`` the half widths of 95 % intervals of these;
     ``latency_n`` and ``power_n`` how many rows they are of. ``reason``: the first.
     """
+    import polars as pl
+
     columns = [column for name, scatter in _SCATTERS for column in _pooled(name, scatter)]
     reason = pl.col("reason").drop_nulls().first()
     pooled = observations.group_by(*by, maintain_order=True).agg(*columns, reason)
@@ -52,6 +57,8 @@ def pool_repeats(observations: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 def _pooled(column: str, scatter: float) -> list[pl.Expr]:
+    import polars as pl
+
     name = column.rpartition("_")[0]
     value = pl.col(column)
     is_usable = (value.is_finite() & (value > 0)).fill_null(value=False)
@@ -70,6 +77,8 @@ def _pooled(column: str, scatter: float) -> list[pl.Expr]:
 
 
 def _quantiles(n_rows: pl.Series) -> pl.Series:
+    import polars as pl
+
     factors = {n: student_quantile(_RUN_ROWS + max(n, 1) - 1) for n in n_rows.unique().to_list()}
     return pl.Series([factors[n] for n in n_rows.to_list()], dtype=pl.Float64)
 

@@ -14,10 +14,11 @@ from typing import Any, Literal
 import polars as pl
 from msgspec.structs import replace
 
-from mansard.analytics.data.dataset import Dataset, machine_id, processor_of
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import machine_id, processor_of
 from mansard.analytics.data.model_frames import INTERVALS
 from mansard.analytics.data.names import device_labels
-from mansard.analytics.data.run_frames import idle_power_w
+from mansard.analytics.data.totals import idle_power_w
 from mansard.analytics.models.contention import VictimContention
 from mansard.analytics.models.predict.group_rows import predict_groups
 from mansard.analytics.models.predict.group_times import GroupTime, GroupTimes

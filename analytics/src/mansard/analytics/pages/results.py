@@ -24,8 +24,6 @@ from mansard.analytics.models.predict.generation_times import (
 from mansard.analytics.models.predict.group_rows import predict_groups
 from mansard.analytics.models.predict.group_times import CountedBytes, GroupTimes, group_times
 from mansard.analytics.models.predict.measured import (
-    NetworkTimes,
-    ProgramTimes,
     measured_networks,
     measured_programs,
     prefer_measured,
@@ -34,6 +32,7 @@ from mansard.analytics.models.predict.memory_use import MemoryTraffic, memory_tr
 from mansard.analytics.models.predict.models import find_models
 from mansard.analytics.models.predict.parts import PartSum, PartTimes, measured_parts, part_sums
 from mansard.analytics.models.predict.prediction import Prediction, calibration_of, predict
+from mansard.analytics.models.predict.row_times import NetworkTimes, ProgramTimes
 from mansard.analytics.models.predict.totals_calibration import Calibration
 from mansard.analytics.models.roofs.rates import TrialRate
 from mansard.analytics.models.roofs.roofline import Roofline

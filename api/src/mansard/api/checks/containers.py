@@ -14,6 +14,7 @@ from mansard.containers.images.fitting import choose_image
 from mansard.containers.images.table import user_table
 from mansard.containers.settings import device_groups, find_devices
 from mansard.core.errors import ContainerError, MansardError
+from mansard.core.onnx_runtime import install_remedy
 from mansard.core.records import MachineIdentity
 from mansard.core.storage.files import check_descriptors
 from mansard.core.text import masked
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from mansard.inference.engines.engine import EngineProbe
 
 _REMEDIES = {
-    "ort": "install onnxruntime; until then networks are predicted, but not run",
     "tensorrt": "install TensorRT from NVIDIA's package index",
     "trtexec": "install TensorRT's programs, or set PATH to where trtexec lies",
 }
@@ -49,6 +49,7 @@ def check_engines(machine: MachineIdentity) -> Iterator[Check]:
         if probe.version is None and engine.name != "ort" and not has_gpu:
             continue
         remedies = _REMEDIES | (_ON_JETSON if machine.kind == "jetson" else {})
+        remedies["ort"] = install_remedy(machine.kind, has_gpu=has_gpu)
         yield _check(engine.name, probe, remedies[engine.name], has_gpu=has_gpu)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mansard.analytics.data.names import device_labels, display_name, window_name
 from mansard.analytics.data.store import is_url
-from mansard.analytics.models.scaling.observations import windows_by_name
+from mansard.analytics.models.scaling.use_of_rows import windows_by_name
 from mansard.api.deciding.predictions import PredictionRequest
 from mansard.core.formats.onnx import model_files, model_name
 from mansard.core.power_mode import parse_custom_name

@@ -30,6 +30,7 @@ from typing import Any, cast
 
 from mansard.api.parallel.messages import RefusedPickle, decode, encode, refused_pickles
 from mansard.core.errors import ClusterError, MansardError, UsageError
+from mansard.core.extras import install_command
 from mansard.core.hashing import content_hash
 from mansard.core.version import VERSION
 from mansard.core.workers import Shared, Workers, WorkLost
@@ -182,7 +183,7 @@ def connected(address: str, *, connect_s: float = _CONNECT_S) -> Iterator[Cluste
         from distributed import Client
     except ImportError as error:
         raise UsageError(
-            "--dask needs Dask, which is not installed", fix="pip install 'mansard[dask]'"
+            "--dask needs Dask, which is not installed", fix=install_command("dask")
         ) from error
     _quieten()
     _check_greeting(address, connect_s, _tls_context(address))

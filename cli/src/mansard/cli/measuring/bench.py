@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,8 +13,10 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.analytics.data.quantities import capacity, quantity
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
+from mansard.cli.data.overview import measured_table
 from mansard.cli.data.runs import print_report
 from mansard.cli.options import (
     REPORT,
@@ -40,8 +43,9 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_sizes,
 )
-from mansard.cli.tables import print_table
+from mansard.cli.tables import print_table, print_tables
 from mansard.core.errors import UsageError
+from mansard.core.extras import has_extra, install_command, require_extra
 
 _DEMO = Path("demo")
 demo_app = typer.Typer(invoke_without_command=True)
@@ -171,6 +175,8 @@ def bench(
     if dry_run:
         print_dry_runs(api.dry_run(request, reporter), as_json=as_json)
     else:
+        if as_json:
+            require_extra("report")  # before minutes of measuring: the output is that of a report
         check_outputs([runs / REPORT], force=force)
         options = "".join(f" --host {name}" for name in host or ())
         options += f" --board {board}" if board is not None else ""
@@ -188,7 +194,33 @@ def print_bench(
     if done.report is not None:
         command = done.report.next_step.at(runs, options)
         print_report(done.report, all_rows=all_rows, as_json=as_json, next_line=command)
+    elif not has_extra("report"):
+        _print_measured(done, runs)
     done.check()
+
+
+def _print_measured(done: results.BenchResult, runs: str) -> None:
+    """Rates of kernels and times of networks, and how to get the report of them."""
+    rows = [
+        (
+            kernel.mode,
+            kernel.kernel,
+            kernel.precision,
+            quantity(kernel.rate, kernel.unit),
+            capacity(kernel.working_set_bytes) + ", the largest" * kernel.is_largest_set,
+        )
+        for kernel in done.kernels
+    ]
+    if rows:
+        print_table(
+            "Best rates of kernels; of streams also at the largest working set",
+            ("mode", "kernel", "precision", "rate", "working set"),
+            rows,
+        )
+    if done.networks:
+        print_tables([measured_table(done.networks)])
+    command = f"{install_command('report')}, then mansard report --runs {shlex.quote(runs)}"
+    print_lines([f"kept in {runs}; for ceilings, predictions and a report: {command}"])
 
 
 def print_dry_runs(planned: Iterable[results.DryRun], *, as_json: bool) -> None:

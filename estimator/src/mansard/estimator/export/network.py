@@ -21,15 +21,14 @@ from typing import Any, Literal, NoReturn
 import msgspec
 
 from mansard.core.errors import MansardError, ModelError, UsageError
+from mansard.core.extras import install_command
 from mansard.core.onnx_runtime import forbid_telemetry, import_runtime
 from mansard.estimator.export.request import ExportInput
 
-_INSTALL = {
-    "torch": "pip install 'mansard[export]'",
-    "transformers": "pip install 'mansard[export]'",
-    "onnxscript": "pip install 'mansard[export]', or use --exporter torchscript",
-    "onnxruntime": "pip install 'mansard[export]', or skip the check with --no-check",
-    "torchvision": "install the torchvision that belongs to this torch",
+# What to do instead of installing the extra.
+_INSTEAD = {
+    "onnxscript": ", or use --exporter torchscript",
+    "onnxruntime": ", or skip the check with --no-check",
 }
 
 # Read by huggingface_hub and transformers when they are imported: whatever a
@@ -50,7 +49,9 @@ def need(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != name:
             raise _broken(name, error) from error
-        fix = _INSTALL[name]
+        fix = "install the torchvision that belongs to this torch"
+        if name != "torchvision":
+            fix = install_command("export") + _INSTEAD.get(name, "")
         raise MansardError(f"this needs {name}, which is not installed", fix=fix) from error
     except Exception as error:
         raise _broken(name, error) from error

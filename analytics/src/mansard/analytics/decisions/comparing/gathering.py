@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from mansard.analytics.data.dataset import Dataset, device_id, processor_of, whole_machine
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import device_id, processor_of, whole_machine
 from mansard.analytics.data.names import display_name, run_labels
 from mansard.analytics.decisions.comparing.kinds import Kind
 from mansard.analytics.decisions.comparing.repetitions import (

@@ -14,7 +14,7 @@ import numpy as np
 
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import display_name, engine_name, window_name
-from mansard.analytics.data.run_frames import known_totals
+from mansard.analytics.data.totals import known_totals
 from mansard.analytics.data.transients import settled_network, settled_program
 from mansard.analytics.decisions.comparing.kinds import KINDS, Kind
 from mansard.analytics.decisions.comparing.sides import (
@@ -30,7 +30,7 @@ from mansard.analytics.decisions.comparing.significance import (
     find_centre,
     run_level,
 )
-from mansard.analytics.models.scaling.observations import why_unused, windows_by_name
+from mansard.analytics.models.scaling.use_of_rows import why_unused, windows_by_name
 from mansard.core.records import (
     EnergyWindow,
     GenerationRun,

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.dataset import UNDISTURBED, Dataset
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.frames import UNDISTURBED
 from mansard.analytics.models.energy.least_squares import Array, Solution, solve_non_negative
 from mansard.analytics.models.roofs.ceilings import STORING_KERNELS, in_level
 from mansard.analytics.models.roofs.rates import describe

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from mansard.analytics.data.dataset import Dataset, machine_id, processor_of
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import machine_id, processor_of
 from mansard.analytics.data.names import device_labels, engine_name
 from mansard.analytics.models.layers.engine import layers_of_times
 from mansard.analytics.models.layers.network import NetworkGraph, graph_of_score
 from mansard.analytics.models.layers.roofs import LayerRoofs, roofs_of_run
 from mansard.analytics.models.layers.rows import LayersOrigin, RoofedLayers, roofed_layers
-from mansard.analytics.models.predict.measured import times_of
+from mansard.analytics.models.predict.row_times import times_of
 from mansard.analytics.models.roofs.roofline import Roofline, rooflines
-from mansard.analytics.models.scaling.observations import shown_measurements, why_unused
+from mansard.analytics.models.scaling.observations import shown_measurements
 from mansard.analytics.models.scaling.repeats import labels_of, modes_of, of_newest_label
+from mansard.analytics.models.scaling.use_of_rows import why_unused
 from mansard.core.records import Measurement, ModelScore
 
 # The graph of the network that a row is of, and its score; None where it is another network.

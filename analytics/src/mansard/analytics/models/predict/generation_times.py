@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.dataset import Dataset, device_id
+from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.frames import FrameSchema
+from mansard.analytics.data.machines import device_id
 from mansard.analytics.data.names import device_labels, display_name, display_text, label_text
 from mansard.analytics.models.scaling.call_energy import CallEnergy, call_energy, timed
 from mansard.analytics.models.scaling.observations import counted_generations, shown_generations

@@ -29,15 +29,17 @@ from typing import Any, NamedTuple
 import polars as pl
 from msgspec.structs import replace
 
-from mansard.analytics.data.dataset import Dataset, machine_id
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import machine_id
 from mansard.analytics.data.names import display_name, engine_name, network_key, network_names
-from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.data.scores import score_id
 from mansard.analytics.data.statistics import student_quantile
-from mansard.analytics.models.predict.measured import remark_on
+from mansard.analytics.data.totals import idle_power_w
 from mansard.analytics.models.predict.memory_use import peak_bytes_per_s
+from mansard.analytics.models.predict.row_times import remark_on
 from mansard.analytics.models.scaling.call_energy import call_energy, timed
-from mansard.analytics.models.scaling.observations import ran_as, why_unused
+from mansard.analytics.models.scaling.observations import ran_as
+from mansard.analytics.models.scaling.use_of_rows import why_unused
 from mansard.core.records import CounterRun, Manifest, Measurement, ModelScore, Record, Source
 
 _KINDS = ("stage", "prefix", "marked")

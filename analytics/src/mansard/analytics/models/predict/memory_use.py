@@ -16,7 +16,8 @@ import polars as pl
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import device_labels, engine_name, network_key, network_names
 from mansard.analytics.data.scores import score_id
-from mansard.analytics.models.scaling.observations import shown_measurements, why_unused
+from mansard.analytics.models.scaling.observations import shown_measurements
+from mansard.analytics.models.scaling.use_of_rows import why_unused
 from mansard.core.hardware import MODULES, memory_bytes_per_s
 from mansard.core.records import Manifest, Measurement, MemoryUse, ModelScore, Record, Source
 from mansard.core.text import natural_key

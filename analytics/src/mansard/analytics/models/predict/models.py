@@ -8,7 +8,8 @@ from functools import cached_property
 
 import polars as pl
 
-from mansard.analytics.data.dataset import Dataset, whole_machine
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import whole_machine
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
 from mansard.analytics.data.names import device_labels, device_machines, network_names, stage_of
 from mansard.analytics.data.published.recordings import (

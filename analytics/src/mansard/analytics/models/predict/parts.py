@@ -22,21 +22,13 @@ from typing import Any, NamedTuple
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import device_labels, display_name, engine_name, network_names
 from mansard.analytics.data.names import network_key as network_key_of
-from mansard.analytics.data.run_frames import idle_power_w
-from mansard.analytics.models.predict.measured import (
-    energies_of,
-    reading_order,
-    remark_on,
-    times_of,
-)
+from mansard.analytics.data.totals import idle_power_w
+from mansard.analytics.models.predict.measured import reading_order
+from mansard.analytics.models.predict.row_times import energies_of, remark_on, times_of
 from mansard.analytics.models.scaling.call_energy import call_energy
 from mansard.analytics.models.scaling.coefficients import find_node_launches
-from mansard.analytics.models.scaling.observations import (
-    network_measurements,
-    ran_as,
-    shown_parts,
-    why_unused,
-)
+from mansard.analytics.models.scaling.observations import network_measurements, ran_as, shown_parts
+from mansard.analytics.models.scaling.use_of_rows import why_unused
 from mansard.core.records import LayerTime, Measurement, NetworkPart, PartKind, Record, Source
 from mansard.core.text import natural_key
 

@@ -34,7 +34,8 @@ from mansard.analytics.models.predict.group_rows import predict_groups
 from mansard.analytics.models.predict.groups import WORK, is_fused, terms
 from mansard.analytics.models.predict.models import Models
 from mansard.analytics.models.scaling.above_roofs import ModePeaksTable, judge_layers
-from mansard.analytics.models.scaling.observations import counted_measurements, single_thread_s
+from mansard.analytics.models.scaling.observations import counted_measurements
+from mansard.analytics.models.scaling.use_of_rows import single_thread_s
 from mansard.core.records import LayerTime
 
 _SETTING = ("network", "batch", "precision", "phase")

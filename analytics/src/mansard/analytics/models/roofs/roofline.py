@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from mansard.analytics.data.dataset import Dataset, machine_id, processor_of
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import machine_id, processor_of
 from mansard.analytics.data.names import processor_name, run_labels
 from mansard.analytics.models.roofs.ceilings import (
     DRAM,

@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mansard.analytics.data.quantities import percent, seconds
-from mansard.analytics.data.run_frames import known_totals, why_no_total
 from mansard.analytics.data.statistics import RUN_LATENCY, repetition_deviation, single_half
+from mansard.analytics.data.totals import known_totals, why_no_total
 from mansard.core.records import EnergyWindow
 
 _AGREES = 0.05  # between the samples of the time and the windows, beyond the interval of the time

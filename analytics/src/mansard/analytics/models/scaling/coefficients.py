@@ -20,7 +20,9 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.dataset import UNDISTURBED, Dataset, device_id, processor_of
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.frames import UNDISTURBED
+from mansard.analytics.data.machines import device_id, processor_of
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
 from mansard.analytics.data.names import display_name, engine_name, first_names, label_words
 from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
@@ -28,7 +30,7 @@ from mansard.analytics.models.roofs.ceilings import Ceiling
 from mansard.analytics.models.roofs.gpu_kernels import ONE_BY_ONE, KernelLaunch
 from mansard.analytics.models.roofs.rates import BlockMedian, estimate
 from mansard.analytics.models.roofs.roofline import Roofline
-from mansard.analytics.models.scaling.observations import why_unused
+from mansard.analytics.models.scaling.use_of_rows import why_unused
 from mansard.core.records import CHAIN_LENGTHS, Manifest, Measurement, Record, Source, chain_length
 
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.dataset import Dataset, machine_id, whole_machine
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import machine_id, whole_machine
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_KEY
 from mansard.analytics.data.names import (
     device_labels,
@@ -30,8 +31,8 @@ from mansard.analytics.data.names import (
     network_names,
     window_name,
 )
-from mansard.analytics.data.run_frames import known_totals, meter_deviation
 from mansard.analytics.data.statistics import repetition_deviation
+from mansard.analytics.data.totals import known_totals, meter_deviation
 from mansard.analytics.data.transients import settled_network, settled_program, transient_notes
 from mansard.analytics.models.scaling.call_energy import agrees, call_energy
 from mansard.analytics.models.scaling.generations import generation_rows
@@ -45,6 +46,11 @@ from mansard.analytics.models.scaling.repeats import (
     of_newest_label,
     repeat_notes,
     with_uncounted,
+)
+from mansard.analytics.models.scaling.use_of_rows import (
+    single_thread_s,
+    why_unused,
+    windows_by_name,
 )
 from mansard.core.records import (
     EnergyWindow,
@@ -287,36 +293,9 @@ def _where(run: Manifest, devices: Mapping[str, str]) -> dict[str, str]:
     return {"device": devices[run.run_id], "mode": run.mode_read_back.name}
 
 
-def why_unused(row: Measurement | ProgramRun) -> str:
-    """Why a row is no observation; empty where it is one."""
-    if isinstance(row, Measurement):
-        if row.failure is not None:
-            return row.failure
-        return "; ".join(row.disturbances) or ("" if row.seconds_s else _why_untimed(row))
-    if row.disturbances:
-        return "; ".join(row.disturbances)
-    return "" if row.repetitions else "it was never run to its end"
-
-
 def _why_unobserved(row: Measurement) -> str:
     why = row.failure or "; ".join(row.disturbances)
     return why if why or single_thread_s(row) else why_unused(row)
-
-
-# Other work is not in it, but evicts caches and lowers clocks, and so lengthens some samples.
-# Between runs of 31 networks an hour apart this quantile differed by 2.2 %, the median by 3.5 %.
-_QUANTILE = 0.1
-
-
-def single_thread_s(row: Measurement) -> float | None:
-    """The CPU time of a call that one thread ran: its wall time on an idle CPU."""
-    times_s = row.cpu_time.seconds_s
-    return float(np.quantile(times_s, _QUANTILE)) if times_s and row.threads == 1 else None
-
-
-def _why_untimed(row: Measurement) -> str:
-    reasons = Counter(row.rejected_reason).most_common(1)
-    return f"every sample was rejected: {reasons[0][0]}" if reasons else "no call was timed"
 
 
 def _joined(unused: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -352,14 +331,6 @@ def _program_rows(program: ProgramRun) -> Iterator[dict[str, object]]:
     for title, windows in windows_by_name(runs).items():
         name = window_name(program.workload, title)
         yield _program_row(program, name, [window.window_s for window in windows], windows)
-
-
-def windows_by_name(runs: Iterable[ProgramRepetition]) -> dict[str, list[NamedWindow]]:
-    """The windows of all ``runs`` under their names, in the order these first appear."""
-    windows_of: dict[str, list[NamedWindow]] = {}
-    for window in (window for run in runs for window in run.windows):
-        windows_of.setdefault(window.name, []).append(window)
-    return windows_of
 
 
 def _program_row(

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from mansard.analytics.data.dataset import Dataset, device_id
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import device_id
 from mansard.analytics.data.names import (
     display_name,
     engine_name,

@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.quantities import UNKNOWN, joules, rate, seconds, watts
-from mansard.analytics.models.predict.measured import NetworkTimes
+from mansard.analytics.models.predict.row_times import NetworkTimes
 from mansard.analytics.pages.figures.charting import (
     Chart,
     colour,

@@ -14,13 +14,14 @@ import polars as pl
 from msgspec.structs import replace
 
 from mansard.analytics.data.accuracies import NetworkAccuracy
-from mansard.analytics.data.dataset import Dataset, device_id
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import device_id
 from mansard.analytics.data.names import device_labels, display_name, display_text, first_names
 from mansard.analytics.data.quantities import counted
-from mansard.analytics.data.run_frames import idle_power_w
+from mansard.analytics.data.totals import idle_power_w
 from mansard.analytics.models.energy.fit import EnergyFit
 from mansard.analytics.models.predict.generation_times import GenerationTimes
-from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
+from mansard.analytics.models.predict.row_times import NetworkTimes, ProgramTimes
 from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling
 from mansard.analytics.models.roofs.gpu_kernels import KernelComparison, KernelLaunch, Latency
 from mansard.analytics.models.roofs.rates import TRIAL_ORDER, TrialRate, describe

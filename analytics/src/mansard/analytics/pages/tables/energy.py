@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.dataset import UNDISTURBED, Dataset
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.frames import UNDISTURBED
 from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import UNKNOWN, counted, digits, fixed, percent, quantity
-from mansard.analytics.data.run_frames import idle_power_w
+from mansard.analytics.data.totals import idle_power_w
 from mansard.analytics.models.energy.fit import EnergyFit
 from mansard.analytics.models.roofs.rates import TRIAL_ORDER, describe
 from mansard.analytics.pages.results import Results

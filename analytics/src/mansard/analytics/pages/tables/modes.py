@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from mansard.analytics.data.dataset import device_id, machine_id
+from mansard.analytics.data.machines import device_id, machine_id
 from mansard.analytics.data.model_frames import quantity_unit
 from mansard.analytics.data.names import display_name, display_text, in_order
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, capacity, counted, percent, relative

@@ -22,9 +22,9 @@ from mansard.analytics.data.quantities import (
     watts,
 )
 from mansard.analytics.models.predict.group_times import GroupTime, GroupTimes
-from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
 from mansard.analytics.models.predict.memory_use import MemoryTraffic
 from mansard.analytics.models.predict.parts import PartSum, PartTimes
+from mansard.analytics.models.predict.row_times import NetworkTimes, ProgramTimes
 from mansard.analytics.pages.figures.tables import Column, batch_text, scaled, tabulate
 from mansard.core.table import Table
 
