@@ -75,7 +75,7 @@ def narrow(chromium: Any) -> Iterator[Any]:
 _PAGES = (
     *("index", "start/first-hour", "use/recommending", "use/watching", "understand/scaling"),
     *("understand/trust", "understand/rooms", "reference/commands/measure", "reference/records"),
-    *("reference/operators", "reference/glossary", "results/index"),
+    *("reference/operators", "reference/glossary", "results/watch"),
 )
 
 
