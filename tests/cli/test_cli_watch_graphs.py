@@ -27,7 +27,7 @@ BOARDS = ("agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor")
 
 def _looks(*values: float | None, unit: str = "%", top: float | None = 100) -> list[Look]:
     return [
-        Look(1000.0 + at, (Reading("GPU load", unit, value, top),))
+        Look(1000.0 + at, {"GPU load": Reading("GPU load", unit, value, top)})
         for at, value in enumerate(values)
     ]
 
@@ -65,7 +65,7 @@ def test_rows_of_blocks() -> None:
 
 
 def test_a_late_look_leaves_a_gap() -> None:
-    looks = [Look(at, (Reading("power", "W", at),)) for at in (10.0, 11.02, 14.0, 14.98)]
+    looks = [Look(at, {"power": Reading("power", "W", at)}) for at in (10.0, 11.02, 14.0, 14.98)]
     # Of six seconds that end with 14.98: 10, 11.02, none at 12 and 13, 14, 14.98.
     assert columns(looks, "power", 6, 1.0) == [10.0, 11.02, None, None, 14.0, 14.98]
     assert columns(looks, "power", 2, 1.0) == [14.0, 14.98]  # a narrower window
@@ -95,7 +95,7 @@ def test_a_reading_that_is_gone_keeps_its_past() -> None:
 
 def test_a_long_span_and_a_long_name() -> None:
     name = "V" * 500
-    looks = [Look(0, (Reading(name, "W", 3.0),))]
+    looks = [Look(0, {name: Reading(name, "W", 3.0)})]
     lines = _text(looks, 44, 4, step_s=60.0)
     # "3.00 W  min 3.00 max 3.00" is 25 wide: 44 - 25 - 1 are left, the last of them the mark.
     assert lines[0] == f"{'V' * 17}… 3.00 W  min 3.00 max 3.00"
@@ -108,7 +108,7 @@ def test_history_is_bounded(sample: BoardSample) -> None:
     for at in range(50):
         looks = with_look(looks, replace(sample, time_s=float(at)), 20)
     assert [look.time_s for look in looks] == [float(at) for at in range(30, 50)]
-    assert [reading.name for reading in looks[-1].readings[:7]] == [
+    assert list(looks[-1].readings)[:7] == [
         *("GPU load", "GPU clock", "total power", "hottest sensor"),
         *("EMC load", "EMC clock", "CPU load"),
     ]

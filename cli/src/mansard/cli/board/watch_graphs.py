@@ -46,12 +46,14 @@ class Look(NamedTuple):
     """What the graphs keep of one look."""
 
     time_s: float
-    readings: tuple[Reading, ...]
+    readings: dict[str, Reading]  # by name, in the order of the graphs
 
 
 def with_look(looks: Sequence[Look], sample: BoardSample, n_columns: int) -> tuple[Look, ...]:
     """``looks`` and a new one; the oldest leave where there are more than ``n_columns``."""
-    return (*looks, Look(sample.time_s, tuple(_readings(sample))))[-n_columns:]
+    return (*looks, Look(sample.time_s, {each.name: each for each in _readings(sample)}))[
+        -n_columns:
+    ]
 
 
 def screen_lines(
@@ -108,11 +110,11 @@ def columns(looks: Sequence[Look], name: str, n_columns: int, step_s: float) -> 
     None where there was no look, or it had no reading.
     """
     values: list[float | None] = [None] * n_columns
-    for look in looks:
+    for look in looks[-n_columns:]:  # an interval has at most one
         at = n_columns - 1 - round((looks[-1].time_s - look.time_s) / step_s)
-        value = next((each.value for each in look.readings if each.name == name), None)
-        if 0 <= at < n_columns and value is not None:
-            values[at] = value
+        reading = look.readings.get(name)
+        if reading is not None and reading.value is not None and 0 <= at < n_columns:
+            values[at] = reading.value
     return values
 
 
@@ -125,9 +127,10 @@ def blocks(values: Sequence[float | None], low: float, high: float, n_rows: int)
         else min(max(round((value - low) / (high - low) * n_levels), 1), n_levels)
         for value in values
     ]
-    full = " " + LEVELS
+    # Blank below a row, its blocks, then full above it: each row begins 8 levels higher.
+    ramp = " " * (n_levels + 1) + LEVELS + LEVELS[-1] * n_levels
     return [
-        "".join(full[min(max(level - row * len(LEVELS), 0), len(LEVELS))] for level in heights)
+        "".join([ramp[level + n_levels - row * len(LEVELS)] for level in heights])
         for row in reversed(range(n_rows))
     ]
 
@@ -149,8 +152,10 @@ def _readings(sample: BoardSample) -> Iterator[Reading]:
 
 def _shown(looks: Sequence[Look]) -> list[Reading]:
     """The last readings, without those that no look had."""
-    read = {each.name for look in looks for each in look.readings if each.value is not None}
-    return [each for each in (looks[-1].readings if looks else ()) if each.name in read]
+    read = {
+        name for look in looks for name, each in look.readings.items() if each.value is not None
+    }
+    return [each for name, each in looks[-1].readings.items() if name in read] if looks else []
 
 
 def _graph(reading: Reading, values: Sequence[float | None], n_rows: int) -> list[Line]:
