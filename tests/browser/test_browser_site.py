@@ -73,9 +73,9 @@ def narrow(chromium: Any) -> Iterator[Any]:
 
 
 _PAGES = (
-    *("index", "start/first-hour", "use/recommending", "use/watching", "understand/scaling"),
-    *("understand/trust", "understand/rooms", "reference/commands/measure", "reference/records"),
-    *("reference/operators", "reference/glossary", "results/watch"),
+    *("index", "use/recommending", "use/watching", "understand/board-transfer"),
+    *("understand/energy", "understand/scaling", "understand/trust", "understand/rooms"),
+    *("reference/commands/measure", "reference/records", "reference/operators"),
 )
 
 
