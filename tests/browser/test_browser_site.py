@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +64,66 @@ def test_search_finds_a_page_without_a_server(chromium: Any, site: str) -> None:
     assert [url for url in asked if url.startswith(("http:", "https:"))] == []
 
 
-@pytest.mark.parametrize("page", ["index", "understand/scaling", "reference/commands/measure"])
-def test_a_narrow_page_scrolls_down_alone(chromium: Any, site: str, page: str) -> None:
+@pytest.fixture
+def narrow(chromium: Any) -> Iterator[Any]:
+    """The browser with a page of 420 pixels."""
     _size(chromium, 420)
-    try:
-        chromium.get(f"{site}/{page}.html")
-        assert chromium.execute_script("return document.documentElement.scrollWidth") <= 420
-    finally:
-        chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    yield chromium
+    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+_PAGES = (
+    *("index", "use/recommending", "use/watching", "understand/board-transfer"),
+    *("understand/energy", "understand/scaling", "understand/trust", "understand/rooms"),
+    *("reference/commands/measure", "reference/records", "reference/operators"),
+)
+
+
+@pytest.mark.parametrize("page", _PAGES)
+def test_a_narrow_page_scrolls_down_alone(narrow: Any, site: str, page: str) -> None:
+    narrow.get(f"{site}/{page}.html")
+    assert "Mansard" in narrow.title  # not a page of an error
+    assert narrow.execute_script("return document.documentElement.scrollWidth") <= 420
+
+
+_OPTIONS = """
+const rows = document.querySelectorAll("table[data-list] tbody tr");
+return Array.from(rows, (row) => Array.from(row.cells, (cell) => {
+  const {left, right, top, bottom} = cell.getBoundingClientRect();
+  return {left, right, top, bottom, weight: Number(getComputedStyle(cell).fontWeight)};
+}));
+"""
+
+
+@pytest.mark.parametrize("page", ["reference/commands/measure", "use/recommending"])
+def test_a_narrow_page_shows_each_option_above_its_meaning(
+    narrow: Any, site: str, page: str
+) -> None:
+    narrow.get(f"{site}/{page}.html")
+    rows = narrow.execute_script(_OPTIONS)
+    assert len(rows) > 10
+    for option, *meanings in rows:
+        assert option["weight"] == 700
+        shown = [cell for cell in meanings if cell["bottom"] > cell["top"]]
+        above = option
+        for cell in shown:
+            assert cell["top"] >= above["bottom"]
+            assert cell["left"] == option["left"] >= 0
+            assert cell["right"] <= 420
+            above = cell
+    _size(narrow, 1280)
+    option, meaning, *_ = narrow.execute_script(_OPTIONS)[0]
+    assert option["top"] == meaning["top"]
+    assert option["right"] <= meaning["left"]
+
+
+def test_wide_figures_scroll_in_their_own_box(narrow: Any, site: str) -> None:
+    narrow.get(f"{site}/understand/speed.html")
+    widths = narrow.execute_script(
+        """
+        const boxes = document.querySelectorAll(".md-typeset__scrollwrap");
+        return Array.from(boxes, (box) => [box.clientWidth, box.scrollWidth]);
+        """
+    )
+    assert any(inner > outer for outer, inner in widths)
+    assert max(outer for outer, _ in widths) <= 420

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import json
 import os
@@ -22,6 +23,7 @@ import pytest
 from mansard.cli.board.watch_lines import board_lines, brief_lines, fitted, in_ascii, plain
 from mansard.device.watching import BoardWatch
 from mansard.simulator import create_board
+from mansard.simulator.faults import set_load
 from tests.cli.in_process import mansard
 
 BOARDS = ("agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor")
@@ -141,20 +143,21 @@ def test_what_cannot_be_is_one_line(words: list[str], line: str, tmp_path: Path)
 
 
 class Terminal:
-    """``board watch`` on a pseudo terminal of 80 by 24; ``shown``: all that it has written."""
+    """``board watch`` on a pseudo terminal; ``shown``: all that it has written."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *words: str, height: int = 24, width: int = 80, **setting: str) -> None:
         self.ours, self.theirs = pty.openpty()
-        self.resize(24, 80)
+        self.resize(height, width)
         self.before = termios.tcgetattr(self.theirs)
         self.shown = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "mansard.cli", "watch", "--interval", "100ms", *words],
             stdin=self.theirs,
             stdout=self.theirs,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "COLUMNS": "70", "LINES": "30"},  # of another terminal
+            env={**os.environ, "COLUMNS": "70", "LINES": "30", **setting},  # of another terminal
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - its terminal
         )
@@ -170,7 +173,22 @@ class Terminal:
 
     def _read(self) -> None:
         if select.select([self.ours], [], [], 0.1)[0]:
-            self.shown += os.read(self.ours, 1 << 16).decode("utf-8", "replace")
+            self.shown += self._decoder.decode(os.read(self.ours, 1 << 16))
+
+    def last_screen(self) -> list[str]:
+        """The lines that it wrote last from the top left corner, without styles."""
+        text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.shown.split("\x1b[H")[-1])
+        return [line.rstrip() for line in text.replace("\r", "").split("\n")]
+
+    def await_screen(self, pattern: str, n_lines: int) -> list[str]:
+        """The last screen, once it has ``n_lines`` and one of them matches."""
+        end_s = time.monotonic() + _PATIENCE_S
+        while True:
+            lines = self.last_screen()
+            if len(lines) == n_lines and any(re.search(pattern, line) for line in lines):
+                return lines
+            assert time.monotonic() < end_s, self.shown[-2000:]
+            self._read()
 
     def end(self) -> tuple[int, str]:
         """Exit code and stderr; the terminal is as it was."""
@@ -212,6 +230,45 @@ def test_q_leaves_a_screen_that_follows_its_window(
     code, said = terminal.end()
     assert code == 0
     assert re.search(r"looks\.csv: \d+ rows", said)
+
+
+def test_a_large_window_has_graphs_and_a_resize_draws_them_again(
+    running_agx_orin: Path, terminals: list[Terminal]
+) -> None:
+    set_load(running_agx_orin, cpu=0.5, gpu=0.9, memory=0.4)
+    # No look follows the first one: a screen of another size is drawn for the signal.
+    words = ("--board", str(running_agx_orin), "--interval", "1h")
+    terminal = Terminal(*words, height=40, width=120)
+    terminals.append(terminal)
+    large = terminal.await_screen("q: leave", 40)
+    large = terminal.await_screen("GPU load", 40)
+    assert max(map(len, large)) <= 120
+    gpu = next(at for at, line in enumerate(large) if line.startswith("GPU load"))
+    assert re.match(r"GPU load 9\d %  min 9\d max 9\d +GPU clock \d+ MHz  min", large[gpu])
+    assert re.match(r" 100 .* [▁▂▃▄▅▆▇█] +612 ", large[gpu + 1])
+    assert re.match(r"   0 .* █ +0 .* █$", large[gpu + 3])
+    assert re.match(r" +53 h ago .* now +53 h ago .* now$", large[38])
+    for size in ((24, 80), (30, 100)):
+        terminal.resize(*size)
+        lines = terminal.await_screen("q: leave", size[0])
+        assert max(map(len, lines)) <= size[1]
+        assert any(line.startswith("GPU load") for line in lines) == (size != (24, 80))
+    os.write(terminal.ours, b"q")
+    assert terminal.end()[0] == 0
+
+
+def test_graphs_in_ascii(board: Path, terminals: list[Terminal]) -> None:
+    terminal = Terminal("--board", str(board), height=40, width=120, PYTHONIOENCODING="ascii")
+    terminals.append(terminal)
+    lines = terminal.await_screen("hottest sensor", 40)
+    assert all(line.isascii() for line in lines)
+    # 306 of 918 MHz in four rows: 32 / 3 of 32 levels, which is 11: a whole row, and 3 above it.
+    clock = next(at for at, line in enumerate(lines) if "GPU clock 306 MHz" in line)
+    assert lines[clock + 1].split() == ["100", "918"]
+    assert [line[-1] for line in lines[clock + 3 : clock + 5]] == ["3", "#"]
+    assert lines[clock + 5].startswith("total power")
+    os.write(terminal.ours, b"q")
+    assert terminal.end()[0] == 0
 
 
 @pytest.mark.usefixtures("as_in_a_terminal")

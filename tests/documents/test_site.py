@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tools.site.hook import expanded, with_clone_address, with_repository_links
+from tools.site.lists import with_lists
 
 pytest.importorskip("material", reason="the extra docs builds the site")
 
@@ -142,3 +143,25 @@ def test_a_folder_in_the_navigation_stands_for_its_pages(tmp_path: Path) -> None
         (tmp_path / "a" / name).touch()
     pages = ["a/index.md", "a/b.md", "a/z.md"]
     assert expanded([{"Home": "i.md"}, {"A": "a/"}], tmp_path) == [{"Home": "i.md"}, {"A": pages}]
+
+
+def _table(heads: list[str], *rows: list[str]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def test_tables_of_words_become_lists() -> None:
+    options = _table(["option", "meaning"], ["<code>--mode</code>", "power mode [default: 15W]"])
+    assert with_lists(options) == options.replace("<table>", "<table data-list>")
+    units = _table(["option", "unit &amp; <em>size</em>", ""], ["--max-power", "W", "a limit"])
+    labelled = units.replace("<table>", "<table data-list>").replace(
+        "<td>W</td>", '<td data-label="unit &amp; size">W</td>'
+    )
+    assert with_lists(units) == labelled
+
+
+def test_tables_of_figures_stay_tables() -> None:
+    figures = _table(["step", "CPU s", "memory"], ["load", "1.2", "30 MB"], ["score", "0.4", "–"])
+    wide = _table(["a", "b", "c", "d", "e"], ["of", "words", "in", "five", "columns"])
+    assert with_lists(figures + wide) == figures + wide

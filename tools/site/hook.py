@@ -5,8 +5,8 @@ hold these, so there they lead to the repository's address, where mkdocs.yml has
 (``extra.repository``); else the words stay and the link goes. A file that does not exist is a
 warning, which ``--strict`` refuses. The same address replaces CLONE_URL in commands.
 
-Equations become MathML. An entry of the navigation that is a folder stands for its pages,
-under their titles.
+Equations become MathML. Tables of words are marked as lists for narrow pages. An entry of the
+navigation that is a folder stands for its pages, under their titles.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:  # MkDocs loads this file by itself
     sys.path.insert(0, str(ROOT))
 from tools.site.equations import with_equations  # noqa: E402 - needs the line above
+from tools.site.lists import with_lists  # noqa: E402
 
 _LINK = re.compile(
     r"(?<!!)\[(?P<words>[^\]]+)\]\((?P<path>(?:\.\./)+[^)#\s]+)(?P<anchor>#[^)\s]*)?\)"
@@ -50,6 +51,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     address = repository(config)
     text = with_plain_pipes(with_repository_links(markdown, folder, docs, address))
     return with_equations(with_clone_address(text, address))
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """The page's HTML as the site has it; MkDocs calls it by this name."""
+    del page, config, files
+    return with_lists(html)
 
 
 def expanded(nav: Any, docs: Path) -> Any:

@@ -24,7 +24,8 @@ import typer
 from mansard import api
 from mansard.api import results
 from mansard.cli.board import watch_lines
-from mansard.cli.board.watch_lines import Line, board_lines, brief_lines, fitted, in_ascii
+from mansard.cli.board.watch_graphs import Look, screen_lines, with_look
+from mansard.cli.board.watch_lines import Line, brief_lines, fitted, in_ascii
 from mansard.cli.console import is_quiet, note
 from mansard.cli.json_output import print_json_line
 from mansard.cli.options import BoardOption, HostsFileOption, JsonOption, parse_duration
@@ -96,7 +97,7 @@ class Keys:
 class WatchScreen:
     """Draws what came last; made by ``screen``."""
 
-    def __init__(self, console: Console, names: Sequence[str]) -> None:
+    def __init__(self, console: Console, names: Sequence[str], interval_s: float) -> None:
         from rich.live import Live
 
         self._console = console
@@ -104,12 +105,16 @@ class WatchScreen:
         self._names = names  # of several boards; empty: there is one
         self._samples: dict[str, BoardSample] = {}
         self._why: dict[str, str] = {}
+        self._interval_s = interval_s
+        self._looks: tuple[Look, ...] = ()  # of one board, for its graphs
         self.footer: Callable[[], str] = lambda: ""
 
     def take(self, sample: BoardSample) -> None:
         """Show one look."""
         self._samples[sample.board] = sample
         self._why.pop(sample.board, None)
+        if len(self._names) < 2:
+            self._looks = with_look(self._looks, sample, self._console.size.width)
         self.draw()
 
     def lose(self, name: str, why: str) -> None:
@@ -119,8 +124,9 @@ class WatchScreen:
 
     def draw(self) -> None:
         """Draw all of it in one write."""
-        from rich.console import ConsoleDimensions, Group
-        from rich.text import Text
+        from rich.console import ConsoleDimensions
+        from rich.segment import Segment, Segments
+        from rich.style import Style
 
         # Of the terminal as it is now: COLUMNS and LINES may be those of another.
         with contextlib.suppress(OSError, ValueError):
@@ -128,18 +134,23 @@ class WatchScreen:
                 *os.get_terminal_size(self._console.file.fileno())
             )
         size = self._console.size
-        lines = fitted(self._lines(size.width), size.height - 1)
+        lines = fitted(self._lines(size.width, size.height - 1), size.height - 1)
         lines += [[] for _ in range(size.height - 1 - len(lines))]
         lines.append([(self.footer()[: size.width], "dim")])
         if not self._console.encoding.lower().startswith("utf"):
             lines = [in_ascii(line) for line in lines]
+        # Segments, as Rich searches each Text for words to wrap: twice the CPU time of a draw.
         drawn = [
-            Text.assemble(*((text, _STYLES[style]) for text, style in line), no_wrap=True)
+            segment
             for line in lines
+            for segment in (
+                *(Segment(text, Style.parse(_STYLES[style])) for text, style in line),
+                Segment.line(),
+            )
         ]
-        self._live.update(Group(*drawn), refresh=True)
+        self._live.update(Segments(drawn[:-1]), refresh=True)
 
-    def _lines(self, width: int) -> list[Line]:
+    def _lines(self, width: int, height: int) -> list[Line]:
         if len(self._names) > 1:
             return [
                 line
@@ -150,7 +161,8 @@ class WatchScreen:
             ]
         lines: list[Line] = [[(why, "warn")] for why in self._why.values()]
         for sample in self._samples.values():
-            lines += board_lines(sample, width)
+            room = height - len(lines)
+            lines += screen_lines(sample, self._looks, width, room, self._interval_s)
         return lines or [[("the first look takes half a second …", "dim")]]
 
     def __enter__(self) -> WatchScreen:
@@ -162,11 +174,11 @@ class WatchScreen:
 
 
 @contextlib.contextmanager
-def screen(names: Sequence[str] = ()) -> Iterator[tuple[WatchScreen, Keys]]:
+def screen(names: Sequence[str], interval_s: float) -> Iterator[tuple[WatchScreen, Keys]]:
     """The terminal's other page with the screen on it, and its keys; both end with the block."""
     from rich.console import Console
 
-    shown = WatchScreen(Console(highlight=False), names)
+    shown = WatchScreen(Console(highlight=False), names, interval_s)
     with Keys(shown.draw) as keys, shown:
         shown.draw()
         yield shown, keys
@@ -221,7 +233,7 @@ def watch(
     with _sinks(record, prometheus, max(1, len(names))) as sinks:
         is_drawn = sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
         if is_drawn and not (once or as_json or quiet):
-            _show_screen(looks, names, sinks)
+            _show_screen(looks, names, interval_s, sinks)
             return
         if sinks.exporter is not None:
             note(f"metrics on {sinks.exporter.address}")
@@ -274,10 +286,12 @@ def _sinks(record: Path | None, prometheus: str | None, n_boards: int) -> Iterat
                 note(f"{recorder.path}: {recorder.n_rows} rows")
 
 
-def _show_screen(looks: Callable[..., Iterator[BoardSample]], names: list[str], to: _Sinks) -> None:
+def _show_screen(
+    looks: Callable[..., Iterator[BoardSample]], names: list[str], interval_s: float, to: _Sinks
+) -> None:
     """Draw until q, the end of the time, or a signal."""
 
-    with screen(names) as (shown, keys):
+    with screen(names, interval_s) as (shown, keys):
         shown.footer = to.status
 
         def lose(board: str, error: MansardError) -> None:

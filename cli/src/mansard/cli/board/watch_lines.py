@@ -13,9 +13,10 @@ Span = tuple[str, str]  # text, and its style: empty, dim, bold, good, warn, bad
 Line = list[Span]
 WIDTH = 80
 _LABEL = 10  # columns
-_BAR = 20
+_BAR = 20  # in WIDTH columns; wider lines have wider bars
+_WIDEST_BAR = 60
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_LEVELS = "▁▂▃▄▅▆▇█"
+LEVELS = "▁▂▃▄▅▆▇█"
 _NEAR_C = 10.0  # to the trip point: worth a look
 _WARM_C = 85.0  # of a zone that has none
 _CAUSES = {
@@ -45,7 +46,7 @@ _MINOR = ("fan_speed_rpm", "fan_drive_share", "engines", "mode")  # not worth a 
 
 _ASCII = str.maketrans(
     {"█": "#", "·": ".", "–": "-", "…": "~", "°": " ", **dict.fromkeys(_EIGHTHS[1:8], ".")}
-    | {level: str(at) for at, level in enumerate(_LEVELS[:7], 1)}
+    | {level: str(at) for at, level in enumerate(LEVELS[:7], 1)}
 )
 
 
@@ -62,7 +63,7 @@ def in_ascii(line: Line) -> Line:
 
 def board_lines(sample: BoardSample, width: int = WIDTH) -> list[Line]:
     """All of one look, at most ``width`` columns wide."""
-    lines = [_head(sample, width), *_use(sample), *_temperatures(sample, width)]
+    lines = [_head(sample, width), *_use(sample, _bar_width(width)), *_temperatures(sample, width)]
     lines += _rails(sample, width)
     lines += _limits(sample, width)
     lines += _processes(sample, width)
@@ -93,14 +94,14 @@ def row(sample: BoardSample, name: str = "") -> str:
     used = sample.memory_used_bytes
     cells = (
         time.strftime("%H:%M:%S", time.localtime(sample.time_s)),
-        _number(_percent(_mean(cpu.busy_share for cpu in sample.cpus)), 5, 0),
-        _number(_mega(max(_known(cpu.clock_hz for cpu in sample.cpus), default=None)), 5, 0),
-        _number(_percent(gpu.busy_share if gpu else None), 5, 0),
-        _number(_mega(gpu.clock_hz if gpu else None), 5, 0),
-        _number(_percent(sample.memory_busy_share), 5, 0),
-        _number(_mega(sample.memory_clock_hz), 5, 0),
+        _number(percent(mean(cpu.busy_share for cpu in sample.cpus)), 5, 0),
+        _number(mega(max(known(cpu.clock_hz for cpu in sample.cpus), default=None)), 5, 0),
+        _number(percent(gpu.busy_share if gpu else None), 5, 0),
+        _number(mega(gpu.clock_hz if gpu else None), 5, 0),
+        _number(percent(sample.memory_busy_share), 5, 0),
+        _number(mega(sample.memory_clock_hz), 5, 0),
         _number(None if used is None else used / 1e9, 5, 1),
-        _number(_hottest_c(sample.zones), 5, 1),
+        _number(hottest_c(sample.zones), 5, 1),
         _number(sample.power_w, 6, 2),
     )
     causes = dict.fromkeys(one.cause for one in sample.limits if one.is_throttling)
@@ -117,10 +118,10 @@ def brief_lines(name: str, sample: BoardSample | None, why: str, width: int) -> 
     gpu = sample.gpus[0] if sample.gpus else None
     facts = (
         f"{sample.mode or '–':<8.8}",
-        f"CPU {_number(_percent(_mean(cpu.busy_share for cpu in sample.cpus)), 3, 0)} %",
-        f"GPU {_number(_percent(gpu.busy_share if gpu else None), 3, 0)} %"
-        f" {_number(_mega(gpu.clock_hz if gpu else None), 4, 0)} MHz",
-        f"{_number(_hottest_c(sample.zones), 4, 0)} °C",
+        f"CPU {_number(percent(mean(cpu.busy_share for cpu in sample.cpus)), 3, 0)} %",
+        f"GPU {_number(percent(gpu.busy_share if gpu else None), 3, 0)} %"
+        f" {_number(mega(gpu.clock_hz if gpu else None), 4, 0)} MHz",
+        f"{_number(hottest_c(sample.zones), 4, 0)} °C",
         f"{_number(sample.power_w, 5, 1)} W",
     )
     throttled = [one for one in sample.limits if one.is_throttling]
@@ -147,27 +148,31 @@ def _head(sample: BoardSample, width: int) -> Line:
     return [(f"{name}{label}".ljust(room + len(label)), "bold"), (f" {right}", "")]
 
 
-def _use(sample: BoardSample) -> list[Line]:
-    lines = [_cpu_line(cpus) for cpus in _alike(sample.cpus)]
+def _bar_width(width: int) -> int:
+    return min(_BAR + max(width - WIDTH, 0), _WIDEST_BAR)
+
+
+def _use(sample: BoardSample, n_bar: int) -> list[Line]:
+    lines = [_cpu_line(cpus, n_bar) for cpus in _alike(sample.cpus)]
     for gpu in sample.gpus:
         words = _clock(gpu.clock_hz, gpu.cap_hz)
         if gpu.memory_used_bytes is not None and gpu.memory_total_bytes:
             words += f"  {_gigabytes(gpu.memory_used_bytes, gpu.memory_total_bytes)}"
         name = gpu.gpu if len(sample.gpus) > 1 else "GPU"
-        lines.append([*_bar(name, gpu.busy_share), (words, "")])
+        lines.append([*_bar(name, gpu.busy_share, n_bar), (words, "")])
     if sample.memory_clock_hz is not None or sample.memory_busy_share is not None:
         words = _clock(sample.memory_clock_hz, sample.memory_cap_hz)
-        lines.append([*_bar("bandwidth", sample.memory_busy_share), (words, "")])
+        lines.append([*_bar("bandwidth", sample.memory_busy_share, n_bar), (words, "")])
     used, total = sample.memory_used_bytes, sample.memory_total_bytes
     if used is not None and total:
         words = _gigabytes(used, total)
         if sample.swap_used_bytes is not None and sample.swap_total_bytes:
             words += f"  swap {_gigabytes(sample.swap_used_bytes, sample.swap_total_bytes)}"
-        lines.append([*_bar("memory", used / total), (words, "")])
+        lines.append([*_bar("memory", used / total, n_bar), (words, "")])
     if sample.fan_drive_share is not None or sample.fan_speed_rpm is not None:
         rpm = sample.fan_speed_rpm
         words = "" if rpm is None else f"{rpm:.0f} rpm"
-        lines.append([*_bar("fan", sample.fan_drive_share, is_load=False), (words, "")])
+        lines.append([*_bar("fan", sample.fan_drive_share, n_bar, is_load=False), (words, "")])
     if sample.engines:
         lines.append([(f"{'engines':<{_LABEL}} ", "dim"), (", ".join(sample.engines), "")])
     return lines
@@ -181,30 +186,30 @@ def _alike(cpus: Iterable[CpuNow]) -> list[list[CpuNow]]:
     return list(by_cap.values())
 
 
-def _cpu_line(cpus: Sequence[CpuNow]) -> Line:
-    clocks = _known(cpu.clock_hz for cpu in cpus)
+def _cpu_line(cpus: Sequence[CpuNow], n_bar: int) -> Line:
+    clocks = known(cpu.clock_hz for cpu in cpus)
     low, high = (min(clocks), max(clocks)) if clocks else (None, None)
     words = _clock(high, cpus[0].cap_hz)
     if low is not None and high is not None and low < 0.95 * high:
         words = f"{low / 1e6:.0f}–{words.lstrip()}"
     levels = "".join(
-        "?" if cpu.busy_share is None else _LEVELS[min(int(cpu.busy_share * 8), 7)]
+        "?" if cpu.busy_share is None else LEVELS[min(int(cpu.busy_share * 8), 7)]
         for cpu in cpus[:16]
     )
     name = f"CPU {cpu_list([cpu.cpu for cpu in cpus])}"
-    share = _mean(cpu.busy_share for cpu in cpus)
-    return [*_bar(name, share), (f"{words:<22}", ""), (levels, "dim")]
+    share = mean(cpu.busy_share for cpu in cpus)
+    return [*_bar(name, share, n_bar), (f"{words:<22}", ""), (levels, "dim")]
 
 
-def _bar(name: str, share: float | None, *, is_load: bool = True) -> Line:
+def _bar(name: str, share: float | None, n_bar: int, *, is_load: bool = True) -> Line:
     label = (f"{name:<{_LABEL}.{_LABEL}} ", "dim")
     if share is None:
-        return [label, (f"{'–':^{_BAR}}", "dim"), (f"{'–':>4} %  ", "dim")]
-    eighths = round(share * _BAR * 8)
+        return [label, (f"{'–':^{n_bar}}", "dim"), (f"{'–':>4} %  ", "dim")]
+    eighths = round(share * n_bar * 8)
     whole, part = divmod(eighths, 8)
     drawn = "█" * whole + (_EIGHTHS[part] if part else "")
     style = "warn" if is_load and share >= 0.9 else "good"
-    rest = "·" * (_BAR - len(drawn))
+    rest = "·" * (n_bar - len(drawn))
     return [label, (drawn, style), (rest, "dim"), (f"{100 * share:4.0f} %  ", "")]
 
 
@@ -244,8 +249,8 @@ def _rails(sample: BoardSample, width: int) -> list[Line]:
 def _rail(name: str, power_w: float | None, energy_j: float | None, room: int) -> str:
     joules = "–" if energy_j is None else f"{energy_j:.0f}"
     numbers = f"{_number(power_w, 7, 2)} W {joules:>9} J"
-    label = printable(name, 40)[: room - len(numbers) - 1]
-    return f"{label:<{room - len(numbers)}}{numbers}"
+    n_label = max(room - len(numbers), 8)  # a narrower window cuts the numbers
+    return f"{printable(name, 40)[: n_label - 1]:<{n_label}}{numbers}"
 
 
 def _limits(sample: BoardSample, width: int) -> list[Line]:
@@ -349,11 +354,10 @@ def _gigabytes(used: int, total: int) -> str:
     return f"{used / 1e9:.1f} of {total / 1e9:.1f} GB"
 
 
-def _hottest_c(zones: Iterable[ZoneNow]) -> float | None:
+def hottest_c(zones: Iterable[ZoneNow]) -> float | None:
+    """The highest temperature, of zones that measure one."""
     # A power management chip's zone is a constant (50 or 100) on older boards.
-    return max(
-        _known(zone.temperature_c for zone in zones if zone.zone[:4] != "PMIC"), default=None
-    )
+    return max(known(zone.temperature_c for zone in zones if zone.zone[:4] != "PMIC"), default=None)
 
 
 def _duration(seconds: float) -> str:
@@ -365,18 +369,22 @@ def _number(value: float | None, width: int, digits: int) -> str:
     return f"{'–':>{width}}" if value is None else f"{value:{width}.{digits}f}"
 
 
-def _percent(share: float | None) -> float | None:
+def percent(share: float | None) -> float | None:
+    """A share as percent."""
     return None if share is None else 100 * share
 
 
-def _mega(hz: float | None) -> float | None:
+def mega(hz: float | None) -> float | None:
+    """A clock in MHz."""
     return None if hz is None else hz / 1e6
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
+def known(values: Iterable[float | None]) -> list[float]:
+    """``values`` without those that are unknown."""
     return [value for value in values if value is not None]
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = _known(values)
-    return sum(known) / len(known) if known else None
+def mean(values: Iterable[float | None]) -> float | None:
+    """The mean of the known ones; None where there is none."""
+    read = known(values)
+    return sum(read) / len(read) if read else None
