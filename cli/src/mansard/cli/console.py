@@ -61,6 +61,11 @@ def is_quiet() -> bool:
     return _verbosity.is_quiet
 
 
+def is_verbose() -> bool:
+    """Whether the command was called with ``-v``."""
+    return _verbosity.is_verbose
+
+
 @contextlib.contextmanager
 def reporting_work() -> Iterator[None]:
     """In a verbose command: which files it reads and writes, and how long it took."""
@@ -199,7 +204,8 @@ def discard_output() -> None:
 class TerminalReporter:
     """Notes and progress of a command on stderr; questions where a person can answer them.
 
-    ``is_agreed``: every question is answered with yes. ``most_notes``: the number of notes to show.
+    ``is_agreed``: every question is answered with yes. ``most_notes``: the number of notes to
+    show; of 0 the command says itself that -v shows them.
     """
 
     def __init__(self, *, is_agreed: bool = False, most_notes: int | None = None) -> None:
@@ -213,8 +219,8 @@ class TerminalReporter:
         is_shown = self._most_notes is None or self._n_notes <= self._most_notes
         if is_shown or _verbosity.is_verbose or not line.startswith("note:"):
             note(line)
-        elif self._n_notes - 1 == self._most_notes:
-            note("note: there is more to note; -v shows all")
+        elif self._most_notes and self._n_notes - 1 == self._most_notes:
+            note("note: -v shows more notes")
 
     @contextlib.contextmanager
     def progress(self, title: str) -> Iterator[ProgressDisplay]:

@@ -10,7 +10,7 @@ import typer
 from mansard import api
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
-from mansard.cli.data.overview import left_devices, overview_tables
+from mansard.cli.data.overview import ceiling_tables, overview_lines, overview_tables
 from mansard.cli.data.summary import print_shortened, summary_tables
 from mansard.cli.options import (
     REPORT,
@@ -178,6 +178,6 @@ def print_report(written: results.Report, *, all_rows: bool, as_json: bool, next
         print_shortened(summary_tables(written.summary, written.run_ids))
     else:
         print_tables(overview_tables(written.summary, written.run_ids))
-        if line := left_devices(written.summary, written.run_ids):
-            print_lines([line])
+        print_lines([*overview_lines(written.summary, written.run_ids), ""])
+        print_tables(ceiling_tables(written.summary, written.run_ids))
     print_whole(f"report: {written.path}", f"next: {next_line}")

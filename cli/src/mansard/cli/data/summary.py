@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -15,7 +16,31 @@ from mansard.cli.tables import print_tables, without_silent
 from mansard.core.precision import unit_title
 from mansard.core.table import Table
 
+REST = "--all has the rest"
 MOST_ROWS = 1000  # of a table: more of them take minutes to draw
+
+
+_Row = TypeVar("_Row")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> dict[_Key, list[_Row]]:
+    """The rows by ``key``, in the order of their first ones."""
+    groups: dict[_Key, list[_Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def share_of(n_shown: int, n_all: int, what: str) -> str:
+    """``5 of 31 networks``; empty where all are shown."""
+    return f"{n_shown} of {n_all:,} {what}" if n_shown < n_all else ""
+
+
+def title_with_rest(title: str, *left: str) -> str:
+    """A title with what is left out of its table."""
+    words = [word for word in left if word]
+    return f"{title}; {', '.join(words)}: {REST}" if words else title
 
 
 def print_shortened(tables: Sequence[Table]) -> None:

@@ -11,9 +11,25 @@ import typer
 
 from mansard import api
 from mansard.analytics import pages
-from mansard.analytics.data.quantities import digits, joules, percent, relative, seconds
+from mansard.analytics.data.quantities import (
+    ROOF_FACTORS,
+    digits,
+    joules,
+    percent,
+    relative,
+    seconds,
+)
+from mansard.analytics.pages.words.comparisons import QUANTITY_WORDS, likely
 from mansard.api import results
-from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
+from mansard.cli.cells import MILLI, in_unit
+from mansard.cli.console import (
+    TerminalReporter,
+    is_verbose,
+    note,
+    print_json,
+    print_lines,
+    print_whole,
+)
 from mansard.cli.deciding.batch import predicted_cells
 from mansard.cli.options import (
     AllowMixedOption,
@@ -33,15 +49,17 @@ from mansard.cli.options import (
     parse_precisions,
     parse_tokens,
 )
-from mansard.cli.tables import print_tables, with_items
+from mansard.cli.tables import print_tables, with_items, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.table import Table
-from mansard.core.units import parse_optional, parse_share
+from mansard.core.units import Interval, parse_optional, parse_share
 
 _Texts = list[str] | None
 _NO_ANSWER = 3  # exit code of --check
+_MOST_ROWS = 8  # modes in a table without -v
 _MOST_DETAILED = 4  # recommendations that are told in full; more are a table
-_COLUMNS = ("mode", "batch", "precision", "time", "power", "energy per item", "items/s", "remark")
+_COLUMNS = ("mode", "batch", "precision", "time", "items/s", "energy per item", "power", "remark")
+_UNITS = ("mode", "batch", "precision", "ms", "items/s", "mJ per item", "W", "note")
 _MIX_COLUMNS = (
     "network", "mode", "batch", "precision", "items/s", "busy", "time", "wait for the batch",
     "energy per item",
@@ -177,7 +195,7 @@ def recommend(
         allow_mixed=allow_mixed,
         calibrate=calibrate,
     )
-    reporter = TerminalReporter()
+    reporter = TerminalReporter(most_notes=0)
     if workload is None:
         failure = None
         if measure is None:
@@ -217,15 +235,19 @@ def _print(answers: Sequence[results.Recommendation], *, as_json: bool) -> None:
         return
     if len(answers) > _MOST_DETAILED:
         print_tables([_overview_table(answers)])
-        note("name a network, or fewer, to see why, the neighbours and the commands")
+        note("name at most 4 networks for reasons and commands")
         return
     for answer in answers:
         print_tables(_recommendation_tables(answer))
-        print_lines(_recommendation_lines(answer))
+        print_lines([answer.sentence])
+        print_lines(_reasons(answer) if is_verbose() else _caveats(answer))
         if answer.commands is not None:
             print_whole(*(f"  set:  {line}" for line in answer.commands.set_lines))
             print_whole(*(f"  undo: {line}" for line in answer.commands.undo_lines))
-            print_lines(f"  note: {line}" for line in answer.commands.notes)
+            if is_verbose():
+                print_lines(f"  note: {line}" for line in answer.commands.notes)
+    if not is_verbose():
+        note("-v shows reasons, intervals and notes")
 
 
 def _print_mixes(answers: Sequence[results.MixAnswer], *, as_json: bool) -> None:
@@ -234,7 +256,8 @@ def _print_mixes(answers: Sequence[results.MixAnswer], *, as_json: bool) -> None
         return
     for answer in answers:
         print_tables(_mix_tables(answer))
-        print_lines((answer.sentence, *(f"  note: {line}" for line in answer.notes)))
+        notes = answer.notes if is_verbose() else ()
+        print_lines((answer.sentence, *(f"  note: {line}" for line in notes)))
 
 
 def _recommendation_tables(answer: results.Recommendation) -> list[Table]:
@@ -242,23 +265,34 @@ def _recommendation_tables(answer: results.Recommendation) -> list[Table]:
     if answer.choice is None:
         return []
     title = f"{answer.network} on {answer.device}"
+    columns = _COLUMNS if is_verbose() else _UNITS
     if not answer.is_feasible:
         first = answer.claim.removeprefix("is ")
         rows = [_row(other, first if at == 0 else "") for at, other in enumerate(answer.nearest)]
         rows += _unknown_rows(answer, answer.choice)
-        return [_without_rates(Table(f"{title}: nearest to the limits", _COLUMNS, rows), answer)]
+        return [_titled(Table(f"{title}: nearest to the limits", columns, rows), answer)]
     is_kept = answer.verdict == "feasible"
     remark = "recommended" if is_kept else answer.claim.removeprefix("is ")
     rows = [_row(answer.choice, remark)]
-    rows += [_row(other.candidate, other.why_lost) for other in answer.neighbours]
-    rows += [_row(other, "within the uncertainty") for other in answer.equals]
+    rows += [_row(other.candidate, _lost(other.why_lost)) for other in answer.neighbours]
+    rows += [_row(other, "no clear difference") for other in answer.equals]
     rows += [
-        _row(other.other, other.baseline)
+        _row(other.other, other.baseline.removeprefix("the board's ").removeprefix("the "))
         for other in answer.savings
         if other.other is not None and other.other != answer.choice
     ]
     rows = [*_once(rows), *_unknown_rows(answer, answer.choice)]
-    return [_without_rates(Table(title, _COLUMNS, rows), answer)]
+    n_left = 0 if is_verbose() else max(0, len(rows) - _MOST_ROWS)
+    title += f"; {n_left} more modes with -v" if n_left else ""
+    table = Table(title, columns, rows[: len(rows) - n_left])
+    return [_titled(table, answer)]
+
+
+def _lost(why: str) -> str:
+    """Why a mode was not chosen: without -v only whether it breaks a limit."""
+    if is_verbose():
+        return why
+    return "breaks a limit" if why.startswith("breaks") else ""
 
 
 def _unknown_rows(
@@ -270,19 +304,18 @@ def _unknown_rows(
     return [(mode, batch, precision, *unknown, why) for mode, why in answer.modes_unknown.items()]
 
 
-def _without_rates(table: Table, answer: results.Recommendation) -> Table:
-    """Without items per second where they say what the times do, and no limit asks for them."""
-    is_asked = any(check.quantity == "rate" for check in answer.checks)
-    batches = {*table.column(_COLUMNS.index("batch"))}
-    table = table if is_asked or batches != {"1"} else table.without({"items/s"})
+def _titled(table: Table, answer: results.Recommendation) -> Table:
+    """With what an item is of this network, without columns of unknowns."""
+    table = without_silent(table, {*_COLUMNS[5:7], *_UNITS[5:7]})
     return with_items(table, pages.item_word(answer.network))
 
 
 def _overview_table(answers: Sequence[results.Recommendation]) -> Table:
     """One row for each recommendation: the choice, and what it saves against another mode."""
-    columns = ("device", "network", *_COLUMNS[:-1], "against", "verdict")
+    heads = _COLUMNS if is_verbose() else _UNITS
+    columns = ("device", "network", *heads[:-1], "compared with", "verdict")
     table = Table("Recommendations", columns, [_overview_row(answer) for answer in answers])
-    return table.without({"power", "items/s"})
+    return table.without({"power", "W"})
 
 
 def _overview_row(answer: results.Recommendation) -> tuple[str, ...]:
@@ -305,31 +338,68 @@ def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     for *cells, remark in rows:
         merged.setdefault(tuple(cells), []).append(remark)
     return [
-        (*cells, "; ".join(dict.fromkeys(word for words in remarks for word in words.split("; "))))
+        (*cells, "; ".join(dict.fromkeys(filter(None, "; ".join(remarks).split("; ")))))
         for cells, remarks in merged.items()
     ]
 
 
 def _row(candidate: results.Candidate, remark: str) -> tuple[str, ...]:
     cells = predicted_cells(partial(getattr, candidate), candidate.fps)
+    full = (cells.time, cells.rate, cells.energy, cells.power)
+    values = full if is_verbose() else _in_units(candidate)
     words = [remark] if remark else []
-    words += ["outside the measured clocks"] if candidate.is_extrapolated else []
+    words += ["outside measured clocks"] if candidate.is_extrapolated else []
     words += cells.remarks
     return (
         candidate.mode,
         str(candidate.batch),
         "–" if candidate.precision == pages.UNKNOWN_PRECISION else candidate.precision,
-        cells.time,
-        cells.power,
-        cells.energy,
-        cells.rate,
+        *values,
         "; ".join(words),
     )
 
 
-def _recommendation_lines(answer: results.Recommendation) -> Iterator[str]:
-    """Everything about a recommendation that is no table, line by line."""
-    yield answer.sentence
+def _in_units(one: results.Candidate) -> tuple[str, str, str, str]:
+    """Milliseconds of a batch, items in a second, millijoules of an item, watts."""
+    kind = one.interval
+    items = Interval(one.latency_s, one.latency_low_s, one.latency_high_s, kind).inverse(one.batch)
+    return (
+        in_unit(one.latency_s, one.latency_low_s, one.latency_high_s, kind, unit=MILLI),
+        in_unit(one.fps, items.low, items.high, kind, roof="≤"),
+        in_unit(one.energy_j, one.energy_low_j, one.energy_high_j, kind, unit=MILLI),
+        in_unit(one.power_w, one.power_low_w, one.power_high_w, kind, roof="=", n_digits=3),
+    )
+
+
+def _caveats(answer: results.Recommendation) -> Iterator[str]:
+    """How sure the answer is, in one line; and why there are no commands."""
+    choice = answer.choice
+    if choice is None:
+        return
+    words = [
+        f"{QUANTITY_WORDS[check.quantity]} {likely(check.probability)}"
+        for check in answer.checks
+        if check.probability is not None
+    ]
+    words = [f"probability of keeping the limit: {', '.join(words)}"] if words else []
+    words += ["energy unknown"] if choice.energy_j is None else []
+    if choice.interval == "roof":
+        words.append(f"≥: at best, by the roofs; {ROOF_FACTORS}")
+    if choice.is_extrapolated:
+        words.append("clocks outside the measured range: measure before use")
+    if answer.equals:
+        n_equals = len(answer.equals)
+        words.append(f"no clear difference from {n_equals} other mode{'s' * (n_equals > 1)}")
+    if answer.is_feasible and answer.n_unknown:
+        words.append(f"{answer.n_unknown} of {answer.n_candidates} undetermined")
+    if words:
+        yield f"  {'; '.join(words)}"
+    if answer.commands is None:
+        yield f"  commands: unknown, {answer.unknown['commands']}"
+
+
+def _reasons(answer: results.Recommendation) -> Iterator[str]:
+    """Everything else about a recommendation that is no table, line by line."""
     yield from (f"  why: {line}" for line in answer.why)
     if answer.choice is not None:
         yield from (

@@ -14,8 +14,8 @@ from typing import Any
 from mansard import api
 from mansard.analytics.data.quantities import seconds
 from mansard.api import command_line, results
-from mansard.cli.console import TerminalReporter, note, print_json
-from mansard.cli.data.overview import measured_table
+from mansard.cli.console import TerminalReporter, note, print_json, print_lines
+from mansard.cli.data.network_runs import run_tables, why_lines
 from mansard.cli.data.summary import (
     accuracy_tables,
     group_tables,
@@ -115,6 +115,7 @@ def _note_energy(parts: Sequence[results.PartTimes]) -> None:
         note(f"no energy of {n_parts} of {len(parts)} parts: {why}")
 
 
+_MOST_NETWORKS = 20  # of the short tables
 _MOST_LAYERS = 30  # of a table, the slowest
 
 
@@ -233,8 +234,9 @@ def print_times(result: results.MeasureResult, *, with_layers: bool, all_rows: b
     """Print the tables of networks, and on stderr what is to be known of their rows."""
     if all_rows:
         print_tables(measured_tables(result.times))
-    elif result.times:
-        print_tables([measured_table(result.times)])
+    else:
+        print_tables(run_tables(result.times, _MOST_NETWORKS))
+        print_lines(why_lines(result.times, _MOST_NETWORKS))
     print_tables(accuracy_tables(result.accuracies))
     print_tables(memory_tables(result.memory) if all_rows else ())
     if with_layers:
