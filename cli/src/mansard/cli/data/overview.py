@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from mansard.analytics.data.quantities import ROOF_FACTORS, digits, joules, seconds, watts
 from mansard.api import results
+from mansard.cli.console import is_verbose
 from mansard.cli.data.network_runs import run_tables, why_lines
 from mansard.cli.data.summary import (
     REST,
@@ -232,11 +233,9 @@ def _ceilings(modes: Sequence[results.ModeSummary]) -> Table:
             (ceiling.name, ceiling.kernel or "–", ceiling_text(ceiling), ceiling_remark(ceiling))
             for _, ceiling in ceilings
         ]
-        return Table(
-            f"{title} in {_mode_words(modes[0].mode)}",
-            ("ceiling", "kernel", "value", "remark"),
-            texts,
-        )
+        heads = ("ceiling", "kernel", "value", "remark")
+        table = Table(f"{title} in {_mode_words(modes[0].mode)}", heads, texts)
+        return table if is_verbose() else table.without({"kernel", "remark"})
     rows: dict[tuple[str, ...], _Cells] = {}
     for mode, ceiling in ceilings:
         rows.setdefault((ceiling.name,), {})[names[mode.run_id]] = ceiling_text(ceiling)

@@ -140,7 +140,10 @@ def _standings(modes: Sequence[results.ModeSummary], names: Mapping[str, str]) -
 
 
 def ceiling_text(ceiling: results.Ceiling) -> str:
-    """The value with its interval."""
+    """The value with its interval; of disturbed trials where there are no others."""
+    if ceiling.disturbed:
+        value, low, high = (*ceiling.disturbed, None, None)[:3]
+        return f"{quantity(value, ceiling.unit, low, high)}, disturbed"
     return quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
 
 

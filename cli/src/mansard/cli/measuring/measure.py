@@ -118,7 +118,7 @@ def _note_doubts(one: results.MeasuredProgram, where: str) -> None:
         interval = f"±{plain(relative(one.run.stability_interval))}"
         why = one.run.unknown.get("stability_interval", interval)
         more = max(_N_FOR_INTERVAL, 2 * whole.n_runs if whole.n_runs >= _N_FOR_INTERVAL else 0)
-        note(f"{mode}: the time is not known well: {why}; --repeat {more} would help")
+        note(f"{mode}: the time is uncertain: {why}; use --repeat {more}")
 
 
 _COMMAND = "mansard command"  # where a context keeps the words after ``--``

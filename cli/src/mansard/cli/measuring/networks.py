@@ -282,17 +282,17 @@ def _note_doubts(one: results.MeasuredNetwork, shown: Collection[str]) -> None:
             note(f"{name}: not run: {row.failure}")
         return
     disturbed = "; ".join(row.disturbances)
-    if disturbed and disturbed not in shown:
+    if disturbed and row.seconds_s and disturbed not in shown:
         note(f"{name}: disturbed: {disturbed}")
     if not row.seconds_s:
         note(
-            f"{name}: no time is known: other programs had the CPUs in every sample; "
-            "the same command measures it again, best on a quiet machine"
+            f"{name}: disturbed: other programs used the CPUs in every sample, so the time is in "
+            "no model; the same command measures it again"
         )
     elif row.stability == "unstable":
         interval = row.stability_interval
         known = row.unknown.get("stability_interval") or f"±{interval:.1%}"
-        note(f"{name}: the time is not known well: {known}")
+        note(f"{name}: the time is uncertain: {known}")
     if row.layers is None:
         note(f"{name}: no layers: {row.unknown['layers']}")
 
