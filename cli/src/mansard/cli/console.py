@@ -114,6 +114,8 @@ def finish_notes() -> None:
 
 
 def _write_note(text: str) -> None:
+    with contextlib.suppress(OSError):  # one that fails is told at the end
+        sys.stdout.flush()  # what was printed before the note is read before it
     _write_prose(sys.stderr, text, tone_of(text))
 
 
@@ -256,7 +258,9 @@ def _bar(title: str) -> Iterator[ProgressDisplay]:
         TextColumn("{task.fields[now]}", markup=False),
     )
     # Redrawn only when a step ends: a refreshing thread would disturb what is measured.
-    with RichProgress(*columns, console=Console(stderr=True), auto_refresh=False) as rich:
+    # The bar goes away when it ends, so that nothing stands between the command and its answer.
+    console = Console(stderr=True)
+    with RichProgress(*columns, console=console, auto_refresh=False, transient=True) as rich:
         task = rich.add_task("", total=None, left="", now="")
         steady = SteadyTimeLeft()
 

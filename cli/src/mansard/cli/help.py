@@ -191,8 +191,8 @@ EXAMPLES = MappingProxyType(
             "mansard models ncu run resnet50 --mode MAXN --runs runs",
         ),
         "models ncu import": (
-            'mansard models ncu import raw.csv --citation "A. Author, 2026" --device "AGX Orin"',
-            "mansard models ncu import net.ncu-rep --citation ours --device A100 --network alexnet",
+            'mansard models ncu import raw.csv --citation "A. Author" --device A100',
+            "mansard models ncu import net.ncu-rep --citation ours --device A100",
         ),
         "models ncu check": (
             "mansard models ncu check",

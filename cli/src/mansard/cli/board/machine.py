@@ -20,10 +20,9 @@ from mansard.core.text import printable
 
 
 def doctor(board: BoardOption = None, as_json: JsonOption = False) -> None:
-    """Say what can be measured on this machine, what is missing, and what to do about it.
+    """Check what can be measured on this machine, and print remedies.
 
-    One line for each check, and one more with the remedy where something is wrong.
-    Exit code 1 if measuring is impossible; things that are only missing do not fail.
+    Exits with 1 if measuring is impossible. Missing parts do not fail.
     """
     checks = api.doctor(board)
     if as_json:
@@ -49,18 +48,18 @@ def restore(
     host: Annotated[
         list[str] | None,
         typer.Option(
-            help="A board elsewhere: user@board, or a name in hosts.toml. Repeatable, or several "
-            "with commas between."
+            help="Another board: user@board or a name in hosts.toml. Repeatable, or "
+            "comma-separated."
         ),
     ] = None,
     hosts_file: HostsFileOption = None,
     images: ImagesOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put clocks, cores and power mode back as an interrupted bench found them.
+    """Restore clocks, cores and power mode after an interrupted run.
 
-    A bench does so itself, whatever ends it but a power cut or SIGKILL. Exit code 1 if
-    something could not be put back: then what is missing is said, and nothing is forgotten.
+    Runs restore the board themselves unless the power fails or SIGKILL ends them. Exits with 1 and
+    lists what could not be restored; the record is kept.
     """
     reporter = TerminalReporter()
     if host:
@@ -95,8 +94,10 @@ def modes(
     board: BoardOption = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="An nvpmodel.conf, or a dump of 'nvpmodel -p --verbose', to list "
-                     "instead.", readable=False),
+        typer.Option(
+            help="nvpmodel.conf, or output of 'nvpmodel -p --verbose', to list instead.",
+            readable=False,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip

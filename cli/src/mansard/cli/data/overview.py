@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from mansard.analytics.data.quantities import ROOF_FACTORS, digits, joules, seconds, watts
+from mansard.analytics.data.quantities import digits, joules, seconds, watts
 from mansard.api import results
 from mansard.cli.console import is_verbose
 from mansard.cli.data.network_runs import run_tables, why_lines
@@ -77,8 +77,6 @@ def overview_lines(summary: results.Summary, run_ids: Collection[str] | None) ->
     """Why the recommended modes are, and what the tables leave out."""
     summary = summary.of_runs(run_ids)
     yield from why_lines(summary.measured, _MOST_NETWORKS)
-    if not summary.measured and any(row.interval == "roof" for row in summary.networks):
-        yield f"at best: by the roofs; {ROOF_FACTORS}"
     n_left = len({mode.machine_id for mode in summary.modes}) - _MOST_DEVICES
     if n_left > 0:
         yield f"{n_left} more devices: {REST}"

@@ -80,8 +80,8 @@ def batch(
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option(help="Modes, as for bench, or a table (.csv); 'measured' for all that were. "
-                     "The highest one by default."),
+        typer.Option(help="Modes: as for bench, a CSV table, or 'measured'. The highest mode by "
+            "default."),
     ] = None,
     precision: Annotated[
         _Texts, typer.Option(help="Precisions: fp16,int8. The file's by default.")

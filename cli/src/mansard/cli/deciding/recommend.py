@@ -70,38 +70,37 @@ def recommend(
     models: ModelsArgument = None,
     runs: RunsOption = None,
     max_latency: Annotated[
-        str | None, typer.Option(help="Most time for a batch: 20ms.")
+        str | None, typer.Option(help="Latency limit of a batch: 20ms.")
     ] = None,
-    max_power: Annotated[str | None, typer.Option(help="Most power while it runs: 30W.")] = None,
+    max_power: Annotated[str | None, typer.Option(help="Power limit: 30W.")] = None,
     max_energy: Annotated[
-        str | None, typer.Option(help="Most energy for an item: 0.5J, 500mJ.")
+        str | None, typer.Option(help="Energy limit of an item: 0.5J, 500mJ.")
     ] = None,
-    min_fps: Annotated[str | None, typer.Option(help="Fewest items per second: 30.")] = None,
+    min_fps: Annotated[str | None, typer.Option(help="Minimum items per second: 30.")] = None,
     min_tokens_per_s: Annotated[
         str | None,
-        typer.Option(help="Of language models: fewest tokens per second of decode, all "
-                     "sequences of a batch together: 10."),
+        typer.Option(help="Language models: minimum decode tokens per second of a batch: 10."),
     ] = None,
     max_first_token: Annotated[
-        str | None, typer.Option(help="Of language models: most time to the first token: 1s.")
+        str | None, typer.Option(help="Language models: limit of the time to the first token: 1s.")
     ] = None,
     max_drop: Annotated[
         str | None,
-        typer.Option(help="How many fewer samples may be right than in fp32: 1%."),
+        typer.Option(help="Limit of the accuracy drop from fp32: 1%."),
     ] = None,
     minimise: Annotated[
         Literal["energy", "latency", "edp", "power"] | None,
         typer.Option("--minimise", "--minimize",
-            help="What is to be as small as it can be; edp is energy times latency. Energy by "
-            "default, or latency where no energy is known."
+            help="Quantity to minimise; edp is energy times latency. Energy by default, or "
+                "latency if energy is unknown."
         ),
     ] = None,
     batch: Annotated[
-        _Texts, typer.Option(help="Batch sizes that are open: 1,8, or auto. By default that "
-                             "of the file, else 1.")
+        _Texts, typer.Option(
+            help="Batch sizes to choose from: 1,8, or auto. By default the file's, else 1.")
     ] = None,
     precision: Annotated[
-        _Texts, typer.Option(help="Precisions that are open: fp16,int8. The file's by default.")
+        _Texts, typer.Option(help="Precisions to choose from: fp16,int8. The file's by default.")
     ] = None,
     dim: DimOption = None,
     prompt: PromptOption = None,
@@ -111,51 +110,54 @@ def recommend(
         float,
         typer.Option(
             min=0, max=1,
-            help="How likely each limit has to hold, between 0 and 1.",
+            help="Required probability of keeping each limit.",
         ),
     ] = 0.9,
     mode: Annotated[
         str | None,
-        typer.Option(help="Modes to choose from: of the runs, as for bench, or a table (.csv). "
-                     "Those that were measured by default."),
+        typer.Option(help="Modes to choose from: as for bench, or a CSV table. Measured modes by "
+            "default."),
     ] = None,
     device: DeviceOption = None,
     default: Annotated[
-        str | None, typer.Option(help="The mode that the board starts in, to compare with.")
+        str | None, typer.Option(help="The board's default mode, to compare with.")
     ] = None,
     workload: Annotated[
         Path | None,
-        typer.Option(help="TOML file of networks with rates: one mode, or modes in turn, for "
-                     "all of them.", readable=False),
+        typer.Option(
+            help="TOML file of networks with rates; find one mode, or a sequence of modes, "
+            "for all.", readable=False),
     ] = None,
     calibrate: CalibrateOption = False,
     measure: Annotated[
         int | None,
         typer.Option(
             min=1, max=100,
-            help="Measure what would settle an open answer, at most so many modes, on the board "
-            "at hand.",
+            help="Measure up to N modes on this board to settle an open answer.",
         ),
     ] = None,
     local: Annotated[
-        bool, typer.Option("--local", help="With --measure: in this process, not in a container.")
+        bool, typer.Option(
+            "--local", help="With --measure: measure in this process, without a container.")
     ] = False,
     board: BoardOption = None,
     allow_mixed: AllowMixedOption = False,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Exit code 3 unless every network has a mode that keeps the "
-                     "limits, as likely as --probability asks."),
+        typer.Option(
+            "--check", help="Exit with 3 unless every network has a mode that keeps the limits "
+                "with "
+            "--probability."),
     ] = False,
     dask: DaskOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Recommend a power mode for MODELS from what was measured.
 
-    Sets nothing, and measures nothing without --measure. Says what the mode saves, which others
-    were near and why they lost, how likely the limits hold, and the commands that set the mode and
-    undo it. Where no mode keeps the limits, the nearest are shown; the exit code is 0 then as well,
-    and 3 with --check.
+    Sets nothing, and measures nothing without --measure. Prints the modes, the recommended one
+    with what it saves, the probability of keeping the limits, and the commands that set and undo
+    it; -v adds reasons. If no mode keeps the limits, the nearest are printed; the exit code is 0,
+    with --check 3.
     """
     batches, precisions = parse_batches(batch), parse_precisions(precision)
     if workload is not None:

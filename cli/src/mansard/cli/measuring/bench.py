@@ -51,16 +51,16 @@ demo_app = typer.Typer(invoke_without_command=True)
 def demo(
     context: typer.Context,
     folder: Annotated[
-        Path, typer.Option(help="Where the figures and the report go.", readable=False)
+        Path, typer.Option(help="Folder of the figures and the report.", readable=False)
     ] = _DEMO,
     all_rows: AllOption = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the roofs of real Orins and of a simulated one, with networks under them.
+    """Show rooflines of Orin boards and of a simulated board, with networks.
 
-    Nothing is measured: the figures of the Orins are published ones that ship with Mansard, the
-    simulated board's GPU kernels run on a stand-in, networks are scored here; all of it says so.
+    Nothing is measured: the figures of the Orins are published, and the simulated board's GPU
+    kernels run on a stand-in. Every figure is labelled.
     """
     if context.invoked_subcommand is not None:
         if folder != _DEMO or all_rows or force or as_json:
@@ -80,20 +80,19 @@ def demo(
 def simulated(
     board: Annotated[
         Literal["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"],
-        typer.Option(help="Which board to simulate."),
+        typer.Option(help="Board to simulate."),
     ] = "agx-orin",
     mode: Annotated[str, typer.Option(help="Power modes, as for bench.")] = "all",
     folder: Annotated[
-        Path, typer.Option(help="Where the board, the runs and the report go.", readable=False)
+        Path, typer.Option(help="Folder of the board, the runs and the report.", readable=False)
     ] = Path("demo"),
     all_rows: AllOption = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a simulated board, sweep its power modes, and write the report.
+    """Create a simulated board, sweep its power modes, and write the report.
 
-    Kernels run on a stand-in for the board's GPU, in virtual time; power modes, clocks and
-    meters are the simulator's, and everything says so.
+    Kernels run on a stand-in for the GPU, in virtual time. Every figure is labelled simulated.
     """
     check_outputs([folder / "runs" / REPORT], force=force)
     done = api.demo_simulated(board, mode, folder, TerminalReporter())
@@ -104,31 +103,31 @@ def bench(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            help="ONNX files, folders of them, or names of the zoo, to score and run; of the zoo "
-            "by default."
+            help="ONNX files, folders of them, or names of shipped networks; several shipped "
+            "ones by default."
         ),
     ] = None,
     mode: ModeOption = None,
     pick: PickOption = None,
     profile: Annotated[
-        Literal["brief", "quick", "full"], typer.Option(help="How many points and repetitions.")
+        Literal["brief", "quick", "full"], typer.Option(help="Number of points and repetitions.")
     ] = "quick",
     runs: KeptRunsOption = Path("runs"),
     label: LabelOption = "",
     again: AgainOption = False,
     batch: Annotated[
         list[str] | None,
-        typer.Option(help="Batch sizes to score, the first to run at; 1,8 by default."),
+        typer.Option(help="Batch sizes to score; networks run at the first. 1,8 by default."),
     ] = None,
     dim: DimOption = None,
     no_networks: Annotated[
-        bool, typer.Option("--no-networks", help="Measure kernels alone.")
+        bool, typer.Option("--no-networks", help="Measure kernels only.")
     ] = False,
     dry_run: DryRunOption = False,
     board: BoardOption = None,
     processor: Annotated[
         Literal["cpu", "gpu"] | None,
-        typer.Option(help="What to measure; by default the GPU where there is one."),
+        typer.Option(help="Processor to measure; the GPU by default, if there is one."),
     ] = None,
     local: LocalOption = False,
     host: HostOption = None,
@@ -142,10 +141,10 @@ def bench(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure this machine, score and run networks, and write one self-contained report.
+    """Measure this machine, score and run networks, and write a self-contained report.
 
-    What was measured before is not measured again; an interrupted run resumes. Power modes
-    are set, locked, and put back as they were found.
+    Interrupted benchmarks resume; finished runs are reused. Power modes are set, locked and
+    restored.
     """
     request = api.BenchRequest(
         models=tuple(models or ()),
@@ -199,11 +198,9 @@ def print_dry_runs(planned: Iterable[results.DryRun], *, as_json: bool) -> None:
             boards.append(board)
             continue
         rows = [
-            (one.mode.name, line)
-            for one in board.modes
-            for line in one.steps or ("nothing is set",)
+            (one.mode.name, line) for one in board.modes for line in one.steps or ("no writes",)
         ]
-        print_table("What would be done; nothing was touched", ("mode", "step"), rows)
+        print_table("Dry run: nothing is changed", ("mode", "step"), rows)
         print_lines([board.summary])
     if as_json:
         print_json("dry-run", {"boards": boards})

@@ -144,19 +144,24 @@ def measure(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            help="ONNX files, folders of them, or names of the zoo; or -- COMMAND, a program."
+            help="ONNX files, folders of them, or names of shipped networks; or -- COMMAND, a "
+            "program."
         ),
     ] = None,
     **options: Any,
 ) -> None:
-    """Measure networks, a program, a server: measure MODEL… | -- COMMAND… | --server URL
+    """Measure networks, a program or a server: measure MODEL… | -- COMMAND… | --server URL
 
-    A network is run on an engine: time in a loop and of single calls, energy, layers. Of a program
-    the time, CPU time, memory and energy are measured, with all that it starts; its output and exit
-    code are its own, and what was measured is on stderr. With --json it is on stdout, and the
-    program's output on stderr. A server of a language model is sent prompts: times of the first
-    token and of the others, tokens/s, energy of both phases. All in each mode, until the time is
-    known; the board is put back.
+    Networks: latency in a loop and of single calls, energy, layers.
+
+    Programs: time, CPU time, memory and energy, child processes included. Output and exit code
+    are the program's; results go to stderr. With --json results go to stdout and the program's
+    output to stderr.
+
+    Servers of language models: time to the first token and between tokens, tokens/s, energy of
+    both phases.
+
+    Each mode is measured until the time is stable; then the board is restored.
     """
     command = context.meta.get(_COMMAND, ())
     is_server = options["server"] is not None or options["start"] is not None
