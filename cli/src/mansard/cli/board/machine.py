@@ -54,6 +54,9 @@ def restore(
     ] = None,
     hosts_file: HostsFileOption = None,
     images: ImagesOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print every write; change nothing.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Restore clocks, cores and power mode after an interrupted run.
@@ -65,12 +68,15 @@ def restore(
     if host:
         _print_boards(api.restore_hosts(host, hosts_file, images, reporter), as_json=as_json)
         return
-    restored = api.restore(board, reporter)
+    restored = api.restore(board, reporter, is_dry_run=dry_run)
     if as_json:
         lines = () if restored is None else restored.lines()
         print_json("restore", {"boards": [{"board": None, "restored": restored, "lines": lines}]})
     elif restored is None:
         print_lines(["nothing to restore: no run was cut off on this machine"])
+    elif dry_run:
+        rows = [(line,) for line in restored.changes or ("no writes",)]
+        print_table("Dry run: nothing is changed", ("write",), rows)
     else:
         print_lines(restored.lines())
 

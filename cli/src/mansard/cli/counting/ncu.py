@@ -12,10 +12,12 @@ from mansard import api
 from mansard.analytics import pages
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
     BatchSizesOption,
     BoardOption,
     DimOption,
+    DryRunOption,
     InputsOption,
     JsonOption,
     KeptRunsOption,
@@ -68,6 +70,7 @@ def run_networks(
     ] = None,
     runs: KeptRunsOption = Path("runs"),
     board: BoardOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run MODELS under Nsight Compute and keep the counters of each kernel.
@@ -96,6 +99,10 @@ def run_networks(
         n_calls=calls,
         cache_control=cache,
     )
+    if dry_run:
+        modes = api.SweepRequest(mode=mode, pick=pick, runs=runs, board=board)
+        print_dry_runs(api.dry_run(modes, TerminalReporter()), as_json=as_json)
+        return
     result = api.count_networks(request, TerminalReporter())
     if as_json:
         print_json("ncu-run", {"networks": result.rows})
@@ -110,7 +117,7 @@ def import_exports(
         list[Path],
         typer.Argument(help="Exports of ncu, as CSV or text, or reports.", readable=False),
     ],
-    citation: Annotated[str, typer.Option(help="Source of the figures, printed with them.")],
+    citation: Annotated[str, typer.Option(help="Where the figures were published.")],
     device: Annotated[str, typer.Option(help="Profiled device.")],
     mode: Annotated[str, typer.Option(help="Power mode.")] = "not said",
     network: Annotated[

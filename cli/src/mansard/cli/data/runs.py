@@ -53,7 +53,9 @@ def import_tables(
         list[Path] | None,
         typer.Argument(help="CSV tables, or files of other tools.", readable=False),
     ] = None,
-    citation: Annotated[str, typer.Option(help="Source of the figures, printed with them.")] = "",
+    citation: Annotated[
+        str, typer.Option(help="Where the figures were published, printed with them.")
+    ] = "",
     hardware: Annotated[
         str | None,
         typer.Option(

@@ -31,6 +31,7 @@ from mansard.cli.console import (
     print_whole,
 )
 from mansard.cli.deciding.batch import predicted_cells
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
     AllowMixedOption,
     BoardOption,
@@ -136,6 +137,12 @@ def recommend(
             help="Measure up to N modes on this board to settle an open answer.",
         ),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="With --measure: print the writes of the first mode; change nothing."
+        ),
+    ] = False,
     local: Annotated[
         bool, typer.Option(
             "--local", help="With --measure: measure in this process, without a container.")
@@ -164,8 +171,6 @@ def recommend(
         _check_workload(models, default, dask, measure)
     if dask is not None and measure is not None:
         raise UsageError("what is measured here is decided here", fix="leave --dask out")
-    if local and measure is None:
-        raise UsageError("--local is how --measure measures", fix="add --measure 3")
     if min_fps is not None and min_tokens_per_s is not None:
         raise UsageError("--min-fps and --min-tokens-per-s exclude each other", fix="give one")
     if max_drop is not None and not max_drop.strip().endswith("%"):
@@ -203,8 +208,19 @@ def recommend(
         if measure is None:
             answers = api.recommend(request, wanted, default, reporter, dask=dask)
         else:
-            settled = api.settle(request, wanted, default, reporter, n_most=measure, is_local=local)
+            settled = api.settle(
+                request,
+                wanted,
+                default,
+                reporter,
+                n_most=measure,
+                is_local=local,
+                is_dry_run=dry_run,
+            )
             answers, failure = settled.recommendations, settled.failure
+            if dry_run:
+                print_dry_runs(settled.planned, as_json=as_json)
+                return
         _print(answers, as_json=as_json)
         if failure is not None:
             raise failure

@@ -13,8 +13,10 @@ from mansard.analytics import pages
 from mansard.analytics.data import quantities
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
     DaskOption,
+    DryRunOption,
     ForceOption,
     JsonOption,
     OneEngineOption,
@@ -99,6 +101,7 @@ def schedule(
     runs: RunsOption = None,
     dask: DaskOption = None,
     local: Annotated[bool, typer.Option("--local", help="Run without a container.")] = False,
+    dry_run: DryRunOption = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
@@ -120,6 +123,9 @@ def schedule(
         runs=Path((runs or ["runs"])[0]),
         is_local=local,
     )
+    if dry_run:
+        print_dry_runs(api.dry_run(executed, TerminalReporter()), as_json=as_json)
+        return
     answer = api.schedule(
         api.ScheduleRequest(
             problem=files[0] if files else None,

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,8 +12,9 @@ import typer
 
 from mansard import api
 from mansard.api import results
-from mansard.cli.console import TerminalReporter, print_json, print_lines
+from mansard.cli.console import TerminalReporter
 from mansard.cli.data.runs import print_report
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
     REPORT,
     AgainOption,
@@ -40,7 +40,6 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_sizes,
 )
-from mansard.cli.tables import print_table
 from mansard.core.errors import UsageError
 
 _DEMO = Path("demo")
@@ -188,19 +187,3 @@ def print_bench(
         command = done.report.next_step.at(runs, options)
         print_report(done.report, all_rows=all_rows, as_json=as_json, next_line=command)
     done.check()
-
-
-def print_dry_runs(planned: Iterable[results.DryRun], *, as_json: bool) -> None:
-    """The modes in their order, each write of each, and the time they will take."""
-    boards = []
-    for board in planned:
-        if as_json:
-            boards.append(board)
-            continue
-        rows = [
-            (one.mode.name, line) for one in board.modes for line in one.steps or ("no writes",)
-        ]
-        print_table("Dry run: nothing is changed", ("mode", "step"), rows)
-        print_lines([board.summary])
-    if as_json:
-        print_json("dry-run", {"boards": boards})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
@@ -21,6 +21,7 @@ from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.data.overview import by_device, programs_table
 from mansard.cli.data.summary import print_shortened, program_tables
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.help import HelpfulCommand
 from mansard.cli.measuring.networks import measure_layers, measure_networks
 from mansard.cli.measuring.option_groups import (
@@ -185,11 +186,32 @@ def measure(
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     _check_options(context, _names(groups.values()), what)
     values = {name: group_of(group, options) for name, group in groups.items()}
+    if options["dry_run"]:
+        _print_dry_run(values)
+        return
     function(command or tuple(models or ()), **values)
 
 
 # Typer asks inspect for it.
 measure.__signature__ = grouped_signature(measure, GROUPS)  # type: ignore[attr-defined]
+
+
+def _print_dry_run(groups: Mapping[str, Any]) -> None:
+    """Print each write that sets the modes; ``groups``: those of the measurement."""
+    modes: ModeGroup = groups["modes"]
+    place: PlaceGroup | MachineGroup = next(
+        group for group in groups.values() if isinstance(group, PlaceGroup | MachineGroup)
+    )
+    request = api.SweepRequest(
+        mode=modes.mode,
+        pick=modes.pick,
+        runs=modes.runs,
+        board=place.board,
+        hosts=tuple(place.host or ()),
+        hosts_file=place.hosts_file,
+    )
+    output: OutputGroup = groups["output"]
+    print_dry_runs(api.dry_run(request, TerminalReporter()), as_json=output.as_json)
 
 
 def _names(groups: Iterable[Any]) -> list[str]:

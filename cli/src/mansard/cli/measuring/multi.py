@@ -20,7 +20,7 @@ from mansard.analytics import pages
 from mansard.analytics.data import quantities
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines
-from mansard.cli.measuring.bench import print_dry_runs
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
     AgainOption,
     BoardOption,
@@ -202,6 +202,7 @@ def multi(
     offline: OfflineOption = False,
     container_engine: ContainerEngineOption = None,
     yes: YesOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run several networks at once, repeatedly: rates, times of stages, total energy."""
@@ -243,6 +244,9 @@ def multi(
     if mapping is not None and devices is not None:
         raise UsageError("--mapping FILE names the devices itself", fix="leave --devices out")
     reporter = TerminalReporter(is_agreed=yes)
+    if dry_run:
+        print_dry_runs(api.dry_run(request, reporter), as_json=as_json)
+        return
     mappings = (
         [command_line.whole_mapping(models or (), split_devices(devices))]
         if mapping is None

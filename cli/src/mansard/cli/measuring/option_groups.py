@@ -20,6 +20,7 @@ from mansard.cli.options import (
     BoardOption,
     ContainerEngineOption,
     DimOption,
+    DryRunOption,
     HostsFileOption,
     ImageOption,
     ImagesOption,
@@ -67,6 +68,7 @@ class ModeGroup:
         ),
     ] = None
     again: AgainOption = False
+    dry_run: DryRunOption = False
 
 
 @dataclass(frozen=True)
