@@ -29,7 +29,13 @@ from mansard.cli.terminal import (
 )
 from mansard.core.storage.files import told_files
 from mansard.core.text import printable
-from mansard.sweeps.reporter import LineProgress, ProgressDisplay, SteadyTimeLeft, format_duration
+from mansard.sweeps.reporter import (
+    WAITING,
+    LineProgress,
+    ProgressDisplay,
+    SteadyTimeLeft,
+    format_duration,
+)
 
 _MOST_SAID = 1000  # notes that are known again
 _said: dict[str, int] = {}
@@ -216,7 +222,13 @@ class TerminalReporter:
         self._n_notes = 0
 
     def note(self, line: str) -> None:
-        """One line; of many "note: …" the first ones, unless the command is verbose."""
+        """One line; of many "note: …" the first ones, unless the command is verbose.
+
+        Who holds the machine is said in quiet commands too: else nothing would show why it waits.
+        """
+        if _verbosity.is_quiet and line.endswith(WAITING):
+            _write_note(plain(shown(line)))
+            return
         self._n_notes += line.startswith("note:")
         is_shown = self._most_notes is None or self._n_notes <= self._most_notes
         if is_shown or _verbosity.is_verbose or not line.startswith("note:"):

@@ -202,7 +202,7 @@ def recommend(
         allow_mixed=allow_mixed,
         calibrate=calibrate,
     )
-    reporter = TerminalReporter(most_notes=0)
+    reporter = TerminalReporter(most_notes=0 if measure is None else None)
     if workload is None:
         failure = None
         if measure is None:
