@@ -91,7 +91,7 @@ ModeOption = Annotated[
     ),
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Print every write and the expected time; change nothing.")
+    bool, typer.Option("--dry-run", help="Print every write; change nothing.")
 ]
 LocalOption = Annotated[
     bool, typer.Option("--local", help="Measure in this process, without a container.")
