@@ -31,7 +31,7 @@ def cut_off(board: Path) -> None:
 def test_nothing_to_do(board: Path) -> None:
     done = restore(board)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "nothing to restore: no run was cut off on this machine\n"
+    assert done.stdout == "nothing to restore: no interrupted run on this machine\n"
     done = restore(board, "--json")
     assert json.loads(done.stdout) == {
         "schema": "mansard/restore",

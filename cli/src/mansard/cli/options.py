@@ -90,9 +90,7 @@ ModeOption = Annotated[
         "plain machine. The present mode by default."
     ),
 ]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Print every write; change nothing.")
-]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print every write; change nothing.")]
 LocalOption = Annotated[
     bool, typer.Option("--local", help="Measure in this process, without a container.")
 ]

@@ -142,7 +142,7 @@ def save_image(
     print_lines(
         (
             f"{saved.image.name}  {saved.size_bytes / 1e6:.0f} MB in {saved.path}",
-            f"sha256 {saved.sha256}; take {saved.path.name}.sha256 along",
+            f"sha256 {saved.sha256}; copy {saved.path.name}.sha256 too",
         )
     )
 

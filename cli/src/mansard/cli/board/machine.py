@@ -73,7 +73,7 @@ def restore(
         lines = () if restored is None else restored.lines()
         print_json("restore", {"boards": [{"board": None, "restored": restored, "lines": lines}]})
     elif restored is None:
-        print_lines(["nothing to restore: no run was cut off on this machine"])
+        print_lines(["nothing to restore: no interrupted run on this machine"])
     elif dry_run:
         rows = [(line,) for line in restored.changes or ("no writes",)]
         print_table("Dry run: nothing is changed", ("write",), rows)
@@ -91,7 +91,7 @@ def _print_boards(fleet: results.Fleet[tuple[str, ...]], *, as_json: bool) -> No
         print_json("restore", {"boards": boards})
     else:
         for name, lines in fleet.results.items():
-            for line in lines or ("nothing to restore: no run was cut off on this board",):
+            for line in lines or ("nothing to restore: no interrupted run on this board",):
                 print_lines([f"{name}: {line}"])
     fleet.check("put back")
 
@@ -131,7 +131,7 @@ def _document(listing: results.AvailableModes | results.Listing) -> dict[str, ob
         "machine": listing.machine,
         "modes": [{**unknown, "mode": mode, "resolved_from": {}} for mode in listing.modes],
         "notes": [
-            "no Jetson: its modes are numbers of cores, or those of its card",
+            "not a Jetson: modes are numbers of cores, or the card's",
             *listing.notes,
         ],
         "ignored": [],
@@ -234,7 +234,7 @@ def _scaled(value: float | None, unit: float) -> str:
 
 def _footnotes(listing: results.Listing) -> list[str]:
     """What the table cannot say: sources, gaps and lines that were not understood."""
-    lines = ["Peaks and bandwidths are modelled: what the clocks allow, not what was measured."]
+    lines = ["Peaks and bandwidths are modelled from the clocks, not measured."]
     sources: dict[str, str] = {}
     for one in listing.modes:
         sources.update(one.resolved_from)
@@ -259,7 +259,7 @@ _WORDS = {
     "fp32_flop_per_s": "FP32",
     "fp16_tensor_flop_per_s": "FP16 tensor",
     "memory_bytes_per_s": "DRAM",
-    "memory_roof_bytes_per_s": "what the GPU gets",
+    "memory_roof_bytes_per_s": "DRAM of the GPU",
 }
 
 

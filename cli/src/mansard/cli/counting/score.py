@@ -214,7 +214,7 @@ def _print_notes(scores: Sequence[ModelScore]) -> None:
     for text in texts[:_SHOWN]:
         note(f"note: {text}")
     if len(texts) > _SHOWN:
-        note(f"note: and {len(texts) - _SHOWN} more; --format json has them all")
+        note(f"note: and {len(texts) - _SHOWN} more; --format json prints all")
 
 
 def _print_scores(
@@ -277,7 +277,7 @@ def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
     less_important = (*_DROPPED_OF_LAYERS, columns[-1], "operator")
     print_fitting(table, less_important, "--format csv or json has them")
     if len(rows) > _MOST_ROWS:
-        note(f"{len(rows) - _MOST_ROWS} more {rest} has them all")
+        note(f"{len(rows) - _MOST_ROWS} more {rest} prints all")
 
 
 def score_rows(scores: Sequence[ModelScore]) -> Rows:

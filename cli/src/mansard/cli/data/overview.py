@@ -120,7 +120,7 @@ def programs_table(programs: Sequence[results.ProgramTimes], device: str | None 
         *("program", "mode", "label", "time", "energy", "power", "metric", "runs", "source"),
         "remark",
     )
-    what = "Programs that were run" if device is None else f"Programs that were run on {device}"
+    what = "Programs" if device is None else f"Programs on {device}"
     title = title_with_rest(what, share_of(len(rows), len(programs), "rows"))
     return without_silent(Table(title, heads, rows), {"label", "energy", "power", "metric"})
 
@@ -162,7 +162,7 @@ def generations_table(times: Sequence[results.GenerationTimes], device: str | No
         ),
     )
     what = share_of(len(rows), len(times), "rows")
-    of = "Servers of language models that were measured"
+    of = "Language model servers"
     title = title_with_rest(of if device is None else f"{of} on {device}", what)
     silent = {"label", "prefill J/token", "decode J/token", "power"}
     return without_silent(Table(title, heads, rows), silent)

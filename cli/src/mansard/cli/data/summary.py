@@ -136,7 +136,7 @@ def _standings(modes: Sequence[results.ModeSummary], names: Mapping[str, str]) -
         for standing in mode.standings
     ]
     columns = ("mode", "ceiling", "kernel", "value", "of the limit", "SM clock")
-    return Table("Kernels beside the limit at their own clock", columns, rows)
+    return Table("Kernels compared with the limit at their clock", columns, rows)
 
 
 def ceiling_text(ceiling: results.Ceiling) -> str:
@@ -153,7 +153,7 @@ def ceiling_remark(ceiling: results.Ceiling) -> str:
         return ceiling.unknown["value"]
     if ceiling.source == "published":
         return ceiling.unknown["low"]
-    remarks = [] if ceiling.stable else ["none of its trials settled"]
+    remarks = [] if ceiling.stable else ["unstable: no trial settled"]
     if ceiling.n_disturbed:
         remarks.append(f"{ceiling.n_disturbed} disturbed trials left out")
     return "; ".join(remarks)

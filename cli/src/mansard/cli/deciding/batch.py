@@ -131,7 +131,7 @@ def batch(
         beside = ""
         engines = dict.fromkeys(row["engine"] for row in curve if row["engine"] is not None)
         if engines:
-            beside = f", beside what was measured by {' and '.join(engines)}"
+            beside = f", with times measured by {' and '.join(engines)}"
             columns = (*columns[:-1], *_MEASURED, columns[-1])
             rows_of_curve = [
                 (*cells[:-1], *_measured_cells(row), cells[-1])

@@ -124,7 +124,7 @@ def compare(
         if labels and not as_json:
             note(f"only in {where}: {', '.join(labels)}")
     if save is not None:
-        note(f"the baseline is in {save}")
+        note(f"baseline: {save}")
     code = _EXIT_CODES.get(compared.verdict, 0)
     if code:
         raise typer.Exit(code)
@@ -160,7 +160,7 @@ def _check_row(one: results.CheckResult) -> tuple[str, ...]:
         one.check,
         one.quantity or "–",
         "–" if one.ratio is None else f"{one.ratio:.3f}",
-        {"worse": "worse than allowed", "within": "within", "unknown": "not known"}[one.verdict],
+        {"worse": "worse than allowed", "within": "within", "unknown": "undetermined"}[one.verdict],
         f"{one.why}{needs}",
     )
 
@@ -172,10 +172,10 @@ def _last(compared: results.Compared) -> Iterator[str]:
     n = {name: sum(one.verdict == name for one in compared.checks) for name in _EXIT_CODES}
     of = f"of {len(compared.checks)} checks"
     sentences = {
-        "worse": f"worse: {n['worse']} {of} found a change that is significant and larger than "
-        f"allowed (exit code 3); {n['unknown']} not known",
-        "unknown": f"not known: {n['unknown']} {of} cannot be decided (exit code 4)",
-        "within": f"within: all {len(compared.checks)} checks are kept",
+        "worse": f"worse: {n['worse']} {of} found a significant change above the limit (exit "
+        f"code 3); {n['unknown']} undetermined",
+        "unknown": f"undetermined: {n['unknown']} {of} (exit code 4)",
+        "within": f"within: all {len(compared.checks)} checks pass",
     }
     yield sentences[compared.verdict]
 

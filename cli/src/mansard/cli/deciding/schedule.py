@@ -30,7 +30,7 @@ from mansard.core.records.schedule import MOST_TRANSITIONS, ContentionRule, Goal
 from mansard.core.table import Table
 from mansard.core.units import parse_optional
 
-_RAN = ("method", "of", "predicted", "measured", "difference", "beside a solver", "remark")
+_RAN = ("method", "of", "predicted", "measured", "difference", "with a solver running", "remark")
 
 
 def schedule(
@@ -220,7 +220,7 @@ def _tables(answer: results.ScheduleAnswer) -> Iterator[Table]:
         rounds = [row for ran in answer.ran for row in _ran_rows(ran)]
         mode = next((ran.mode for ran in answer.ran if ran.mode), "")
         table = Table(f"Executed in {mode}" if mode else "Executed", _RAN, rounds)
-        yield without_silent(table, {"beside a solver", "remark"})
+        yield without_silent(table, {"with a solver running", "remark"})
 
 
 def _ran_rows(ran: results.RanSchedule) -> Iterator[tuple[str, ...]]:

@@ -74,10 +74,7 @@ def measure_program(
         stdout=2 if output.as_json else 1,
     )
     if program.metric is not None and os.isatty(request.stdout):
-        note(
-            "with --metric the output of the program goes through a pipe: the program has no "
-            "terminal"
-        )
+        note("with --metric the program writes to a pipe, not a terminal")
     measured = api.measure_program(request, TerminalReporter())
     print_programs(measured, all_rows=output.all_rows, as_json=output.as_json)
 
@@ -108,13 +105,13 @@ def _note_doubts(one: results.MeasuredProgram, where: str) -> None:
     n_throttled = one.run.conditions.n_throttle_events
     if n_throttled:
         times = "once" if n_throttled == 1 else f"{n_throttled} times"
-        note(f"{mode}: throttled while it ran: {times}")
+        note(f"{mode}: throttled {times}")
     lacking = [row for row in one.times if row.energy_j is None and row.time_s is not None]
     if lacking:
         what = "" if lacking[0] is whole else f" of {lacking[0].workload}"
         n_more = len(lacking) - 1 if what else 0
         others = f" and {n_more} other{'s' * (n_more > 1)}" if n_more else ""
-        note(f"{mode}: no energy{what}{others}: {lacking[0].unknown['energy_j']}")
+        note(f"{mode}: energy unknown{what}{others}: {lacking[0].unknown['energy_j']}")
     if one.run.stability == "unstable":
         interval = f"±{plain(relative(one.run.stability_interval))}"
         why = one.run.unknown.get("stability_interval", interval)
@@ -168,9 +165,9 @@ def measure(
     is_server = options["server"] is not None or options["start"] is not None
     if bool(command) + bool(models) + is_server != 1:
         raise UsageError(
-            "name networks or a command, and not both"
+            "give networks or a command, not both"
             if not is_server
-            else "a server is measured by itself, without networks and a command",
+            else "--server excludes networks and a command",
             fix="mansard measure resnet50, or mansard measure -- python3 my_program.py, or mansard "
             "measure --server http://localhost:8000",
         )

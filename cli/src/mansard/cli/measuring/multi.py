@@ -240,7 +240,7 @@ def multi(
         ),
     )
     if bool(models) == (mapping is not None):
-        raise UsageError("name networks or --mapping FILE, and not both", fix="leave one out")
+        raise UsageError("give networks or --mapping FILE, not both", fix="leave one out")
     if mapping is not None and devices is not None:
         raise UsageError("--mapping FILE names the devices itself", fix="leave --devices out")
     reporter = TerminalReporter(is_agreed=yes)
@@ -290,7 +290,7 @@ def print_mappings(rows: Sequence[results.MeasuredMulti]) -> None:
         cells = [_cells(row, part) for part in row.stages]
         print_tables([without_silent(Table(title, _COLUMNS, cells), _COLUMNS[4:7])])
     if any(measured.row.failure is None for measured in rows):
-        note("times are means of a run, but for the latency: its median")
+        note("times are means of a run; the latency is a median")
 
 
 _FEW = 10  # runs: the last one, cut off by the window, is then a tenth of them

@@ -36,10 +36,10 @@ from mansard.cli.tables import print_tables
 from mansard.core.table import Table
 
 _TERMS = (
-    "Shares of the whole network's time. Calls: the engine is called once for each part, not once",
-    "for all. Conversions: casts and reorders that it adds at the cuts. Fusion: nodes that it runs",
-    "as one layer in the network and apart here. Caches: data of a part that runs alone stay near.",
-    "Rest: the cost of the profile, starts of nodes, noise.",
+    "Shares of the network's time. Calls: one engine call per part instead of one for all.",
+    "Conversions: casts and reorders added at the cuts. Fusion: nodes that run as one layer in the",
+    "network and separately here. Caches: data of a part that runs alone stay close. Rest: cost of",
+    "profiling, start of nodes, noise.",
 )
 
 
@@ -102,9 +102,9 @@ def print_layers(
             note(" ".join(_TERMS))
         for whole in result.sums:
             if whole.difference_s is None:
-                note(f"{whole.network}: no sum against the whole: {whole.unknown['difference_s']}")
+                note(f"{whole.network}: sum not compared: {whole.unknown['difference_s']}")
         _note_energy(result.parts)
-        note(f"kept in {runs}: mansard report --runs {runs} draws it")
+        note(f"saved in {runs}: mansard report --runs {runs} draws it")
     result.check()
 
 
@@ -112,7 +112,7 @@ def _note_energy(parts: Sequence[results.PartTimes]) -> None:
     """Why parts have no energy, each reason once."""
     reasons = Counter(row.unknown["energy_j"] for row in parts if row.energy_j is None)
     for why, n_parts in reasons.items():
-        note(f"no energy of {n_parts} of {len(parts)} parts: {why}")
+        note(f"energy of {n_parts} of {len(parts)} parts unknown: {why}")
 
 
 _MOST_NETWORKS = 20  # of the short tables
@@ -246,7 +246,7 @@ def print_times(result: results.MeasureResult, *, with_layers: bool, all_rows: b
         _note_doubts(one, shown)
     for row in result.times:
         if row.energy_high_j is not None and row.energy_j is None and row.time_s is not None:
-            note(f"{row.network} in {row.mode}: no energy: {row.unknown['energy_j']}")
+            note(f"{row.network} in {row.mode}: energy unknown: {row.unknown['energy_j']}")
 
 
 def _layers(one: results.MeasuredNetwork) -> Table:
@@ -302,5 +302,5 @@ def _note_next(result: results.MeasureResult, runs: Path) -> None:
     if not result.times:
         return
     if all(row.predicted_s is None for row in result.times):
-        note(f"nothing is predicted here yet: mansard bench --runs {runs} measures the roofs")
-    note(f"kept in {runs}: mansard report --runs {runs} draws it")
+        note(f"no predictions yet: mansard bench --runs {runs} measures the roofs")
+    note(f"saved in {runs}: mansard report --runs {runs} draws it")

@@ -155,4 +155,4 @@ def print_offload(measured: results.MeasuredOffload) -> None:
     for why in measured.disturbances:
         note(f"{measured.mode}: disturbed: {why}")
     if measured.n_missing:
-        note(f"{measured.mode}: {measured.n_missing:,} samples are still to be measured")
+        note(f"{measured.mode}: {measured.n_missing:,} samples are not measured yet")

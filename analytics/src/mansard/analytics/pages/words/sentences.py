@@ -120,7 +120,7 @@ def likeliest_sentence(
         "roof": f"its times on {display_name(choice.device)} are those of its roof alone",
     }.get(choice.certainty or "", f"{mode} has a value without an interval")
     return (
-        f"Whether a mode keeps the {limits} for {network} is not known: {why}. {mode} may keep "
+        f"Undetermined whether a mode keeps the {limits} for {network}: {why}. {mode} may keep "
         f"{_them(wanted)}{facts}"
     )
 
