@@ -14,7 +14,6 @@ from itertools import zip_longest
 
 from msgspec.structs import replace
 
-from mansard.analytics.data.quantities import ROOF_FACTORS
 from mansard.cli.terminal import (
     Tone,
     columns,
@@ -28,6 +27,7 @@ from mansard.cli.terminal import (
     wrapped,
 )
 from mansard.core.table import SILENT, Table, redundant_columns
+from mansard.core.units import ROOF_FACTORS
 
 Paint = Callable[[str, Tone | None], str]
 

@@ -54,11 +54,6 @@ def fixed(
     return _spread_text(value, unit, low, high, _PLAIN, 4)
 
 
-# Real times over those of the roofs alone, the least and the greatest recorded:
-# docs/understand/trust.md.
-ROOF_FACTORS = "real times are 1.6 to 51 times longer (TensorRT), 2.5 to 971 times (eager PyTorch)"
-
-
 def seconds(
     value: float | None,
     low: float | None = None,

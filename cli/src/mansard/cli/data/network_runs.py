@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from mansard.analytics.data.quantities import ROOF_FACTORS, digits
-from mansard.analytics.pages.words.comparisons import change
+from mansard.analytics import pages
+from mansard.analytics.data.quantities import digits
 from mansard.api import results
 from mansard.cli.cells import MILLI, in_unit
 from mansard.cli.data.summary import grouped, title_with_rest
 from mansard.cli.tables import without_silent
 from mansard.core.table import Table
+from mansard.core.units import ROOF_FACTORS
 
 _HEADS = ("ms", "items/s", "mJ per item", "W", "modelled ms")
 _OPTIONAL = frozenset(("label", "ms", "items/s", "mJ per item", "W", "modelled ms", "bound by"))
@@ -82,7 +83,9 @@ def _compared(best: Best) -> str:
         ("energy", best.row.energy_j, best.other.energy_j),
         ("time", best.row.time_s, best.other.time_s),
     )
-    parts = [f"{name} {change(mine / other)}" for name, mine, other in pairs if mine and other]
+    parts = [
+        f"{name} {pages.change(mine / other)}" for name, mine, other in pairs if mine and other
+    ]
     return f"; compared with {best.other.mode}: {', '.join(parts)}" if parts else ""
 
 

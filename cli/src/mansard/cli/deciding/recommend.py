@@ -12,14 +12,12 @@ import typer
 from mansard import api
 from mansard.analytics import pages
 from mansard.analytics.data.quantities import (
-    ROOF_FACTORS,
     digits,
     joules,
     percent,
     relative,
     seconds,
 )
-from mansard.analytics.pages.words.comparisons import QUANTITY_WORDS, likely
 from mansard.api import results
 from mansard.cli.cells import MILLI, in_unit
 from mansard.cli.console import (
@@ -53,7 +51,7 @@ from mansard.cli.options import (
 from mansard.cli.tables import print_tables, with_items, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.table import Table
-from mansard.core.units import Interval, parse_optional, parse_share
+from mansard.core.units import ROOF_FACTORS, Interval, parse_optional, parse_share
 
 _Texts = list[str] | None
 _NO_ANSWER = 3  # exit code of --check
@@ -394,12 +392,7 @@ def _caveats(answer: results.Recommendation) -> Iterator[str]:
     choice = answer.choice
     if choice is None:
         return
-    words = [
-        f"{QUANTITY_WORDS[check.quantity]} {likely(check.probability)}"
-        for check in answer.checks
-        if check.probability is not None
-    ]
-    words = [f"probability of keeping the limit: {', '.join(words)}"] if words else []
+    words = list(filter(None, [pages.chances_words(answer.checks)]))
     words += ["energy unknown"] if choice.energy_j is None else []
     if choice.interval == "roof":
         words.append(f"≥: at best, by the roofs; {ROOF_FACTORS}")

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from mansard.analytics.data.names import display_name, stage_of
-from mansard.analytics.data.quantities import ROOF_FACTORS
 from mansard.analytics.decisions.choice import Claim
 from mansard.analytics.decisions.limits import Nearness, limits_of
 from mansard.analytics.decisions.records import (
@@ -33,6 +32,7 @@ from mansard.analytics.pages.words.comparisons import (
     mode_words,
     network_words,
 )
+from mansard.core.units import ROOF_FACTORS
 
 _BOUND_WORDS = {
     "compute": "its time is limited by arithmetic",
@@ -352,6 +352,16 @@ def equal_words(n_equals: int) -> str:
 
 
 _HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "undetermined", "broken": "broken"}
+
+
+def chances_words(checks: Sequence[LimitCheck]) -> str:
+    """``probability of keeping the limit: time more than 99 %``; empty without probabilities."""
+    chances = [
+        f"{QUANTITY_WORDS[check.quantity]} {likely(check.probability)}"
+        for check in checks
+        if check.probability is not None
+    ]
+    return f"probability of keeping the limit: {', '.join(chances)}" if chances else ""
 
 
 def check_words(check: LimitCheck, candidate: Candidate) -> str:
