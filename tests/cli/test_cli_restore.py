@@ -54,6 +54,17 @@ def test_what_was_restored_is_said(board: Path) -> None:
     assert restore(board).stdout.startswith("nothing to restore")
 
 
+def test_a_dry_run_lists_every_write_and_touches_nothing(board: Path) -> None:
+    cut_off(board)
+    before = snapshot(board)
+    done = restore(board, "--dry-run")
+    assert done.returncode == 0
+    assert f"/{GPU}/max_freq 408000000 → 612000000" in done.stdout
+    assert f"/{GPU}/min_freq 408000000 → 306000000" in done.stdout
+    assert snapshot(board) == before
+    assert find_journal(board) is not None
+
+
 def test_the_same_in_json(board: Path) -> None:
     cut_off(board)
     (told,) = json.loads(restore(board, "--json").stdout)["boards"]
