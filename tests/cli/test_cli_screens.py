@@ -52,7 +52,7 @@ def test_a_disturbed_row_is_never_recommended() -> None:
     noisy = network_times("15W", time_s=None, disturbed_s=(0.01, 0.008, 0.012), remark="busy")
     assert best_mode([noisy, network_times("MAXN", time_s=0.02)]) is None
     (table,) = run_tables([noisy, network_times("MAXN", time_s=0.02)], 5)
-    assert table.rows[0][1] == "10.0 (8.00 to 12.0), disturbed"
+    assert table.rows[0][1].replace("\u00a0", " ") == "10.0 ± 2.0, disturbed"
 
 
 def test_a_network_whose_samples_were_all_rejected_has_a_median(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mansard.analytics import pages
-from mansard.analytics.data.quantities import digits
+from mansard.analytics.data import quantities
 from mansard.api import results
 from mansard.cli.cells import MILLI, in_unit
 from mansard.cli.data.summary import grouped, title_with_rest
@@ -150,20 +150,27 @@ def _spread(
 
 def _cells(row: results.NetworkTimes) -> tuple[str, ...]:
     n_items = row.batch or 1
+    times_s: tuple[float | None, ...] = (row.time_s, row.low_s, row.high_s)
+    mark = ""
     if row.time_s is None and row.disturbed_s:
-        time, *ends = (value / MILLI for value in row.disturbed_s)
-        text = f"{digits(ends[0], 3)} to {digits(ends[1], 3)}" if ends else digits(time, 3)
-        rate = digits(n_items / row.disturbed_s[0], 3)
-        times = (f"{digits(time, 3)} ({text}), {DISTURBED}", f"{rate}, {DISTURBED}")
-    else:
-        ends_s = (row.low_s, row.high_s)
-        rate_s = None if row.time_s is None else n_items / row.time_s
-        times = (in_unit(row.time_s, *ends_s, "spread", unit=MILLI), in_unit(rate_s))
+        times_s = (*row.disturbed_s, None, None)[:3]
+        mark = f", {DISTURBED}"
+    rate_s = None if times_s[0] is None else n_items / times_s[0]
     energies = (row.energy_j, row.energy_low_j, row.energy_high_j)
     modelled = (row.predicted_s, row.predicted_low_s, row.predicted_high_s)
     return (
-        *times,
+        f"{_milliseconds(*times_s)}{mark}",
+        in_unit(rate_s),
         in_unit(*energies, "spread", unit=MILLI * n_items),
         in_unit(row.power_w, n_digits=3),
         in_unit(*modelled, row.predicted_interval, unit=MILLI),
+    )
+
+
+def _milliseconds(value_s: float | None, low_s: float | None, high_s: float | None) -> str:
+    """``21.3 ± 0.7``, or ``20.1 (17 to 29)`` where the ends differ."""
+    value, low, high = (None if end is None else end / MILLI for end in (value_s, low_s, high_s))
+    text = quantities.rate(value, low, high, advise=False)
+    return (
+        text if value is None or " to " not in text else f"{quantities.digits(value, 3)} ({text})"
     )
