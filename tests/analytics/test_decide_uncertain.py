@@ -35,7 +35,7 @@ def test_an_extrapolated_mode_is_never_likely_to_keep_a_limit() -> None:
     assert found.checks[0].holds == "unknown"
     assert found.checks[0].probability is None
     assert "%" not in found.sentence
-    assert plain(found.sentence).startswith("Whether a mode keeps the limit 60 ms for net in fp16")
+    assert plain(found.sentence).startswith("Undetermined whether a mode keeps the limit 60 ms for")
 
 
 def test_an_extrapolated_mode_is_not_preferred_for_a_gain_that_is_no_more_than_its_error() -> None:
