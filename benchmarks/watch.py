@@ -109,7 +109,7 @@ def _watch_for_hours(
     registry = CollectorRegistry()
     registry.register(exporter)
     null = Path(os.devnull).open("w")  # noqa: SIM115 - until the end of the process
-    shown = WatchScreen(Console(file=null, force_terminal=True, width=80, height=24), ())
+    shown = WatchScreen(Console(file=null, force_terminal=True, width=80, height=24), (), 1.0)
     costs_s = {"look": 0.0, "screen": 0.0, "exporter": 0.0}
     at_hour = [_memory()]
     with shown:

@@ -69,7 +69,7 @@ def test_the_accuracy_of_the_choice_stands_beside_it() -> None:
         "on onnxruntime cpu, a drop of 1.2 (0.4 to 2.0)\N{NO-BREAK SPACE}% from fp32."
     )
     (note,) = [each for each in found.notes if "were open" in each]
-    assert "of fp32 it is not known" in note
+    assert "the accuracy of fp32 is unknown" in note
     assert "int8 is right for 74.8" in note
     blind = recommend(frame(THREE), Wanted())
     assert blind.accuracy is None
@@ -83,7 +83,7 @@ def test_without_labels_the_agreement_with_fp32_is_named() -> None:
     note, *_ = recommend(frame(THREE), Wanted(), (), {"int8": found}).notes
     # 99 of 100, by Wilson 94.6 to 99.8.
     assert "int8 is as in fp32 for 99.0 (94.6 to 99.8)" in note
-    assert "of fp16, fp32 it is not known" in note
+    assert "the accuracy of fp16, fp32 is unknown" in note
 
 
 def test_a_program_is_not_limited() -> None:

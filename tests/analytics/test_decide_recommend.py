@@ -76,8 +76,8 @@ def test_where_nothing_is_as_likely_as_asked_the_likeliest_is_taken_and_said() -
     )
     assert "least energy" not in found.sentence
     assert found.why[0].replace("\u00a0", " ") == (
-        "none of 2 candidates is known to keep each limit with a probability of 90 %, of 2 it is "
-        "not known"
+        "none of 2 candidates is known to keep each limit with a probability of 90 %, 2 are "
+        "undetermined"
     )
     assert found.equals == ()
 
@@ -236,7 +236,7 @@ def test_candidates_without_energy_are_left_out_and_counted() -> None:
     found = recommend(frame([*FOUR, row("best?", 0.010)]), Wanted(minimise="energy"))
     assert chosen(found) == "30W"
     assert any(
-        note.startswith("the energy of 1 of 5 candidates is unknown, and they are left out")
+        note.startswith("the energy of 1 of 5 candidates is unknown, so they are left out")
         for note in found.notes
     )
     assert (found.n_candidates, found.n_unknown) == (5, 1)

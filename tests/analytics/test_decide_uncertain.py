@@ -35,7 +35,7 @@ def test_an_extrapolated_mode_is_never_likely_to_keep_a_limit() -> None:
     assert found.checks[0].holds == "unknown"
     assert found.checks[0].probability is None
     assert "%" not in found.sentence
-    assert plain(found.sentence).startswith("Whether a mode keeps the limit 60 ms for net in fp16")
+    assert plain(found.sentence).startswith("Undetermined whether a mode keeps the limit 60 ms for")
 
 
 def test_an_extrapolated_mode_is_not_preferred_for_a_gain_that_is_no_more_than_its_error() -> None:
@@ -105,7 +105,7 @@ def test_where_some_have_no_power_it_is_not_said_that_none_keeps_a_limit() -> No
     assert found.verdict == "unknown"
     assert (found.n_candidates, found.n_broken, found.n_unknown) == (20, 3, 17)
     assert plain(found.sentence).startswith(
-        "Whether a mode keeps the limit 15 W for net is not known: 3 candidates of 20 cannot, and "
+        "Undetermined whether a mode keeps the limit 15 W for net: 3 candidates of 20 cannot, and "
         "of 17 the power is unknown."
     )
     assert "No mode" not in found.sentence
@@ -128,7 +128,7 @@ def test_counts_reasons_and_checks_agree() -> None:
     found = recommend(frame(rows), Wanted(max_latency_s=0.020))
     assert (mode_of(found), found.n_feasible) == ("sure", 1)
     assert plain(found.why[0]).startswith(
-        "1 of 3 candidates keeps each limit with a probability of at least 90 %, of 2 it is not"
+        "1 of 3 candidates keeps each limit with a probability of at least 90 %, 2 are undetermined"
     )
     lost = {each.candidate.mode: each.why_lost for each in found.neighbours}
     assert all("not known" in why for why in lost.values())

@@ -11,7 +11,7 @@ from mansard.analytics.models.scaling.observations import measured_observations
 from mansard.core.records import CpuTime, Measurement
 from tests.analytics.factory import measurement, write_networks
 
-_REJECTED = "threads waited for CPUs, together 0.500 of the time"
+_REJECTED = "other processes used the CPU: threads waited 0.500 of the time"
 
 
 def beside_load(threads: int, *seconds_s: float) -> Measurement:
@@ -52,7 +52,7 @@ def test_without_any_time_a_network_is_in_no_model(tmp_path: Path) -> None:
     seen = measured_observations(ingest(tmp_path))
     assert seen.rows.is_empty()
     assert len(seen.notes) == 1
-    assert "every sample was rejected: threads waited for CPUs" in seen.notes[0]
+    assert "every sample was rejected: other processes used the CPU" in seen.notes[0]
 
 
 def test_a_disturbed_row_is_no_observation_by_its_cpu_time(tmp_path: Path) -> None:

@@ -102,4 +102,5 @@ def test_operators_are_timed_after_the_networks_but_not_briefly(
     (without,) = next(iter(kernels)).modes
     # Two chains of tiny nodes beside the networks, and two beside the operators.
     n_chains = 2 * bool(set(run) - {*OPERATORS}) + 2 * (OPERATORS[0] in run)
+    assert without.trials is not None
     assert mode.trials == without.trials + len(run) + n_chains

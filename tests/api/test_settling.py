@@ -142,7 +142,7 @@ def test_the_command_measures_and_prints_the_answer_alone(
     ("words", "says"),
     [
         (("--measure", "2", "--dask", "local"), "what is measured here is decided here"),
-        (("--local",), "--local is how --measure measures"),
+        (("--local",), "--local has no effect without --measure"),
         (("--measure", "0"), "Invalid value for '--measure'"),
         (("--measure", "1", "--workload", "mix.toml"), "a workload is not measured"),
     ],

@@ -115,7 +115,7 @@ def test_what_was_measured_stands_beside(
     runs = write_two_modes(tmp_path / "runs")
     write_networks(runs, [measurement("nets", (0.08,) * 9, model="alexnet", batch=4)])
     _, out, _ = answer(capsys, "batch", "alexnet", "--runs", runs, "--batch", "1,4")
-    assert "2c (modelled), beside what was measured by onnxruntime cpu" in out
+    assert "2c (modelled), with times measured by onnxruntime cpu" in out
     # 80 ms for four
     assert row(out, "4")[5:7] == ["80.0 ms", "50.0"]
     assert "80.0 ms" not in row(out, "1")

@@ -81,7 +81,7 @@ def test_a_limit_at_the_change_is_not_known(
     code, out, _ = answer(capsys, "compare", first, second, "--check", "p50 +5%")
     assert code == 4
     assert "too near the limit for its scatter" in out
-    assert "cannot be decided (exit code 4)" in out
+    assert "(exit code 4)" in out
     assert answer(capsys, "compare", first, second, "--check", "p50 +3%")[0] == 3
     assert answer(capsys, "compare", first, second, "--check", "p50 +8%")[0] == 0
 
@@ -134,7 +134,7 @@ def test_labels_and_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert answer(capsys, *both)[0] == 3
     code, out, err = answer(capsys, "compare", runs, "--label", "v1", "--save", base)
     assert (code, out) == (0, "")
-    assert f"the baseline is in {base}" in err.replace("\n", " ")
+    assert f"baseline: {base}" in err.replace("\n", " ")
     gate = ("compare", base, runs, "--other-label")
     assert answer(capsys, *gate, "v1", "--check", "p50 +5%")[0] == 0
     assert answer(capsys, *gate, "v2", "--check", "p50 +5%")[0] == 3

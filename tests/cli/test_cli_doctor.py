@@ -120,7 +120,7 @@ FIVE: list[tuple[str, Callable[[Path], None], str, str, str]] = [
         fault("rail_missing", "VDD_IN"),
         "total power",
         "needs VDD_IN",
-        "rails are kept one by one",
+        "rails are recorded separately",
     ),
     ("thor", fault("tegrastats_missing", True), "tegrastats", "not here", "nvidia-l4t-tools"),
 ]
@@ -132,7 +132,7 @@ MORE: list[tuple[str, Callable[[Path], None], str, str, str]] = [
         "nvpmodel.conf",
         "nvidia-l4t-nvpmodel",
     ),
-    ("agx-orin", leave_a_journal, "sweeps", "was cut off", "mansard board restore"),
+    ("agx-orin", leave_a_journal, "sweeps", "was interrupted", "mansard board restore"),
     (
         "agx-orin",
         unplug_the_clocks,
@@ -205,4 +205,4 @@ def test_doctor_on_no_board() -> None:
 def test_doctor_on_an_empty_folder_finds_faults_but_does_not_fall(tmp_path: Path) -> None:
     done = doctor("--board", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert "the system does not describe its caches" in done.stdout
+    assert "the system does not report its caches" in done.stdout

@@ -35,7 +35,7 @@ ANSWERS = [
     *(f"telemetry log{at}" for at in range(len(LINES))),
     *(f"telemetry log{at} --samples" for at in range(len(LINES))),
     *(f"score {each.name}" for each in zoo.CONVOLUTIONS),
-    *(f"zoo show {name}" for name in ("alexnet", "lstm", zoo.CONVOLUTIONS[0].name)),
+    *(f"models show {name}" for name in ("alexnet", "lstm", zoo.CONVOLUTIONS[0].name)),
     *(f"recommend {SEEN} --minimise {goal}" for goal in ("energy", "latency", "edp", "power")),
     *(f"recommend {SEEN} --minimize energy --max-latency {ms}ms" for ms in (1, 6, 20)),
     f"recommend {SEEN} --mode modes.csv",
@@ -46,7 +46,7 @@ ANSWERS = [
     "compare runs runs --mode 1c --other-mode 2c",
     "report --runs runs --output report.html",
     "report --runs published --output report.html",
-    f"hi samples.npz --local {SEEN} --offload-latency 40ms±2ms --min-accuracy 0.85 "
+    f"offload tune samples.npz --local {SEEN} --offload-latency 40ms±2ms --min-accuracy 0.85 "
     "--decision-latency 1us±0",
     "schedule problem.toml",
     "merge runs published --into merged",
@@ -54,8 +54,8 @@ ANSWERS = [
     "telemetry log0 log1 --interval 1s",
     "bench --dry-run --mode 1c --profile brief --no-networks",
     "contention --dry-run --mode 2c --profile brief",
-    "zoo list",
-    "zoo write written alexnet lstm",
+    "models list",
+    "models write written alexnet lstm",
     "doctor",
 ]
 
@@ -86,7 +86,7 @@ def schema_of(line: str) -> str:
         return "dry-run"
     if "--samples" in line:
         return "telemetry-samples"
-    return f"{first}-{second}" if first in {"image", "zoo"} else first
+    return f"{first}-{second}" if first in {"image", "models", "offload"} else first
 
 
 SCHEMAS = sorted({*map(schema_of, ANSWERS)})

@@ -57,7 +57,7 @@ def test_output_and_input_pass_through(tmp_path: Path) -> None:
     assert done.stdout == "hello\n"
     # Another test's sweep may hold the machine: a line about it may come first.
     assert "1 mode to measure\ntold\n" in done.stderr
-    assert "Programs that were run; " in done.stderr
+    assert "Programs; " in done.stderr
 
 
 def test_a_file_as_input_is_read_by_every_run_in_every_mode(board: Path, tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
-        ((), 2, "name networks or a command, and not both; "),
-        (("--",), 2, "name networks or a command, and not both; "),
-        (("resnet18", "--", "true"), 2, "name networks or a command, and not both; "),
+        ((), 2, "give networks or a command, not both; "),
+        (("--",), 2, "give networks or a command, not both; "),
+        (("resnet18", "--", "true"), 2, "give networks or a command, not both; "),
         (("--metric", "(", "--", "true"), 2, "--metric '(' is no regular expression: "),
         (("--", "no-such-program"), 127, "no-such-program: cannot be run: no such file or dir"),
         (("--", "./a-text"), 126, "./a-text: cannot be run: permission denied; "),

@@ -45,7 +45,7 @@ def test_every_combination_is_measured_and_none_twice(tmp_path: Path) -> None:
         command = measure(tmp_path, "--server", address, *SHORT)
         first, second = run(command), run([*command, "--json"])
     assert first.returncode == 0, first.stderr
-    assert "Servers of language models that were measured" in first.stdout
+    assert "Language model servers" in first.stdout
     found = [(row.concurrency, row.prompt_tokens) for row in rows(tmp_path)]
     assert found == [(1, 8), (1, 16), (2, 8), (2, 16)]
     assert "already measured, nothing to do; to measure it again, add --again" in second.stderr
@@ -67,8 +67,8 @@ def test_the_file_is_for_this_user_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
-        (("--server", "http://a", "resnet18"), 2, "a server is measured by itself, without"),
-        (("--server", "http://a", "--", "true"), 2, "a server is measured by itself, without"),
+        (("--server", "http://a", "resnet18"), 2, "--server excludes networks"),
+        (("--server", "http://a", "--", "true"), 2, "--server excludes networks"),
         (("--server", "ftp://a"), 2, "--server 'ftp://a' is no address of a server; "),
         (("--server", "http://a", "--prompt", "x"), 2, "--prompt 'x' is no list of numbers; "),
         (("--server", "http://a", "--prompt", "0"), 2, "--prompt is from 1 to "),

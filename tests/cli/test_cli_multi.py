@@ -60,7 +60,7 @@ def rows(folder: Path) -> list[Path]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("a.onnx", "--mapping", "b.json"), "name networks or --mapping FILE, and not both"),
+        (("a.onnx", "--mapping", "b.json"), "give networks or --mapping FILE, not both"),
         (("--mapping", "b.json", "--devices", "cpu"), "--mapping FILE names the devices itself"),
         (("a.onnx", "--devices", "npu"), "unknown device 'npu'"),
     ],

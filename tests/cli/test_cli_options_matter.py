@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 
-from mansard.cli.__main__ import run
+from mansard.cli.__main__ import run, with_groups
 from mansard.cli.app import make_app
 from mansard.cli.needed import NEEDED
 from mansard.simulator import create_board
@@ -79,7 +79,7 @@ ROWS: dict[str, tuple[str, dict[str, _Row]]] = {
             "--precision": "int8",
             "--dim": "sequence=9",
             "--phase": "training",
-            "--probability": (f"{_RECOMMEND} --max-latency 4.2ms", "--probability 0.99"),
+            "--probability": (f"{_RECOMMEND} --max-latency 4.2ms -v", "--probability 0.99"),
             "--mode": "gpu400-emc800",
             "--device": "Orin",
             "--default": "gpu400-emc800",
@@ -87,6 +87,7 @@ ROWS: dict[str, tuple[str, dict[str, _Row]]] = {
             "--calibrate": "",
             "--measure": "1",
             "--local": "",
+            "--dry-run": "",
             "--board": (f"{_RECOMMEND} --mode all", "--board board"),
             "--check": (f"{_RECOMMEND} --max-latency 1us", "--check"),
             "--json": "",
@@ -213,12 +214,19 @@ def test_an_option_changes_something_or_is_refused(base: str, words: str, folder
     assert with_option != without
 
 
+def _found(group: Any, name: str) -> Any:
+    """The command of a short name."""
+    for word in with_groups([name]):
+        group = group.commands[word]
+    return group
+
+
 def test_every_option_of_these_commands_is_in_the_table() -> None:
-    commands: dict[str, Any] = vars(typer.main.get_command(make_app()))["commands"]
+    application: Any = typer.main.get_command(make_app())
     options = {
         (command, parameter.opts[0])
         for command in ROWS
-        for parameter in commands[command].params
+        for parameter in _found(application, command).params
         if parameter.param_type_name == "option"
     }
     known = {(command, option) for command, (_, rows) in ROWS.items() for option in rows}
@@ -240,6 +248,8 @@ REFUSED = (
     ("measure resnet18 --no-fallback", "--no-fallback has no effect without --dla"),
     ("export a.py:f -o f.onnx --no-check --tolerance 0.1", "--tolerance has no effect"),
     ("schedule p.toml --duration 3", "--duration has no effect without --run"),
+    ("restore --host a --dry-run", "--dry-run has no effect with --host"),
+    ("recommend resnet18 --local", "--local has no effect without --measure"),
     ("recommend resnet18 --probability 0.5", "--probability has no effect without a limit"),
 )
 

@@ -32,7 +32,7 @@ def prepared(folder: Path) -> dict[str, tuple[object, ...]]:
     make_given("profile.json", folder / "profile.json")
     layers = ("layers", "alexnet", "--profile", folder / "profile.json")
     return {
-        "zoo write folder": (
+        "models write folder": (
             "models",
             "write",
             folder,
@@ -40,18 +40,25 @@ def prepared(folder: Path) -> dict[str, tuple[object, ...]]:
             folder / "squeezenet1_1.onnx",
         ),
         "score output": ("score", model, "--format", "csv", "--output", folder / "a.csv"),
-        "layers html": (*layers, "--html", folder / "l.html"),
+        "models layers html": (*layers, "--html", folder / "l.html"),
         "score html": ("score", model, "--html", folder / "a.html"),
-        "telemetry output": ("telemetry", LOG, "--format", "csv", "--output", folder / "t.csv"),
+        "board telemetry output": (
+            "telemetry",
+            LOG,
+            "--format",
+            "csv",
+            "--output",
+            folder / "t.csv",
+        ),
         "report output": ("report", "--runs", runs, "--output", folder / "r.html"),
         "compare save": ("compare", runs, "--save", folder / "b.json"),
-        "hi curve": (*hi, "--curve", folder / "c.csv"),
-        "hi html": (*hi, "--html", folder / "h.html"),
-        "schedule html": ("schedule", problem, "--html", folder / "s.html"),
-        "schedule save_problem": ("schedule", problem, "--save-problem", folder / "s.toml"),
+        "offload tune curve": (*hi, "--curve", folder / "c.csv"),
+        "offload tune html": (*hi, "--html", folder / "h.html"),
+        "multi schedule html": ("schedule", problem, "--html", folder / "s.html"),
+        "multi schedule save_problem": ("schedule", problem, "--save-problem", folder / "s.toml"),
         # Of these a file is in the way, and nothing is measured or written.
-        "export output": ("export", "gone:net", "--output", folder / "e.onnx"),
-        "image save path": ("image", "save", folder / "i.tar.gz"),
+        "models export output": ("export", "gone:net", "--output", folder / "e.onnx"),
+        "data image save path": ("image", "save", folder / "i.tar.gz"),
         "bench runs": ("bench", "gone.onnx", "--runs", runs, runs / "report.html"),
         "demo folder": ("demo", "--folder", folder / "d", folder / "d/report.html"),
         "demo simulated folder": (
@@ -59,21 +66,33 @@ def prepared(folder: Path) -> dict[str, tuple[object, ...]]:
             folder / "d/runs/report.html",
         ),
         "report runs": ("report", "--runs", runs, runs / "report.html"),
-        "watch record": ("watch", "--record", folder / "w.csv"),
+        "board watch record": ("watch", "--record", folder / "w.csv"),
     }
 
 
 # Their last word is the file, and no word of the command.
-IN_FOLDERS = {"zoo write folder", "bench runs", "demo folder", "demo simulated folder"}
+IN_FOLDERS = {"models write folder", "bench runs", "demo folder", "demo simulated folder"}
 IN_FOLDERS |= {"report runs"}
-UNWRITTEN = {"export output", "image save path", "bench runs", "demo folder"}
-UNWRITTEN |= {"demo simulated folder", "watch record"}
-FORCED_AGAIN = {"schedule save_problem"}  # anyone's problem looks like it
+UNWRITTEN = {"models export output", "data image save path", "bench runs", "demo folder"}
+UNWRITTEN |= {"demo simulated folder", "board watch record"}
+FORCED_AGAIN = {"multi schedule save_problem"}  # anyone's problem looks like it
 REPLACED = sorted(
     {
-        *("zoo write folder", "score output", "score html", "telemetry output", "report output"),
-        *("hi curve", "hi html", "schedule html", "schedule save_problem", "compare save"),
-        "layers html",
+        *(
+            "models write folder",
+            "score output",
+            "score html",
+            "board telemetry output",
+            "report output",
+        ),
+        *(
+            "offload tune curve",
+            "offload tune html",
+            "multi schedule html",
+            "multi schedule save_problem",
+            "compare save",
+        ),
+        "models layers html",
         *("report runs", *UNWRITTEN),
     }
 )
@@ -93,10 +112,10 @@ OTHERS = {
         "places",
     ),
     *("workload", "first", "second", "samples", "judge", "costs", "config", "tables", "ncu"),
-    *("depends", "profile", "graph", "remote_predictions", "build runs", "offload run runs"),
-    *("exports", "wheels", "models", "measure runs", "multi runs", "contention runs"),
-    *("recommend runs", "plan runs", "score runs", "import runs", "ncu run runs"),
-    *("ncu import runs", "ncu check runs", "image load path"),
+    *("depends", "profile", "graph", "remote_predictions", "models build runs", "offload run runs"),
+    *("exports", "wheels", "models", "measure runs", "multi run runs", "multi contention runs"),
+    *("recommend runs", "board plan runs", "score runs", "data import runs", "models ncu run runs"),
+    *("models ncu import runs", "models ncu check runs", "data image load path"),
 }
 
 

@@ -150,7 +150,7 @@ def test_a_bandwidth_names_the_working_sets_that_it_rests_on(tmp_path: Path) -> 
     write_orin(tmp_path / "runs")
     done = mansard("report", "--all", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    ceilings, _, _ = done.stdout.partition("Kernels beside the limit")
+    ceilings, _, _ = done.stdout.partition("Kernels compared with the limit")
     # Three sets of L2 ran alike, and two of main memory; a peak has none.
     assert "512 KiB to 2 MiB" in row(ceilings, "L2")
     assert "48 MiB to 64 MiB" in row(ceilings, "DRAM")

@@ -31,7 +31,7 @@ def cut_off(board: Path) -> None:
 def test_nothing_to_do(board: Path) -> None:
     done = restore(board)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "nothing to restore: no run was cut off on this machine\n"
+    assert done.stdout == "nothing to restore: no interrupted run on this machine\n"
     done = restore(board, "--json")
     assert json.loads(done.stdout) == {
         "schema": "mansard/restore",
@@ -52,6 +52,17 @@ def test_what_was_restored_is_said(board: Path) -> None:
     assert f"612000000 > /{GPU}/max_freq (as it was found)" in done.stderr
     assert snapshot(board) == before
     assert restore(board).stdout.startswith("nothing to restore")
+
+
+def test_a_dry_run_lists_every_write_and_touches_nothing(board: Path) -> None:
+    cut_off(board)
+    before = snapshot(board)
+    done = restore(board, "--dry-run")
+    assert done.returncode == 0
+    assert f"/{GPU}/max_freq 408000000 → 612000000" in done.stdout
+    assert f"/{GPU}/min_freq 408000000 → 306000000" in done.stdout
+    assert snapshot(board) == before
+    assert find_journal(board) is not None
 
 
 def test_the_same_in_json(board: Path) -> None:

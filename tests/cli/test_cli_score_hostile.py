@@ -239,7 +239,7 @@ def test_the_notes_of_a_thousand_branches_are_not_all_told(tmp_path: Path) -> No
     done = mansard(tmp_path / "ifs.onnx")
     assert done.returncode == 0
     assert done.stderr.count("note: ifs: ") == 20
-    assert done.stderr.splitlines()[-1] == "note: and 11 more; --format json has them all"
+    assert done.stderr.splitlines()[-1] == "note: and 11 more; --format json prints all"
 
 
 def started(folder: Path) -> subprocess.Popen[bytes]:

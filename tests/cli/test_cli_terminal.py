@@ -90,7 +90,7 @@ def test_doctor_in_colours_says_the_same_as_without(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_sentence_is_one_line_in_a_pipe_and_wraps_on_a_terminal(tmp_path: Path) -> None:
-    words = ("recommend", "alexnet", "--runs", write_two_modes(tmp_path / "runs"))
+    words = ("recommend", "alexnet", "--runs", write_two_modes(tmp_path / "runs"), "-v")
     piped = mansard(*words).stdout
     (note,) = (line for line in piped.splitlines() if line.startswith("  note: energy is known"))
     assert len(note) > 200

@@ -41,7 +41,7 @@ def test_version() -> None:
 def test_help_names_every_command_and_the_exit_codes() -> None:
     result = started("--help")
     assert result.returncode == 0
-    for word in ("bench", "score", "report", "doctor", "zoo", "130 interrupted"):
+    for word in ("bench", "score", "report", "doctor", "models", "130 interrupted"):
         assert word in result.stdout
 
 

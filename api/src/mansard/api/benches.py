@@ -32,7 +32,14 @@ from mansard.sweeps.modes import ModePlan
 from mansard.sweeps.networks import measured_rows, plan_networks
 from mansard.sweeps.preparation import NetworkSettings, Preparation
 from mansard.sweeps.reporter import SILENT, Reporter
-from mansard.sweeps.sweep import DryRun, SweepRequest, Swept, chosen_hosts, sweep
+from mansard.sweeps.sweep import (
+    DryRun,
+    SweepRequest,
+    Swept,
+    dry_run_modes,
+    reachable_hosts,
+    sweep,
+)
 from mansard.sweeps.sweep import dry_run as dry_run_sweep
 from mansard.sweeps.targets import BenchTarget
 
@@ -83,7 +90,7 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
     """
     with _prepared(request) as parts:
         if request.hosts:
-            chosen_hosts(request)  # what is wrong with them is said before networks are scored
+            reachable_hosts(request)  # what is wrong is said before networks are scored
             _score(request, reporter, on_cpu=False)
         planner = partial(_plan, request, parts, is_scored=not request.hosts)
         try:
@@ -131,11 +138,14 @@ def _without_report(runs: Path, swept: Swept, reporter: Reporter) -> BenchResult
     return BenchResult(None, swept.failure or failure, kernels.rates, networks)
 
 
-def dry_run(request: BenchRequest, reporter: Reporter = SILENT) -> Iterator[DryRun]:
+def dry_run(request: SweepRequest, reporter: Reporter = SILENT) -> Iterator[DryRun]:
     """What a bench would do on each board, one after the other; nothing is touched.
 
-    Raises as ``bench`` does.
+    Of other requests: each write that sets their modes. Raises as ``bench`` does.
     """
+    if not isinstance(request, BenchRequest):
+        yield from dry_run_modes(request, reporter)
+        return
     with _prepared(request) as parts:
         planner = partial(_plan, request, parts, is_scored=False)
         yield from dry_run_sweep(request, planner, reporter)

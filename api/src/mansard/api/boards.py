@@ -10,7 +10,7 @@ from mansard.api.result import Result
 from mansard.containers.fleet import Fleet
 from mansard.containers.hosts import read_hosts
 from mansard.core.errors import MansardError, UsageError
-from mansard.device.holding.restoring import Restored
+from mansard.device.holding.restoring import Restored, planned_restore
 from mansard.device.holding.restoring import restore as restore_machine
 from mansard.device.identity import identify, is_jetson
 from mansard.device.nvpmodel.config import CONFIG_PATH
@@ -67,12 +67,17 @@ def _has_nvpmodel(root: Path) -> bool:
     return path.is_symlink() or path.exists() or is_jetson(root)
 
 
-def restore(board: Path | None = None, reporter: Reporter = SILENT) -> Restored | None:
+def restore(
+    board: Path | None = None, reporter: Reporter = SILENT, *, is_dry_run: bool = False
+) -> Restored | None:
     """Put clocks, cores and power mode back as an interrupted bench found them.
 
     A bench does so itself, whatever ends it but a power cut or SIGKILL. None where no run was
     cut off. Raises DeviceError where something could not be put back; nothing is forgotten then.
+    ``is_dry_run``: nothing is touched; the result has what would be set.
     """
+    if is_dry_run:
+        return planned_restore(board_root(board))
     return restore_machine(board_root(board), on_step=lambda step: reporter.note(str(step)))
 
 

@@ -18,7 +18,7 @@ _HELP = {"help_option_names": ["-h", "--help"]}
 # A command: the module, the function in it, and what it does in at most 65 characters. A group:
 # what it is about, and its commands by name; groups may hold groups.
 _NCU = (
-    "Counters of Nsight Compute beside the estimate",
+    "Counters of Nsight Compute, compared with the estimate",
     {
         "run": ("counting.ncu", "run_networks", "Run networks under Nsight Compute"),
         "import": ("counting.ncu", "import_exports", "Read exports of Nsight Compute"),
@@ -28,7 +28,7 @@ _NCU = (
 _IMAGE = (
     "The container images that measurements run in",
     {
-        "fit": ("board.image", "fit_image", "Which image fits this machine, and why"),
+        "fit": ("board.image", "fit_image", "The image that fits this machine, and why"),
         "list": ("board.image", "list_images", "Images built here, and all known ones"),
         "build": ("board.image", "build_image", "Build the image that fits this machine"),
         "save": ("board.image", "save_image", "Save an image as a file, with its digest"),
@@ -36,16 +36,16 @@ _IMAGE = (
         "libraries": (
             "board.image",
             "list_libraries",
-            "What an image installs, for 'pip download'",
+            "Libraries of an image, for 'pip download'",
         ),
     },
 )
 _COMMANDS: Mapping[str, Mapping[str, _Entry]] = MappingProxyType(
     {
         "Begin here": {
-            "doctor": ("board.machine", "doctor", "What can be measured here, and what is missing"),
-            "bench": ("measuring.bench", "bench", "Measure this machine, write a report"),
-            "report": ("data.runs", "report", "Write the report again from what was measured"),
+            "doctor": ("board.machine", "doctor", "Check this machine, with remedies"),
+            "bench": ("measuring.bench", "bench", "Measure this machine and write a report"),
+            "report": ("data.runs", "report", "Write the report again from measured runs"),
             "demo": (
                 "measuring.bench",
                 "demo_app",
@@ -53,7 +53,11 @@ _COMMANDS: Mapping[str, Mapping[str, _Entry]] = MappingProxyType(
             ),
         },
         "Measure and score": {
-            "measure": ("measuring.measure", "measure", "Time and energy of networks or a program"),
+            "measure": (
+                "measuring.measure",
+                "measure",
+                "Latency and energy of networks, programs or servers",
+            ),
             "score": ("counting.score", "score", "FLOPs, parameters and bytes of every layer"),
             "multi": (
                 "Several networks at once, on one or more devices",
@@ -62,7 +66,7 @@ _COMMANDS: Mapping[str, Mapping[str, _Entry]] = MappingProxyType(
                     "contention": (
                         "measuring.multi",
                         "contention",
-                        "What GPU and CPUs take from each other's memory bandwidth",
+                        "Contention of GPU and CPUs for memory bandwidth",
                     ),
                     "schedule": (
                         "deciding.schedule",
@@ -84,7 +88,11 @@ _COMMANDS: Mapping[str, Mapping[str, _Entry]] = MappingProxyType(
                         "run_offload",
                         "Measure the small network with a server",
                     ),
-                    "tune": ("deciding.tune", "tune", "Choose what to offload, and the power mode"),
+                    "tune": (
+                        "deciding.tune",
+                        "tune",
+                        "Choose samples to offload, and the power mode",
+                    ),
                 },
             ),
         },
@@ -93,12 +101,12 @@ _COMMANDS: Mapping[str, Mapping[str, _Entry]] = MappingProxyType(
             "compare": (
                 "deciding.compare",
                 "compare",
-                "What changed between two boards, modes or builds",
+                "Compare boards, modes or builds",
             ),
         },
         "More": {
             "models": (
-                "Networks: shipped ones, export, engines, memory, layers",
+                "Networks: list, export, build, memory, layers, counters",
                 {
                     "list": (
                         "counting.models",
@@ -108,7 +116,7 @@ _COMMANDS: Mapping[str, Mapping[str, _Entry]] = MappingProxyType(
                     "show": (
                         "counting.models",
                         "show_network",
-                        "One network: its source and its work",
+                        "One network, its source and work",
                     ),
                     "write": (
                         "counting.models",
@@ -121,9 +129,13 @@ _COMMANDS: Mapping[str, Mapping[str, _Entry]] = MappingProxyType(
                         "Export a PyTorch network to ONNX, checked",
                     ),
                     "build": ("measuring.builds", "build", "Build engine files without measuring"),
-                    "fit": ("deciding.fit", "fit", "Whether networks fit into a board's memory"),
+                    "fit": ("deciding.fit", "fit", "Check whether networks fit into memory"),
                     "batch": ("deciding.batch", "batch", "Time and energy over batch sizes"),
-                    "layers": ("counting.layers", "layers", "What limits each layer of an engine"),
+                    "layers": (
+                        "counting.layers",
+                        "layers",
+                        "Compare an engine's layers with their roofs",
+                    ),
                     "ncu": _NCU,
                 },
             ),
@@ -136,11 +148,11 @@ _COMMANDS: Mapping[str, Mapping[str, _Entry]] = MappingProxyType(
                         "modes",
                         "The power modes of a board, and their peaks",
                     ),
-                    "plan": ("deciding.plan", "plan", "The power modes worth measuring next"),
+                    "plan": ("deciding.plan", "plan", "Power modes to measure next"),
                     "restore": (
                         "board.machine",
                         "restore",
-                        "Undo what an interrupted run left set",
+                        "Restore a board after an interrupted run",
                     ),
                     "telemetry": ("data.telemetry", "telemetry", "Summarise logs of tegrastats"),
                 },
@@ -151,10 +163,10 @@ _COMMANDS: Mapping[str, Mapping[str, _Entry]] = MappingProxyType(
                     "import": (
                         "data.runs",
                         "import_tables",
-                        "Import figures that others published",
+                        "Import published figures",
                     ),
-                    "merge": ("data.runs", "merge", "Runs of many boards in one dataset"),
-                    "schema": ("schemas", "schema", "The JSON Schema of what a command prints"),
+                    "merge": ("data.runs", "merge", "Merge runs of many boards"),
+                    "schema": ("schemas", "schema", "JSON Schema of a command's output"),
                     "image": _IMAGE,
                 },
             ),
@@ -176,9 +188,9 @@ def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
         pretty_exceptions_enable=False,  # errors are one line; __main__ prints them
         rich_markup_mode=None,  # plain help starts twice as fast
         context_settings=_HELP,
-        help="Measure, predict and choose: time and energy of deep networks by power mode.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage; of --check 3 no answer (recommend) or "
-        "worse (compare), 4 not known (compare); 130 interrupted.",
+        help="Measure, model and choose power modes: latency and energy of deep networks.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage; with --check 3 no answer (recommend) "
+        "or worse (compare), 4 undetermined (compare); 130 interrupted.",
     )
     app.callback()(main)
     words = [word for word in arguments if not word.startswith("-")]
@@ -243,13 +255,13 @@ def main(
     ] = False,
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", "-q", help="Errors and results alone: no notes, no progress."),
+        typer.Option("--quiet", "-q", help="Print only results and errors."),
     ] = False,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Also files, and how long steps take."),
+        typer.Option("--verbose", "-v", help="Print reasons, notes, files and timings."),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
-    """Rooflines of time and energy for deep networks: measure, score, predict, report."""
+    """Rooflines of time and energy for deep networks."""
     del version, quiet, verbose, debug  # they act before this runs

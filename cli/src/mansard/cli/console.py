@@ -29,7 +29,13 @@ from mansard.cli.terminal import (
 )
 from mansard.core.storage.files import told_files
 from mansard.core.text import printable
-from mansard.sweeps.reporter import LineProgress, ProgressDisplay, SteadyTimeLeft, format_duration
+from mansard.sweeps.reporter import (
+    WAITING,
+    LineProgress,
+    ProgressDisplay,
+    SteadyTimeLeft,
+    format_duration,
+)
 
 _MOST_SAID = 1000  # notes that are known again
 _said: dict[str, int] = {}
@@ -59,6 +65,11 @@ def take_verbosity(arguments: Sequence[str]) -> list[str]:
 def is_quiet() -> bool:
     """Whether the command was called with ``-q``."""
     return _verbosity.is_quiet
+
+
+def is_verbose() -> bool:
+    """Whether the command was called with ``-v``."""
+    return _verbosity.is_verbose
 
 
 @contextlib.contextmanager
@@ -109,6 +120,8 @@ def finish_notes() -> None:
 
 
 def _write_note(text: str) -> None:
+    with contextlib.suppress(OSError):  # one that fails is told at the end
+        sys.stdout.flush()  # what was printed before the note is read before it
     _write_prose(sys.stderr, text, tone_of(text))
 
 
@@ -199,7 +212,8 @@ def discard_output() -> None:
 class TerminalReporter:
     """Notes and progress of a command on stderr; questions where a person can answer them.
 
-    ``is_agreed``: every question is answered with yes. ``most_notes``: the number of notes to show.
+    ``is_agreed``: every question is answered with yes. ``most_notes``: the number of notes to
+    show; of 0 the command says itself that -v shows them.
     """
 
     def __init__(self, *, is_agreed: bool = False, most_notes: int | None = None) -> None:
@@ -208,13 +222,19 @@ class TerminalReporter:
         self._n_notes = 0
 
     def note(self, line: str) -> None:
-        """One line; of many "note: …" the first ones, unless the command is verbose."""
+        """One line; of many "note: …" the first ones, unless the command is verbose.
+
+        Who holds the machine is said in quiet commands too: else nothing would show why it waits.
+        """
+        if _verbosity.is_quiet and line.endswith(WAITING):
+            _write_note(plain(shown(line)))
+            return
         self._n_notes += line.startswith("note:")
         is_shown = self._most_notes is None or self._n_notes <= self._most_notes
         if is_shown or _verbosity.is_verbose or not line.startswith("note:"):
             note(line)
-        elif self._n_notes - 1 == self._most_notes:
-            note("note: there is more to note; -v shows all")
+        elif self._most_notes and self._n_notes - 1 == self._most_notes:
+            note("note: -v shows more notes")
 
     @contextlib.contextmanager
     def progress(self, title: str) -> Iterator[ProgressDisplay]:
@@ -250,7 +270,9 @@ def _bar(title: str) -> Iterator[ProgressDisplay]:
         TextColumn("{task.fields[now]}", markup=False),
     )
     # Redrawn only when a step ends: a refreshing thread would disturb what is measured.
-    with RichProgress(*columns, console=Console(stderr=True), auto_refresh=False) as rich:
+    # The bar goes away when it ends, so that nothing stands between the command and its answer.
+    console = Console(stderr=True)
+    with RichProgress(*columns, console=console, auto_refresh=False, transient=True) as rich:
         task = rich.add_task("", total=None, left="", now="")
         steady = SteadyTimeLeft()
 

@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 from typer.core import TyperCommand, TyperGroup
 
+from mansard.cli.headings import by_heading, set_headings
 from mansard.cli.needed import NEEDED
 from mansard.core.errors import UsageError
 
@@ -190,8 +191,8 @@ EXAMPLES = MappingProxyType(
             "mansard models ncu run resnet50 --mode MAXN --runs runs",
         ),
         "models ncu import": (
-            'mansard models ncu import raw.csv --citation "A. Author, 2026" --device "AGX Orin"',
-            "mansard models ncu import net.ncu-rep --citation ours --device A100 --network alexnet",
+            'mansard models ncu import raw.csv --citation "A. Author" --device A100',
+            "mansard models ncu import net.ncu-rep --citation ours --device A100",
         ),
         "models ncu check": (
             "mansard models ncu check",
@@ -228,6 +229,7 @@ class HelpfulCommand(TyperCommand):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         _name_values(self.params)
+        set_headings(str(self.name), self.params)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse NaN, which lies in every range; no value; and what has no effect here."""
@@ -253,14 +255,14 @@ class HelpfulCommand(TyperCommand):
         return [usage_piece(piece) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Arguments, then options; ranges in words."""
-        for title, kind in (("Arguments", "argument"), ("Options", "option")):
-            parameters = [
-                parameter for parameter in self.get_params(ctx) if parameter.param_type_name == kind
-            ]
-            records = [
-                record for parameter in parameters if (record := help_record(parameter, ctx))
-            ]
+        """Arguments, then options, many of them under headings; ranges in words."""
+        parameters = self.get_params(ctx)
+        arguments, options = (
+            [parameter for parameter in parameters if parameter.param_type_name == kind]
+            for kind in ("argument", "option")
+        )
+        for title, group in {"Arguments": arguments, **by_heading(options)}.items():
+            records = [record for parameter in group if (record := help_record(parameter, ctx))]
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)

@@ -46,6 +46,20 @@ NEEDED = (
         ("board restore",),
     ),
     Needed(
+        ("dry_run",),
+        lambda given: not given["host"],
+        "with --host: run it on the board",
+        _ONE_OUT,
+        ("board restore",),
+    ),
+    Needed(
+        ("local", "dry_run"),
+        lambda given: given["measure"],
+        "without --measure",
+        "add --measure 3",
+        ("recommend",),
+    ),
+    Needed(
         ("board",),
         lambda given: not given["host"],
         "with --host, which names other boards",
@@ -81,7 +95,7 @@ NEEDED = (
     ),
     Needed(("tolerance",), lambda given: given["check"], "with --no-check", _ONE_OUT),
     Needed(
-        ("duration", "local", "one_engine"),
+        ("duration", "local", "one_engine", "dry_run"),
         lambda given: given["run"],
         "without --run",
         "add --run",

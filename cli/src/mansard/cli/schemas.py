@@ -19,12 +19,12 @@ from mansard.core.errors import UsageError
 
 
 def schema(
-    name: Annotated[str, typer.Argument(help="Of the output, such as recommend or error.")],
+    name: Annotated[str, typer.Argument(help="Name of the output, such as recommend or error.")],
     as_json: JsonOption = False,
 ) -> None:
     """Print the JSON Schema of what a command prints with --json.
 
-    NAME is what the field "schema" of that output says, with or without "mansard/".
+    NAME is the field "schema" of that output, with or without "mansard/".
     """
     del as_json  # a schema is JSON
     types, name = output_types(), name.removeprefix("mansard/")

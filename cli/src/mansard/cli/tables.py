@@ -27,6 +27,7 @@ from mansard.cli.terminal import (
     wrapped,
 )
 from mansard.core.table import SILENT, Table, redundant_columns
+from mansard.core.units import ROOF_FACTORS
 
 Paint = Callable[[str, Tone | None], str]
 
@@ -318,7 +319,10 @@ __all__ = [
 
 
 def print_tables(tables: Iterable[Table]) -> None:
-    """Tables on stdout, each with a blank line behind it; no cell is cut."""
+    """Tables on stdout, each with a blank line behind it; no cell is cut.
+
+    How far real times have been from their roofs follows a table with times "at best".
+    """
     can_draw = (sys.stdout.encoding or "").lower().startswith("utf")
     for table in tables:
         lines = table_lines(
@@ -328,6 +332,8 @@ def print_tables(tables: Iterable[Table]) -> None:
             has_colours=has_colours(sys.stdout),
         )
         _print(lines)
+        if "at best" in table.title or any("at best" in cell for row in table.rows for cell in row):
+            _print(wrapped(f"at best: by the roofs; {ROOF_FACTORS}", columns(sys.stdout)))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

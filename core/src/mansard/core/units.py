@@ -27,6 +27,11 @@ _HIDDEN = (
 )
 
 
+# Real times over those of the roofs alone, the least and the greatest recorded:
+# docs/understand/trust.md.
+ROOF_FACTORS = "real times are 1.6 to 51 times longer (TensorRT), 2.5 to 971 times (eager PyTorch)"
+
+
 class Interval(msgspec.Struct, frozen=True):
     """A value between ``low`` and ``high``, which are None where they are not known.
 

@@ -161,7 +161,7 @@ def _writes(steps: Sequence[MachineStep], root: Path) -> tuple[ModeCommands | No
     return ModeCommands(
         set_lines=tuple(_write(step.target, step.value) for step in steps),
         undo_lines=tuple(_write(path, str(value).strip()) for path, value in reversed(before)),
-        notes=("'mansard bench --mode' sets and undoes the same by itself while it measures",),
+        notes=("'mansard bench --mode NAME' sets the mode, measures and undoes it",),
     ), ""
 
 

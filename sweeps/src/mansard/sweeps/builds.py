@@ -22,7 +22,7 @@ from mansard.sweeps.modes import ModePlan
 from mansard.sweeps.networks import MeasureRequest
 from mansard.sweeps.preparation import Preparation
 from mansard.sweeps.reporter import Reporter
-from mansard.sweeps.sweep import chosen_hosts, dry_run, sweep
+from mansard.sweeps.sweep import dry_run, reachable_hosts, sweep
 from mansard.sweeps.targets import BenchTarget, find_processor
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def sweep_builds(
             pass
         return tuple(boards.files), None
     if request.hosts:
-        chosen_hosts(request)  # reports faults of hosts before anything else
+        reachable_hosts(request)  # reports faults of hosts before anything else
         preparation.prepare(request.models, reporter)  # and faults of networks once for all boards
     swept = sweep(request, boards.build, reporter)
     return tuple(boards.files), swept.failure

@@ -28,6 +28,7 @@ from mansard.measuring.protocol import sweep_time
 from mansard.measuring.runner import missing_trials, run_plan
 from mansard.sweeps.outcomes import modes_needing_reboot, note_denied, note_doubts, note_outcome
 from mansard.sweeps.reporter import (
+    WAITING,
     ProgressDisplay,
     ProgressStage,
     Reporter,
@@ -243,7 +244,7 @@ def _wait_for_turn(stack: ExitStack, target: BenchTarget, reporter: Reporter) ->
             stack.enter_context(target.controller.hold(is_set=False))
         except BusyError as error:
             where = f"{error.where}: " if error.where else ""
-            line = f"{where}{error.what}; waiting until it has ended"
+            line = f"{where}{error.what}{WAITING}"
             if not is_reported and not is_silent:
                 reporter.note(line)
                 is_reported = True

@@ -44,7 +44,7 @@ from mansard.sweeps.modes import ModePlan, plan_run
 from mansard.sweeps.preparation import NetworkSettings, Preparation, keeping_scores
 from mansard.sweeps.reporter import Reporter
 from mansard.sweeps.rows import rows_of, start_key
-from mansard.sweeps.sweep import SweepRequest, Swept, chosen_hosts, sweep
+from mansard.sweeps.sweep import SweepRequest, Swept, reachable_hosts, sweep
 from mansard.sweeps.targets import BenchTarget, find_processor
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def sweep_networks(request: MeasureRequest, preparation: Preparation, reporter: 
     """
     with keeping_scores(request.runs, preparation):
         if request.hosts:
-            chosen_hosts(request)  # what is wrong with them is said first
+            reachable_hosts(request)  # what is wrong with them is said first
             preparation.prepare(request.models, reporter)  # faults first, and once for all boards
         return sweep(request, partial(_plan, request, preparation), reporter)
 

@@ -40,6 +40,7 @@ from mansard.sweeps.targets import (
     LocalTarget,
     StoppableTarget,
     WantedImage,
+    check_host,
     container_target,
     remote_target,
 )
@@ -76,8 +77,8 @@ class PlannedMode(msgspec.Struct, frozen=True):
     """One mode of a sweep: its trials, those not measured yet, and each write that sets it."""
 
     mode: PowerMode
-    trials: int
-    missing: int
+    trials: int | None  # None: of what is measured in them nothing is planned yet
+    missing: int | None
     steps: tuple[str, ...]
 
 
@@ -86,7 +87,7 @@ class DryRun(msgspec.Struct, frozen=True):
 
     board: str | None
     modes: tuple[PlannedMode, ...]
-    duration_s: float  # that measuring what is missing takes at most
+    duration_s: float | None  # that measuring what is missing takes at most
     summary: str  # how much is to be measured, in words
 
 
@@ -161,6 +162,31 @@ def dry_run(
         with remote_target(host, request.wanted_image, reporter) as target:
             modes = _choose_modes(target.controller, request, reporter, is_dry_run=True)
             yield _describe(host.name, planner(target, modes, reporter), target)
+
+
+def dry_run_modes(request: SweepRequest, reporter: Reporter = SILENT) -> Iterator[DryRun]:
+    """Each write that sets the modes of a sweep, board by board; nothing is changed or planned.
+
+    Raises as ``sweep`` does for modes and boards.
+    """
+    if not request.hosts:
+        yield _writes(None, LocalController(board_root(request.board)), request, reporter)
+        return
+    for host in chosen_hosts(request):
+        with remote_target(host, request.wanted_image, reporter) as target:
+            yield _writes(host.name, target.controller, request, reporter)
+
+
+def _writes(
+    board: str | None, controller: BoardController, request: SweepRequest, reporter: Reporter
+) -> DryRun:
+    modes = _choose_modes(controller, request, reporter, is_dry_run=True)
+    steps = iter(controller.planned_steps([mode for mode in modes if needs_setting(mode)]))
+    planned = tuple(
+        PlannedMode(mode, None, None, next(steps) if needs_setting(mode) else ()) for mode in modes
+    )
+    many = "1 mode" if len(planned) == 1 else f"{len(planned)} modes"
+    return DryRun(board, planned, None, f"{many}; the board is restored afterwards")
 
 
 @contextmanager
@@ -280,6 +306,21 @@ def chosen_hosts(request: SweepRequest) -> tuple[Host, ...]:
             fix="leave one of them out; hosts.toml names a simulated board's root",
         )
     return read_hosts(request.hosts, request.hosts_file)
+
+
+def reachable_hosts(request: SweepRequest) -> tuple[Host, ...]:
+    """``chosen_hosts``; raises the error of the first where none of them answers."""
+    hosts, failure = chosen_hosts(request), None
+    for host in hosts:
+        try:
+            check_host(host)
+        except MansardError as error:
+            failure = failure or error
+        else:
+            return hosts
+    if failure is not None:
+        raise failure
+    return hosts
 
 
 def _open_remote(

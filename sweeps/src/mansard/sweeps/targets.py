@@ -304,6 +304,12 @@ def controller_in_container(
         yield controller
 
 
+def check_host(host: Host) -> None:
+    """Whether a container engine answers there; raises as ``remote_target`` does."""
+    with remedies_of(host), _remote_engine(host):
+        pass
+
+
 @contextmanager
 def _remote_engine(host: Host) -> Iterator[ContainerEngine]:
     """The container engine of ``host``, through a tunnel where it is elsewhere."""

@@ -115,7 +115,7 @@ def read_filled_part(location: str) -> DatasetPart:
         raise InputError(
             "no dataset of this version of Mansard is here",
             where=location,
-            fix="make one with 'mansard data merge RUNS --into' this place",
+            fix="make one: 'mansard data merge RUNS --into FOLDER'",
         )
     return part
 

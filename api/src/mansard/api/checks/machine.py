@@ -59,7 +59,7 @@ _UNTIL_THEN = "until then energy stays unknown"
 def check_machine(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     """What Python and the kernel say of the machine."""
     yield ok("Python", f"{platform.python_version()} on {platform.system()}")
-    cores = f"{len(machine.cpus)} physical cores that we may use (CPUs {list(machine.cpus)})"
+    cores = f"{len(machine.cpus)} usable physical cores (CPUs {list(machine.cpus)})"
     what = "simulated, " if machine.is_simulated else ""
     yield ok("machine", f"{machine.name}, {what}{machine.architecture}, {cores}")
     if machine.caches:
@@ -68,13 +68,13 @@ def check_machine(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     else:
         yield missing(
             "caches",
-            "the system does not describe its caches",
+            "the system does not report its caches",
             "bandwidths are measured, but cannot be assigned to cache levels",
         )
     quota = cpu_quota(root)
-    share = "none" if quota is None else f"this container may use {quota:g} CPUs' worth of time"
+    share = "none" if quota is None else f"this container may use {quota:g} CPUs"
     if quota is not None and quota < 1:
-        fix = "allow at least one whole CPU, or every sample will be interrupted"
+        fix = "allow at least one whole CPU: otherwise every sample is interrupted"
         yield missing("CPU quota", share, fix)
     else:
         yield ok("CPU quota", share)
@@ -162,7 +162,7 @@ def check_work(machine: MachineIdentity) -> Iterator[Check]:
         yield missing(
             "other load",
             f"load average {load:.2f} on {len(machine.cpus)} cores: not a quiet machine",
-            "end other programs; disturbed samples are rejected, trials may come out unstable",
+            "end other programs; disturbed samples are rejected, trials may be unstable",
         )
     else:
         yield ok("other load", f"load average {load:.2f}")
@@ -179,7 +179,8 @@ def check_meters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     for meter in meters.found:
         yield _check_meter(meter, samples)
     for name, reason in meters.missing.items():
-        yield _missing_meter(name, reason)
+        if name != "NVML" or machine.accelerators or pci_cards(root):  # else there is no card
+            yield _missing_meter(name, reason)
     if machine.kind != "jetson":
         return
     if meters.found:
@@ -187,7 +188,7 @@ def check_meters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     if find_tool(root, "tegrastats") is None:
         yield missing(
             "tegrastats",
-            "the board's tool is not here; 'mansard board telemetry --live' needs it",
+            "not found; 'mansard board telemetry --live' needs it",
             "install the board's package nvidia-l4t-tools, or run outside the container",
         )
     else:
@@ -232,7 +233,7 @@ def _check_total(meters: Meters, samples: list[PowerSample]) -> Check:
         return missing(
             "total power",
             meters.why_no_total,
-            "rails are kept one by one; energy of the whole board stays unknown",
+            "rails are recorded separately; the energy of the board stays unknown",
         )
     powers_w = {sample.rail: sample.power_w for sample in samples}
     steps_w = meters.facts(meters.period_s).steps_w
@@ -262,9 +263,9 @@ def check_state(root: Path) -> Iterator[Check]:
         yield warning("sweeps", error.what, error.fix or "wait until it has ended")
     else:
         if path is None:
-            yield ok("sweeps", "none running, none cut off")
+            yield ok("sweeps", "none running, none interrupted")
         else:
-            detail = f"one was cut off, and the machine is still as it left it: {path}"
+            detail = f"one was interrupted and its settings are still active: {path}"
             yield warning("sweeps", detail, "run 'mansard board restore'")
     folders = journal_folders(root)
     writable = next((folder for folder in folders if _can_be_made(folder)), None)
@@ -282,7 +283,7 @@ def check_state(root: Path) -> Iterator[Check]:
         yield warning(
             "disk",
             f"{free_bytes / 1e6:.0f} MB free in {here}",
-            "free some space, or run where there is more: raw samples are kept",
+            "free some space: raw samples are kept",
         )
     else:
         yield ok("disk", f"{free_bytes / 1e9:.1f} GB free in {here}")

@@ -11,7 +11,7 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.decisions.records import Wanted
 from mansard.api.deciding.predictions import PredictionRequest, as_request
 from mansard.api.deciding.recommendations import Answered, answer_questions
-from mansard.api.inputs import Networks, Runs
+from mansard.api.inputs import Networks
 from mansard.api.measurements import measure_networks, measure_program
 from mansard.api.result import Result
 from mansard.core.errors import MansardError, UsageError
@@ -20,6 +20,7 @@ from mansard.sweeps.networks import MeasureRequest
 from mansard.sweeps.preparation import NetworkSettings
 from mansard.sweeps.programs import ProgramRequest
 from mansard.sweeps.reporter import SILENT, Reporter
+from mansard.sweeps.sweep import DryRun, SweepRequest, dry_run_modes
 
 if TYPE_CHECKING:
     from mansard.analytics.decisions.records import Recommendation
@@ -43,6 +44,7 @@ class SettledAnswer(Result, frozen=True):
     recommendations: tuple[Recommendation, ...]
     measured: tuple[SettledMode, ...]
     failure: MansardError | None
+    planned: tuple[DryRun, ...] = ()  # of a dry run: the writes of the first measurement
 
 
 def settle(
@@ -51,24 +53,30 @@ def settle(
     default: str | None = None,
     reporter: Reporter = SILENT,
     *,
-    runs: Runs | None = None,
     n_most: int = 5,
     profile: str = "quick",
     is_local: bool = False,
+    is_dry_run: bool = False,
 ) -> SettledAnswer:
     """Recommend, and measure what would settle an open answer until every answer is definite.
 
     Open answers are "uncertain" or "unknown". Each step measures the mode that ``measure_next``
     names, keeps it in the runs, and answers again; after ``n_most`` measurements the answers stay
     as they are. Nothing is measured on another machine: a note says so. An interrupt leaves what
-    was measured. ``profile``, ``is_local``: as for ``measure_networks``. Raises as ``recommend``.
+    was measured. ``profile``, ``is_local``: as for ``measure_networks``. ``is_dry_run``: nothing
+    is measured or set; ``planned`` says what the first step would set. Raises as ``recommend``.
     """
     if n_most < 1:
         raise UsageError(f"cannot measure {n_most} modes", fix="give 1 or more")
-    request, wanted = as_request(request, runs), wanted or Wanted()
+    request, wanted = as_request(request), wanted or Wanted()
     answers = answer_questions(request, wanted, default, reporter)
     measured: list[SettledMode] = []
     failure: MansardError | None = None
+    if is_dry_run:
+        step = _next_step(answers, measured, reporter)
+        planned = () if step is None else tuple(dry_run_modes(_request_of(step[1])))
+        found = tuple(answer.recommendation for answer in answers)
+        return SettledAnswer(found, (), None, planned)
     if all(answered.recommendation.verdict in _DEFINITE for answered in answers):
         reporter.note("note: nothing is measured: no answer is open")
     while len(measured) < n_most and failure is None:
@@ -90,6 +98,11 @@ def settle(
         answers = answer_questions(request, wanted, default, reporter)
     recommendations = tuple(answer.recommendation for answer in answers)
     return SettledAnswer(recommendations, tuple(measured), failure)
+
+
+def _request_of(step: NextMeasurement) -> SweepRequest:
+    """Where ``step`` is measured, and in which mode."""
+    return SweepRequest(mode=step.mode, board=step.board, runs=Path(step.runs))
 
 
 def _next_step(

@@ -25,7 +25,7 @@ _BUILT_COLUMNS = ("image", "tag", "size (MB)", "digest", "commit", "for this mac
 
 
 _Name = Annotated[
-    str | None, typer.Argument(help="An image of the table; by default the one that fits.")
+    str | None, typer.Argument(help="Image of the table; the one that fits by default.")
 ]
 
 
@@ -35,7 +35,7 @@ def fit_image(
     images: ImagesOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say which image fits this machine and why; asks neither engine nor network."""
+    """Show which image fits this machine and why; needs neither engine nor network."""
     fit = container_images.fit_image(name, board, images)
     if as_json:
         print_json("image-fit", fit)
@@ -56,7 +56,7 @@ def list_images(
     container_engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the images that are built here, and all of the table with what they are for."""
+    """List the images built here and all known images."""
     image_list = container_images.list_images(board, images, container_engine)
     if as_json:
         print_json("image-list", image_list)
@@ -93,17 +93,19 @@ def build_image(
     container_engine: ContainerEngineOption = None,
     wheels: Annotated[
         Path | None,
-        typer.Option(help="Folder of wheels to install from; no index.", readable=False),
+        typer.Option(help="Folder of wheels to install from, without an index.", readable=False),
     ] = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Neither pull nor build with a network.")
+        bool, typer.Option("--offline", help="Do not pull; build without a network.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Download without asking.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Download images without asking.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Build the image that fits this machine, and print its size and the time it took.
 
-    What would be downloaded is said first. An image that is there already is not built again.
+    Downloads are announced first. Existing images are not built again.
     """
     built = container_images.build_image(
         name,
@@ -122,7 +124,7 @@ def build_image(
 
 
 def save_image(
-    path: Annotated[Path, typer.Argument(help="The file to write, .tar.gz.", readable=False)],
+    path: Annotated[Path, typer.Argument(help="File to write, .tar.gz.", readable=False)],
     name: _Name = None,
     board: BoardOption = None,
     images: ImagesOption = None,
@@ -140,13 +142,13 @@ def save_image(
     print_lines(
         (
             f"{saved.image.name}  {saved.size_bytes / 1e6:.0f} MB in {saved.path}",
-            f"sha256 {saved.sha256}; take {saved.path.name}.sha256 along",
+            f"sha256 {saved.sha256}; copy {saved.path.name}.sha256 too",
         )
     )
 
 
 def load_image(
-    path: Annotated[Path, typer.Argument(help="A file that was saved.", readable=False)],
+    path: Annotated[Path, typer.Argument(help="Saved file.", readable=False)],
     images: ImagesOption = None,
     container_engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
@@ -165,7 +167,7 @@ def list_libraries(
     images: ImagesOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what an image installs, for filling a folder of wheels with 'pip download'."""
+    """Print the libraries of an image, for 'pip download'."""
     lines = command_line.list_libraries(name, board, images)
     if as_json:
         print_json("image-libraries", {"libraries": lines})

@@ -20,10 +20,9 @@ from mansard.core.text import printable
 
 
 def doctor(board: BoardOption = None, as_json: JsonOption = False) -> None:
-    """Say what can be measured on this machine, what is missing, and what to do about it.
+    """Check what can be measured on this machine, and print remedies.
 
-    One line for each check, and one more with the remedy where something is wrong.
-    Exit code 1 if measuring is impossible; things that are only missing do not fail.
+    Exits with 1 if measuring is impossible. Missing parts do not fail.
     """
     checks = api.doctor(board)
     if as_json:
@@ -49,29 +48,35 @@ def restore(
     host: Annotated[
         list[str] | None,
         typer.Option(
-            help="A board elsewhere: user@board, or a name in hosts.toml. Repeatable, or several "
-            "with commas between."
+            help="Another board: user@board or a name in hosts.toml. Repeatable, or "
+            "comma-separated."
         ),
     ] = None,
     hosts_file: HostsFileOption = None,
     images: ImagesOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print every write; change nothing.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Put clocks, cores and power mode back as an interrupted bench found them.
+    """Restore clocks, cores and power mode after an interrupted run.
 
-    A bench does so itself, whatever ends it but a power cut or SIGKILL. Exit code 1 if
-    something could not be put back: then what is missing is said, and nothing is forgotten.
+    Runs restore the board themselves unless the power fails or SIGKILL ends them. Exits with 1 and
+    lists what could not be restored; the record is kept.
     """
     reporter = TerminalReporter()
     if host:
         _print_boards(api.restore_hosts(host, hosts_file, images, reporter), as_json=as_json)
         return
-    restored = api.restore(board, reporter)
+    restored = api.restore(board, reporter, is_dry_run=dry_run)
     if as_json:
         lines = () if restored is None else restored.lines()
         print_json("restore", {"boards": [{"board": None, "restored": restored, "lines": lines}]})
     elif restored is None:
-        print_lines(["nothing to restore: no run was cut off on this machine"])
+        print_lines(["nothing to restore: no interrupted run on this machine"])
+    elif dry_run:
+        rows = [(line,) for line in restored.changes or ("no writes",)]
+        print_table("Dry run: nothing is changed", ("write",), rows)
     else:
         print_lines(restored.lines())
 
@@ -86,7 +91,7 @@ def _print_boards(fleet: results.Fleet[tuple[str, ...]], *, as_json: bool) -> No
         print_json("restore", {"boards": boards})
     else:
         for name, lines in fleet.results.items():
-            for line in lines or ("nothing to restore: no run was cut off on this board",):
+            for line in lines or ("nothing to restore: no interrupted run on this board",):
                 print_lines([f"{name}: {line}"])
     fleet.check("put back")
 
@@ -95,8 +100,10 @@ def modes(
     board: BoardOption = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="An nvpmodel.conf, or a dump of 'nvpmodel -p --verbose', to list "
-                     "instead.", readable=False),
+        typer.Option(
+            help="nvpmodel.conf, or output of 'nvpmodel -p --verbose', to list instead.",
+            readable=False,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
@@ -124,7 +131,7 @@ def _document(listing: results.AvailableModes | results.Listing) -> dict[str, ob
         "machine": listing.machine,
         "modes": [{**unknown, "mode": mode, "resolved_from": {}} for mode in listing.modes],
         "notes": [
-            "no Jetson: its modes are numbers of cores, or those of its card",
+            "not a Jetson: modes are numbers of cores, or the card's",
             *listing.notes,
         ],
         "ignored": [],
@@ -227,7 +234,7 @@ def _scaled(value: float | None, unit: float) -> str:
 
 def _footnotes(listing: results.Listing) -> list[str]:
     """What the table cannot say: sources, gaps and lines that were not understood."""
-    lines = ["Peaks and bandwidths are modelled: what the clocks allow, not what was measured."]
+    lines = ["Peaks and bandwidths are modelled from the clocks, not measured."]
     sources: dict[str, str] = {}
     for one in listing.modes:
         sources.update(one.resolved_from)
@@ -252,7 +259,7 @@ _WORDS = {
     "fp32_flop_per_s": "FP32",
     "fp16_tensor_flop_per_s": "FP16 tensor",
     "memory_bytes_per_s": "DRAM",
-    "memory_roof_bytes_per_s": "what the GPU gets",
+    "memory_roof_bytes_per_s": "DRAM of the GPU",
 }
 
 

@@ -192,26 +192,26 @@ def watch(
     board: BoardOption = None,
     host: Annotated[
         list[str] | None,
-        typer.Option(help="Board to watch over ssh: user@board. Repeatable, or with commas."),
+        typer.Option(help="Board to watch over ssh: user@board. Repeatable, or comma-separated."),
     ] = None,
     hosts_file: HostsFileOption = None,
-    interval: Annotated[str, typer.Option(help="Time between two looks: 500ms, 1s.")] = "1s",
-    duration: Annotated[str | None, typer.Option(help="End after 30s, 10min, 8h.")] = None,
-    once: Annotated[bool, typer.Option("--once", help="One look as plain text, and end.")] = False,
+    interval: Annotated[str, typer.Option(help="Time between samples: 500ms, 1s.")] = "1s",
+    duration: Annotated[str | None, typer.Option(help="Stop after 30s, 10min, 8h.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print one sample and exit.")] = False,
     record: Annotated[
         Path | None,
-        typer.Option(help="Write every look into a new .csv or .jsonl file.", readable=False),
+        typer.Option(help="New .csv or .jsonl file to write every sample to.", readable=False),
     ] = None,
     prometheus: Annotated[
         str | None,
-        typer.Option(help="Serve metrics: :9100 on this machine, 0.0.0.0:9100 to all."),
+        typer.Option(help="Serve Prometheus metrics: :9100 locally, 0.0.0.0:9100 to the network."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show clocks, power, temperatures, what throttles a board and who uses the GPU, live.
+    """Show clocks, power, temperatures, throttling and GPU users live.
 
-    Nothing is set, and it needs no root: what only root may read is named. A pipe gets a line for
-    each look, --json an object on a line. -q shows neither screen nor lines. q leaves.
+    Sets nothing and needs no root; values that need root are named. A pipe gets a line per sample,
+    --json an object per line. -q prints neither screen nor lines. q quits.
     """
     interval_s = parse_duration("--interval", interval)
     duration_s = None if duration is None else parse_duration("--duration", duration)

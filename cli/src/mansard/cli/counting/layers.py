@@ -39,56 +39,57 @@ _UNITS: dict[str, Literal["fma", "tensor"]] = {"": "fma", "cuda": "fma", "tensor
 
 def layers(
     model: Annotated[
-        str, typer.Argument(help="ONNX file of the network, or its name in the zoo.")
+        str, typer.Argument(help="ONNX file, or name of a shipped network.")
     ],
     profile: Annotated[
         Path | None,
-        typer.Option(help="Times of its layers, as trtexec, TensorRT's IProfiler, cuDLA or ONNX "
-                     "Runtime write them, or an export of Nsight Compute; by default those "
-                     "that were measured.", readable=False),
+        typer.Option(
+            help="Layer times written by trtexec, TensorRT's IProfiler, cuDLA, ONNX Runtime "
+            "or Nsight Compute; measured ones by default.", readable=False),
     ] = None,
     graph: Annotated[
         Path | None,
-        typer.Option("--graph", "--layer-info", help="The same engine's layers, as its inspector "
-                     "describes them: tensors, types and kernels.", readable=False),
+        typer.Option(
+            "--graph", "--layer-info", help="Layers of the same engine, as written by its "
+                "inspector.", readable=False),
     ] = None,
     batch: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="Batch; as the graph says by default.")
+        int | None, typer.Option(min=1, max=1_000_000, help="Batch size; the graph's by default.")
     ] = None,
     precision: Annotated[
-        str | None, typer.Option(help="As fp16; as the graph says by default.")
+        str | None, typer.Option(help="Precision, such as fp16; the graph's by default.")
     ] = None,
     dim: DimOption = None,
     runs: RunsOption = None,
     device: Annotated[
         str | None,
-        typer.Option(help="The device of --runs, by a part of its name; without --runs a Jetson, "
-                     "whose hardware limits are the roofs."),
+        typer.Option(help="Device of --runs, or part of its name; without --runs a Jetson, whose "
+            "hardware limits are the roofs."),
     ] = None,
-    mode: Annotated[str | None, typer.Option(help="The power mode whose roofs count.")] = None,
+    mode: Annotated[str | None, typer.Option(help="Power mode of the roofs.")] = None,
     label: Annotated[
-        str | None, typer.Option(help="The build whose measurements count; the newest by default.")
+        str | None, typer.Option(help="Label of the measurements; the newest by default.")
     ] = None,
     peak: Annotated[
         list[str] | None,
-        typer.Option(help="A peak of the device: fp32=19.5TFLOP/s, on tensor cores "
-                     "fp16:tensor=312TFLOP/s. Repeatable."),
+        typer.Option(help="Peak of the device: fp32=19.5TFLOP/s; on tensor cores "
+            "fp16:tensor=312TFLOP/s. Repeatable."),
     ] = None,
     bandwidth: Annotated[
-        str | None, typer.Option(help="Bandwidth of its memory, with --peak: 1935GB/s.")
+        str | None, typer.Option(help="Memory bandwidth, with --peak: 1935GB/s.")
     ] = None,
-    launch: Annotated[str | None, typer.Option(help="Time of a launch: 3us.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page about the layers.")] = None,
+    launch: Annotated[str | None, typer.Option(help="Time of a kernel launch: 3us.")] = None,
+    html: Annotated[Path | None, typer.Option(help="HTML page of the layers to write.")] = None,
     force: ForceOption = False,
     show_all: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Join the layers of an engine to the nodes of MODEL, and compare each with its roof.
+    """Match the layers of an engine to nodes of MODEL, and compare each with its roof.
 
-    Layers with the largest gap to their roof come first: there is most to gain. Layers are joined
-    by the names of nodes, then by shapes and the data flow; guesses are marked. Launches of Nsight
-    Compute have counted bytes, and nodes where NVTX ranges name them, else by a guess. Roofs are
-    those of --runs, of the hardware of --device in --mode, or --peak and --bandwidth.
+    Layers with the largest gap to their roof come first. Layers match by node names, then by
+    shapes and data flow; guesses are marked. Launches of Nsight Compute match by NVTX ranges, else
+    by guess. Roofs come from --runs, from the hardware of --device in --mode, or from --peak and
+    --bandwidth.
     """
     check_outputs([html], force=force)
     engines = api.layers(

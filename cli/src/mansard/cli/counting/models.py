@@ -32,13 +32,15 @@ def export(
     dynamic: Annotated[
         list[str] | None,
         typer.Option(
-            help="An axis that stays a symbol: name:axis=symbol, or 'none'. Repeatable. "
-            "By default the first axis is the batch."
+            help="Symbolic axis: name:axis=symbol, or 'none'. Repeatable. The first axis is "
+            "the batch by default."
         ),
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="key=value for the configuration or factory. Repeatable."),
+        typer.Option(
+            "--set", help="Argument of the configuration or factory: key=value. Repeatable."
+        ),
     ] = None,
     exporter: Annotated[
         Literal["auto", "dynamo", "torchscript"],
@@ -56,9 +58,7 @@ def export(
     ] = True,
     tolerance: Annotated[
         float | None,
-        typer.Option(
-            min=0, max=1, help="Greatest relative difference; by default as the type needs."
-        ),
+        typer.Option(min=0, max=1, help="Largest relative difference; by the type by default."),
     ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -125,11 +125,11 @@ _OTHERS = {
     "a single convolution with ReLU": "Single convolutions, together called convolutions",
     "timing operators by their shapes": "Operators to time, together called operators",
 }
-_Name = Annotated[str, typer.Argument(help="A network that 'mansard models list' shows.")]
+_Name = Annotated[str, typer.Argument(help="Network, as in 'mansard models list'.")]
 
 
 def list_networks(as_json: JsonOption = False) -> None:
-    """List networks and language models with what is published of them, then single operators."""
+    """List shipped networks, language models and single operators, with published figures."""
     entries = api.list_networks()
     if as_json:
         print_json("models-list", {"networks": [*map(_facts, entries)]})
@@ -148,7 +148,7 @@ def list_networks(as_json: JsonOption = False) -> None:
 
 
 def show_network(name: _Name, as_json: JsonOption = False) -> None:
-    """Show what one network is, where its figures come from, and its work."""
+    """Show a network, its source and its work."""
     network = api.show_network(name)
     entry = network.entry
     if as_json:
@@ -165,12 +165,12 @@ def show_network(name: _Name, as_json: JsonOption = False) -> None:
 
 
 def write_networks(
-    folder: Annotated[Path, typer.Argument(help="Folder to write the ONNX files into.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write to.")],
     name: Annotated[list[str] | None, typer.Argument(help="Networks; all by default.")] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write networks as ONNX files that every tool can read."""
+    """Write networks as ONNX files."""
     paths = api.write_networks(folder, name or (), replaces=force)
     if as_json:
         print_json("models-write", {"files": paths})

@@ -12,10 +12,12 @@ from mansard import api
 from mansard.analytics import pages
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
     BatchSizesOption,
     BoardOption,
     DimOption,
+    DryRunOption,
     InputsOption,
     JsonOption,
     KeptRunsOption,
@@ -36,7 +38,7 @@ _MOST_SHOWN = 15  # kernels of a network
 
 def run_networks(
     models: Annotated[
-        list[str], typer.Argument(help="ONNX files, folders of them, or names of the zoo.")
+        list[str], typer.Argument(help="ONNX files, folders of them, or names of shipped networks.")
     ],
     batch: BatchSizesOption = None,
     precision: PrecisionsOption = None,
@@ -44,37 +46,37 @@ def run_networks(
     inputs: InputsOption = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="What runs the networks: ort or tensorrt; the latter on a Jetson."),
+        typer.Option(help="Engine: ort or tensorrt; tensorrt on a Jetson by default."),
     ] = None,
     provider: ProviderOption = None,
     mode: Annotated[
-        str | None, typer.Option(help="Power modes, as for bench; by default the machine as it is.")
+        str | None, typer.Option(help="Power modes, as for bench; the present mode by default.")
     ] = None,
     pick: PickOption = None,
     calls: Annotated[
         int,
-        typer.Option(
-            min=1, max=100_000, help="Calls of each network that are counted; 1 by default."
-        ),
+        typer.Option(min=1, max=100_000, help="Calls of each network to count; 1 by default."),
     ] = 1,
     cache: Annotated[
         Literal["all", "none"],
-        typer.Option(help="Caches to empty before each kernel: all (the default) or none."),
+        typer.Option(help="Flush caches before each kernel: all (the default) or none."),
     ] = "all",
     ncu: Annotated[
-        Path | None, typer.Option(help="Nsight Compute; found by default.", readable=False)
+        Path | None,
+        typer.Option(help="Path of Nsight Compute; searched by default.", readable=False),
     ] = None,
     chip: Annotated[
-        str | None, typer.Option(help="As ncu --list-chips calls it; by default the first card's.")
+        str | None, typer.Option(help="Chip, as in ncu --list-chips; the first card's by default.")
     ] = None,
     runs: KeptRunsOption = Path("runs"),
     board: BoardOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run MODELS under Nsight Compute, and keep what it counts of each kernel.
+    """Run MODELS under Nsight Compute and keep the counters of each kernel.
 
-    On this machine, not in a container: reading counters needs root, or a driver that lets
-    everybody. What was counted before is not counted again.
+    Runs on this machine, without a container. Counters need root, or a driver that allows all
+    users. Finished runs are reused.
     """
     settings = api.NetworkSettings(
         engine=engine,
@@ -97,6 +99,10 @@ def run_networks(
         n_calls=calls,
         cache_control=cache,
     )
+    if dry_run:
+        modes = api.SweepRequest(mode=mode, pick=pick, runs=runs, board=board)
+        print_dry_runs(api.dry_run(modes, TerminalReporter()), as_json=as_json)
+        return
     result = api.count_networks(request, TerminalReporter())
     if as_json:
         print_json("ncu-run", {"networks": result.rows})
@@ -109,40 +115,42 @@ def run_networks(
 def import_exports(
     exports: Annotated[
         list[Path],
-        typer.Argument(help="Exports of ncu, as CSV or text, or its reports.", readable=False),
+        typer.Argument(help="Exports of ncu, as CSV or text, or reports.", readable=False),
     ],
-    citation: Annotated[str, typer.Option(help="Where it was published; printed beside it.")],
-    device: Annotated[str, typer.Option(help="The device that was profiled.")],
-    mode: Annotated[str, typer.Option(help="Its power mode.")] = "not said",
+    citation: Annotated[str, typer.Option(help="Where the figures were published.")],
+    device: Annotated[str, typer.Option(help="Profiled device.")],
+    mode: Annotated[str, typer.Option(help="Power mode.")] = "not said",
     network: Annotated[
-        str | None, typer.Option(help="What ran: a network of the zoo, or its ONNX file's name.")
+        str | None,
+        typer.Option(help="Network that ran: a shipped one, or the name of its ONNX file."),
     ] = None,
-    batch: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Its batch.")] = None,
-    precision: Annotated[str | None, typer.Option(help="Its precision, such as fp16.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Batch size.")] = None,
+    precision: Annotated[str | None, typer.Option(help="Precision, such as fp16.")] = None,
     phase: Annotated[
-        Literal["inference", "training"], typer.Option(help="What it did.")
+        Literal["inference", "training"], typer.Option(help="Phase of the network.")
     ] = "inference",
     calls: Annotated[
         int | None, typer.Option(min=1, max=1_000_000, help="Calls of the network in each export.")
     ] = None,
     compute_capability: Annotated[
-        str | None, typer.Option(help="Of the GPU, such as 8.7, where the export lacks it.")
+        str | None,
+        typer.Option(help="Compute capability, such as 8.7, if the export does not have it."),
     ] = None,
     ncu: Annotated[
         Path | None,
-        typer.Option(help="Nsight Compute, to read reports; found by default.", readable=False),
+        typer.Option(
+            help="Path of Nsight Compute, to read reports; searched by default.", readable=False
+        ),
     ] = None,
-    runs: Annotated[Path, typer.Option(help="Folder of runs to keep it in.", readable=False)] = (
-        Path("runs")
-    ),
+    runs: Annotated[Path, typer.Option(help="Folder of runs.", readable=False)] = (Path("runs")),
     as_json: JsonOption = False,
 ) -> None:
-    """Read EXPORTS of Nsight Compute and keep each kernel's time, FLOP and bytes.
+    """Import EXPORTS of Nsight Compute: time, FLOP and bytes of each kernel.
 
-    The raw page (ncu --csv --page raw), the details page, summaries by kernel, their text, tables
-    whose columns are metrics, CSV of the GUI, and, where ncu is installed, reports (.ncu-rep).
-    They are labelled published; 'mansard models ncu check' compares them with the estimate. An
-    export that was imported before is not imported again; one without FLOP and bytes is refused.
+    Reads the raw page (ncu --csv --page raw), the details page, summaries by kernel, their text,
+    tables of metrics, CSV of the GUI and, if ncu is installed, reports (.ncu-rep). Imported
+    counters are labelled published; 'mansard models ncu check' compares them with the estimate.
+    Exports are imported once; those without FLOP and bytes are refused.
     """
     imported = api.import_counters(
         exports,
@@ -172,14 +180,16 @@ def import_exports(
 def check_estimates(
     models: Annotated[
         list[Path] | None,
-        typer.Argument(help="ONNX files of networks that are not in the zoo.", readable=False),
+        typer.Argument(help="ONNX files of networks that are not shipped.", readable=False),
     ] = None,
-    network: Annotated[str | None, typer.Option(help="Only this one.")] = None,
+    network: Annotated[str | None, typer.Option(help="Only this network.")] = None,
     batch: Annotated[
         int | None,
-        typer.Option(min=1, max=1_000_000, help="Of networks whose counters do not say it."),
+        typer.Option(min=1, max=1_000_000, help="Batch size, if the counters do not have it."),
     ] = None,
-    precision: Annotated[str | None, typer.Option(help="Likewise, such as fp16.")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="Precision, such as fp16, if the counters do not have it.")
+    ] = None,
     cache: Annotated[
         str | None, typer.Option(help="Last-level cache: a board, or a size such as 4MiB.")
     ] = None,
@@ -188,11 +198,10 @@ def check_estimates(
     ),
     as_json: JsonOption = False,
 ) -> None:
-    """Hold the estimate of each network against its counters, layer by layer.
+    """Compare the estimate of each network with its counters, layer by layer.
 
-    Kernels are joined to layers by their NVTX ranges; without these by order and size. Differences
-    of more than 5 % have a class: padding to tiles, split sums, kept in the cache, and so on, or
-    "not explained".
+    Kernels match layers by NVTX ranges, else by order and size. Differences above 5 % have a class,
+    such as padding to tiles, split sums or cache hits, or "not explained".
     """
 
     checked = api.check_counters(

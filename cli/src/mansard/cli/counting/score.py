@@ -60,53 +60,49 @@ def score(
     models: Annotated[
         list[str],
         typer.Argument(
-            help="ONNX or GGUF files, folders of them or of Hugging Face, or names, such as "
+            help="ONNX or GGUF files, folders of them, Hugging Face folders, or names such as "
             "resnet50 and llama-3.1-8b:Q4_K_M."
         ),
     ],
     batch: Annotated[
-        _Texts, typer.Option(help="Batch sizes: 1,8,32. By default that of the file, else 1.")
+        _Texts, typer.Option(help="Batch sizes: 1,8,32. By default the file's, else 1.")
     ] = None,
     dim: Annotated[
         _Texts,
         typer.Option(
-            help="Named dimensions: batch=8,seq=128; those that depend on data by patterns too: "
-            "'*NonZero*=64'. Repeatable."
+            help="Sizes of named dimensions: batch=8,seq=128. Data-dependent ones also by "
+            "pattern: '*NonZero*=64'. Repeatable."
         ),
     ] = None,
-    trip: Annotated[_Texts, typer.Option(help="How often a loop runs: name=N. Repeatable.")] = None,
+    trip: Annotated[_Texts, typer.Option(help="Iterations of a loop: name=N. Repeatable.")] = None,
     value: Annotated[
         _Texts,
-        typer.Option(help="What an input holds that shapes depend on: name=16000. Repeatable."),
+        typer.Option(help="Value of an input that shapes depend on: name=16000. Repeatable."),
     ] = None,
     shape: Annotated[
         _Texts,
         typer.Option(
-            help="Shape of an input, or of what an unknown operator writes: name=1x3x224x224, "
+            help="Shape of an input or of an unknown operator's output: name=1x3x224x224, "
             "name=100x4:float16. Repeatable."
         ),
     ] = None,
     upper: Annotated[
         bool,
-        typer.Option("--upper-bounds", help="Count sizes that depend on data with their bounds."),
+        typer.Option("--upper-bounds", help="Count data-dependent sizes at their upper bounds."),
     ] = False,
     prefill: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=1_000_000_000, help="Of a decoder: read so many tokens, nothing cached."
-        ),
+        typer.Option(min=1, max=1_000_000_000, help="Decoder: read N tokens with an empty cache."),
     ] = None,
     decode: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=1_000_000_000, help="Of a decoder: make one token, so many cached."
-        ),
+        typer.Option(min=1, max=1_000_000_000, help="Decoder: generate one token with N cached."),
     ] = None,
     kv_cache: Annotated[
         KvCacheUpdate | None,
         typer.Option(
-            help="Caches of a decoder: grow in their own memory, or are copied to grow. "
-            "In place with --prefill and --decode, else copied as files are written."
+            help="Decoder caches grow in place or are copied; in place by default with "
+            "--prefill and --decode, else as in the file."
         ),
     ] = None,
     precision: Annotated[
@@ -114,34 +110,37 @@ def score(
     ] = None,
     phase: PhaseOption = "inference",
     optimizer: Annotated[
-        Optimizer | None, typer.Option(help="Of a training step; sgd by default.")
+        Optimizer | None, typer.Option(help="Optimizer of a training step; sgd by default.")
     ] = None,
     recompute: Annotated[
-        bool, typer.Option("--recompute", help="Training computes activations again.")
+        bool, typer.Option("--recompute", help="Recompute activations in training.")
     ] = False,
     cache: Annotated[
         str | None,
-        typer.Option(help="Last-level cache for the cache-aware traffic: 4MiB, or a board."),
+        typer.Option(help="Last-level cache for cache-aware traffic: 4MiB, or a board."),
     ] = None,
-    output_format: Annotated[Format, typer.Option("--format", help="How to print.")] = "table",
+    output_format: Annotated[Format, typer.Option("--format", help="Output format.")] = "table",
     layers: Annotated[
-        bool, typer.Option("--layers", help="Show the layers that work or move something.")
+        bool, typer.Option("--layers", help="Show layers with work or traffic.")
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write here instead of stdout; parquet needs it."),
+        typer.Option("--output", "-o", help="File to write; parquet needs it."),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page about the layers.")] = None,
+    html: Annotated[Path | None, typer.Option(help="HTML page of the layers to write.")] = None,
     runs: Annotated[
-        Path | None, typer.Option(help="Folder of runs: the page draws its roofs.")
+        Path | None, typer.Option(help="Folder of runs whose roofs the page draws.")
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, max=4096, help="Files scored at a time; all cores by default."),
+        typer.Option(min=1, max=4096, help="Files to score in parallel; one per core by default."),
     ] = None,
     dask: DaskOption = None,
     allow_unknown: Annotated[
-        bool, typer.Option("--allow-unknown", help="Count unknown operators as unknown.")
+        bool,
+        typer.Option(
+            "--allow-unknown", help="Accept operators without a definition; their work is unknown."
+        ),
     ] = False,
     force: ForceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
@@ -215,7 +214,7 @@ def _print_notes(scores: Sequence[ModelScore]) -> None:
     for text in texts[:_SHOWN]:
         note(f"note: {text}")
     if len(texts) > _SHOWN:
-        note(f"note: and {len(texts) - _SHOWN} more; --format json has them all")
+        note(f"note: and {len(texts) - _SHOWN} more; --format json prints all")
 
 
 def _print_scores(
@@ -278,7 +277,7 @@ def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
     less_important = (*_DROPPED_OF_LAYERS, columns[-1], "operator")
     print_fitting(table, less_important, "--format csv or json has them")
     if len(rows) > _MOST_ROWS:
-        note(f"{len(rows) - _MOST_ROWS} more {rest} has them all")
+        note(f"{len(rows) - _MOST_ROWS} more {rest} prints all")
 
 
 def score_rows(scores: Sequence[ModelScore]) -> Rows:

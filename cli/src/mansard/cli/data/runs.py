@@ -10,7 +10,7 @@ import typer
 from mansard import api
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
-from mansard.cli.data.overview import left_devices, overview_tables
+from mansard.cli.data.overview import ceiling_tables, overview_lines, overview_tables
 from mansard.cli.data.summary import print_shortened, summary_tables
 from mansard.cli.options import (
     REPORT,
@@ -27,17 +27,15 @@ from mansard.core.errors import UsageError
 
 
 def merge(
-    places: Annotated[
-        list[str], typer.Argument(help="Folders of runs, or datasets that were merged before.")
-    ],
+    places: Annotated[list[str], typer.Argument(help="Folders of runs, or merged datasets.")],
     into: Annotated[
         str, typer.Option(help="Folder or URL of the dataset, such as s3://bucket/boards.")
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Bring runs into one dataset, in a folder or an object store; report it with --runs.
+    """Merge runs into one dataset, in a folder or an object store; report it with --runs.
 
-    A run that is there already is not written again; credentials come from the environment.
+    Existing runs are not written again. Credentials come from the environment.
     """
     done = api.merge(places, into)
     if as_json:
@@ -53,46 +51,46 @@ _Pairs = list[str] | None
 def import_tables(
     tables: Annotated[
         list[Path] | None,
-        typer.Argument(help="CSV tables, and files of tools.", readable=False),
+        typer.Argument(help="CSV tables, or files of other tools.", readable=False),
     ] = None,
-    citation: Annotated[str, typer.Option(help="Where it was published; printed beside it.")] = "",
+    citation: Annotated[
+        str, typer.Option(help="Where the figures were published, printed with them.")
+    ] = "",
     hardware: Annotated[
         str | None,
         typer.Option(
-            help="A board whose limits are kept: peaks and bandwidth by the clocks of its modes, "
-            "such as 'Orin Nano 8GB Super'."
+            help="Import a board's hardware limits, the peaks and bandwidth of its modes: "
+            "'Orin Nano 8GB Super'."
         ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="The device that the figures are of; the module's name.")
+        str | None, typer.Option(help="Name of the device; the module's by default.")
     ] = None,
     module: Annotated[
         str | None,
-        typer.Option(help="Its module, such as agx-orin or p3701-0005: figures are checked."),
+        typer.Option(help="Module, such as agx-orin or p3701-0005, to check the figures."),
     ] = None,
     processor: Annotated[
-        Literal["cpu", "gpu"], typer.Option(help="Which processor of it.")
+        Literal["cpu", "gpu"], typer.Option(help="Processor of the figures.")
     ] = "gpu",
     column: Annotated[
         _Pairs,
-        typer.Option(help="Which column is what: time_ms=NAME; energy= for none. Repeatable."),
+        typer.Option(help="Name of a column: time_ms=NAME; energy= for none. Repeatable."),
     ] = None,
     fixed: Annotated[
-        _Pairs, typer.Option(help="What holds for all rows: precision=fp16. Repeatable.")
+        _Pairs, typer.Option(help="Value of all rows: precision=fp16. Repeatable.")
     ] = None,
-    runs: Annotated[Path, typer.Option(help="Folder of runs to keep it in.", readable=False)] = (
-        Path("runs")
-    ),
+    runs: Annotated[Path, typer.Option(help="Folder of runs.", readable=False)] = (Path("runs")),
     as_json: JsonOption = False,
 ) -> None:
-    """Read TABLES of (mode, GFLOP/s, GB/s) or (mode, network, time, power) that others published.
+    """Import published TABLES of (mode, GFLOP/s, GB/s) or (mode, network, time, power).
 
-    Also files that trtexec, jetson_stats, zeus, llama-bench, vLLM, SGLang, trtllm-bench and
-    MLPerf write; --fixed says what they do not: --fixed mode=MAXN --fixed network=resnet50
-    --fixed batch=1.
+    Also reads files of trtexec, jetson_stats, zeus, llama-bench, vLLM, SGLang, trtllm-bench and
+    MLPerf. --fixed adds values that they do not contain: --fixed mode=MAXN --fixed
+    network=resnet50 --fixed batch=1.
 
-    They are labelled published and kept apart from what was measured; 'mansard report' draws
-    them. A table that was imported before is not imported again.
+    Imported figures are labelled published and kept apart from measurements; 'mansard report'
+    draws them. Tables are imported once.
     """
     if not tables and hardware is None:
         raise UsageError("there is nothing to import", fix="name a table, or --hardware BOARD")
@@ -130,18 +128,18 @@ def report(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Networks and language models to show as well, as for bench; their scores are "
-            "kept in the first folder of runs."
+            help="More networks and language models to show. Their scores are kept in the "
+            "first folder of runs."
         ),
     ] = None,
     runs: RunsOption = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="Where to write; report.html in the first folder of runs by default."),
+        typer.Option(help="File to write; report.html in the first folder of runs by default."),
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option(help="More modes to predict, as for bench, or a table (.csv)."),
+        typer.Option(help="More modes to predict, as for bench, or a CSV table."),
     ] = None,
     board: BoardOption = None,
     allow_mixed: AllowMixedOption = False,
@@ -149,7 +147,7 @@ def report(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the report again from what the folders of runs hold; measures nothing."""
+    """Write the report again from the folders of runs; measures nothing."""
     folder, *others = runs or ["runs"]
     check_outputs([output or Path(folder, REPORT)], force=force)
     written = api.report(
@@ -178,6 +176,6 @@ def print_report(written: results.Report, *, all_rows: bool, as_json: bool, next
         print_shortened(summary_tables(written.summary, written.run_ids))
     else:
         print_tables(overview_tables(written.summary, written.run_ids))
-        if line := left_devices(written.summary, written.run_ids):
-            print_lines([line])
+        print_lines([*overview_lines(written.summary, written.run_ids), ""])
+        print_tables(ceiling_tables(written.summary, written.run_ids))
     print_whole(f"report: {written.path}", f"next: {next_line}")

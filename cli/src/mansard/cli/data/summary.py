@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -15,7 +16,31 @@ from mansard.cli.tables import print_tables, without_silent
 from mansard.core.precision import unit_title
 from mansard.core.table import Table
 
+REST = "--all has the rest"
 MOST_ROWS = 1000  # of a table: more of them take minutes to draw
+
+
+_Row = TypeVar("_Row")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> dict[_Key, list[_Row]]:
+    """The rows by ``key``, in the order of their first ones."""
+    groups: dict[_Key, list[_Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def share_of(n_shown: int, n_all: int, what: str) -> str:
+    """``5 of 31 networks``; empty where all are shown."""
+    return f"{n_shown} of {n_all:,} {what}" if n_shown < n_all else ""
+
+
+def title_with_rest(title: str, *left: str) -> str:
+    """A title with what is left out of its table."""
+    words = [word for word in left if word]
+    return f"{title}; {', '.join(words)}: {REST}" if words else title
 
 
 def print_shortened(tables: Sequence[Table]) -> None:
@@ -111,11 +136,14 @@ def _standings(modes: Sequence[results.ModeSummary], names: Mapping[str, str]) -
         for standing in mode.standings
     ]
     columns = ("mode", "ceiling", "kernel", "value", "of the limit", "SM clock")
-    return Table("Kernels beside the limit at their own clock", columns, rows)
+    return Table("Kernels compared with the limit at their clock", columns, rows)
 
 
 def ceiling_text(ceiling: results.Ceiling) -> str:
-    """The value with its interval."""
+    """The value with its interval; of disturbed trials where there are no others."""
+    if ceiling.disturbed:
+        value, low, high = (*ceiling.disturbed, None, None)[:3]
+        return f"{quantity(value, ceiling.unit, low, high)}, disturbed"
     return quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
 
 
@@ -125,7 +153,7 @@ def ceiling_remark(ceiling: results.Ceiling) -> str:
         return ceiling.unknown["value"]
     if ceiling.source == "published":
         return ceiling.unknown["low"]
-    remarks = [] if ceiling.stable else ["none of its trials settled"]
+    remarks = [] if ceiling.stable else ["unstable: no trial settled"]
     if ceiling.n_disturbed:
         remarks.append(f"{ceiling.n_disturbed} disturbed trials left out")
     return "; ".join(remarks)

@@ -41,25 +41,25 @@ def telemetry(
     logs: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Logs of tegrastats, plain or gzip'd, or records of watch (.jsonl); - is stdin.",
+            help="Logs of tegrastats, plain or gzipped, or records of watch (.jsonl); - is stdin.",
             readable=False,
         ),
     ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Run this board's tegrastats.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Run tegrastats on this board.")] = False,
     interval: Annotated[
         str | None,
-        typer.Option(help="Period between lines: 100ms, 1s. Of --live; of logs without times."),
+        typer.Option(help="Period between lines, with --live or of logs without times: 100ms, 1s."),
     ] = None,
-    duration: Annotated[str | None, typer.Option(help="End --live after 30s, 5min, 1h.")] = None,
+    duration: Annotated[str | None, typer.Option(help="Stop --live after 30s, 5min, 1h.")] = None,
     samples: Annotated[
-        bool, typer.Option("--samples", help="Every line instead of the summary.")
+        bool, typer.Option("--samples", help="Print every line instead of the summary.")
     ] = False,
     form: Annotated[
-        Format, typer.Option("--format", help="How to print; csv and parquet have every line.")
+        Format, typer.Option("--format", help="Output format; csv and parquet contain every line.")
     ] = "table",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write here instead of stdout; parquet needs it."),
+        typer.Option("--output", "-o", help="File to write; parquet needs it."),
     ] = None,
     board: BoardOption = None,
     force: ForceOption = False,

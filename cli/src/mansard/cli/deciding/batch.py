@@ -80,8 +80,8 @@ def batch(
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option(help="Modes, as for bench, or a table (.csv); 'measured' for all that were. "
-                     "The highest one by default."),
+        typer.Option(help="Modes: as for bench, a CSV table, or 'measured'. The highest mode by "
+            "default."),
     ] = None,
     precision: Annotated[
         _Texts, typer.Option(help="Precisions: fp16,int8. The file's by default.")
@@ -131,7 +131,7 @@ def batch(
         beside = ""
         engines = dict.fromkeys(row["engine"] for row in curve if row["engine"] is not None)
         if engines:
-            beside = f", beside what was measured by {' and '.join(engines)}"
+            beside = f", with times measured by {' and '.join(engines)}"
             columns = (*columns[:-1], *_MEASURED, columns[-1])
             rows_of_curve = [
                 (*cells[:-1], *_measured_cells(row), cells[-1])

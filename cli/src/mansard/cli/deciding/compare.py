@@ -47,62 +47,56 @@ COMMAND_CLASS = CompareCommand  # app.py builds the command with it
 def compare(
     first: Annotated[
         Path,
-        typer.Argument(help="A folder of runs, one run in it, or a baseline.", readable=False),
+        typer.Argument(help="Folder of runs, one run, or a baseline.", readable=False),
     ],
     second: Annotated[
         Path | None,
         typer.Argument(
-            help="Another one, or the same with another mode or label.",
+            help="The other side; or the same with another mode or label.",
             readable=False,
             show_default=False,
         ),
     ] = None,
-    mode: Annotated[str | None, typer.Option(help="Only this mode of the first.")] = None,
+    mode: Annotated[str | None, typer.Option(help="Mode of FIRST.")] = None,
     other_mode: Annotated[
-        str | None, typer.Option(help="Only this mode of the second; as --mode by default.")
+        str | None, typer.Option(help="Mode of SECOND; as --mode by default.")
     ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Only runs of this label, a build, of the first.")
-    ] = None,
+    label: Annotated[str | None, typer.Option(help="Label of FIRST, such as a build.")] = None,
     other_label: Annotated[
-        str | None, typer.Option(help="Only this label of the second; as --label by default.")
+        str | None, typer.Option(help="Label of SECOND; as --label by default.")
     ] = None,
     threshold: Annotated[
         float,
-        typer.Option(min=0, max=1000, help="Share that a quantity has to differ by: 0.01 is 1 %."),
+        typer.Option(min=0, max=1000, help="Ignore smaller changes: 0.01 is 1 %."),
     ] = 0.01,
     check: Annotated[
         list[str] | None,
         typer.Option(
-            help="Allowed change, such as 'p50 +5%' or 'rate -3%'; without a value, a default "
-            "limit for each kind. Exit code 3 if a change is larger, 4 if too little is known. "
-            "Repeatable."
+            help="Allowed change, such as 'p50 +5%' or 'rate -3%'; without a value, the "
+            "default limit of each kind. Exits with 3 if a change is larger, 4 if "
+            "undetermined. Repeatable."
         ),
     ] = None,
-    layers: Annotated[
-        bool, typer.Option("--layers", help="Compare the layers of networks as well.")
-    ] = False,
+    layers: Annotated[bool, typer.Option("--layers", help="Compare layers too.")] = False,
     save: Annotated[
         Path | None,
-        typer.Option(help="File to keep the last side in, as a baseline.", readable=False),
+        typer.Option(help="Baseline file to write from the last side.", readable=False),
     ] = None,
     force: ForceOption = False,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print tables for a merge request.")
+        bool, typer.Option("--markdown", help="Print Markdown, for a merge request.")
     ] = False,
-    all_rows: Annotated[
-        bool, typer.Option("--all", help="Show what did not change as well.")
-    ] = False,
+    all_rows: Annotated[bool, typer.Option("--all", help="Show unchanged rows too.")] = False,
     allow_mixed: Annotated[
-        bool, typer.Option("--allow-mixed", help="Take runs of different versions together.")
+        bool, typer.Option("--allow-mixed", help="Combine runs across versions.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare FIRST with SECOND: kernels, networks, programs and servers.
 
-    Each ratio has its 95 % interval and a test that is corrected for the number of tests. Runs pair
-    by processor and mode; one run on each side is a pair whatever its mode. Without --check the
-    exit code is 0 whether or not anything changed; with it 0 means that every change is allowed.
+    Each ratio has a 95 % interval and a test, corrected for the number of tests. Runs pair by
+    processor and mode; a single run on each side always pairs. Without --check the exit code is 0;
+    with it 0 means that every change is allowed.
     """
     if as_json and markdown:
         raise UsageError("--json and --markdown are both given", fix="give one of them")
@@ -130,7 +124,7 @@ def compare(
         if labels and not as_json:
             note(f"only in {where}: {', '.join(labels)}")
     if save is not None:
-        note(f"the baseline is in {save}")
+        note(f"baseline: {save}")
     code = _EXIT_CODES.get(compared.verdict, 0)
     if code:
         raise typer.Exit(code)
@@ -166,7 +160,7 @@ def _check_row(one: results.CheckResult) -> tuple[str, ...]:
         one.check,
         one.quantity or "–",
         "–" if one.ratio is None else f"{one.ratio:.3f}",
-        {"worse": "worse than allowed", "within": "within", "unknown": "not known"}[one.verdict],
+        {"worse": "worse than allowed", "within": "within", "unknown": "undetermined"}[one.verdict],
         f"{one.why}{needs}",
     )
 
@@ -178,10 +172,10 @@ def _last(compared: results.Compared) -> Iterator[str]:
     n = {name: sum(one.verdict == name for one in compared.checks) for name in _EXIT_CODES}
     of = f"of {len(compared.checks)} checks"
     sentences = {
-        "worse": f"worse: {n['worse']} {of} found a change that is significant and larger than "
-        f"allowed (exit code 3); {n['unknown']} not known",
-        "unknown": f"not known: {n['unknown']} {of} cannot be decided (exit code 4)",
-        "within": f"within: all {len(compared.checks)} checks are kept",
+        "worse": f"worse: {n['worse']} {of} found a significant change above the limit (exit "
+        f"code 3); {n['unknown']} undetermined",
+        "unknown": f"undetermined: {n['unknown']} {of} (exit code 4)",
+        "within": f"within: all {len(compared.checks)} checks pass",
     }
     yield sentences[compared.verdict]
 

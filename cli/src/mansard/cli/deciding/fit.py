@@ -25,36 +25,33 @@ def fit(
     models: Annotated[
         list[str],
         typer.Argument(
-            help="ONNX or GGUF files, folders of Hugging Face models, or names, such as "
-            "llama-3.1-8b:Q4_K_M."
+            help="ONNX or GGUF files, Hugging Face folders, or names such as llama-3.1-8b:Q4_K_M."
         ),
     ],
     board: Annotated[
         str | None,
-        typer.Option(help="A module, such as orin-nano-8gb, or the root folder of a board."),
+        typer.Option(help="Module, such as orin-nano-8gb, or root folder of a board."),
     ] = None,
-    here: Annotated[
-        bool, typer.Option("--here", help="On this machine, as it is without --board.")
-    ] = False,
+    here: Annotated[bool, typer.Option("--here", help="This machine; the default.")] = False,
     context: Annotated[
-        str | None, typer.Option(help="Tokens of a language model: 8k. 4096 by default.")
+        str | None, typer.Option(help="Context length of a language model: 8k. 4096 by default.")
     ] = None,
     batch: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Batch size, or sequences side by side.")
+        int, typer.Option(min=1, max=1_000_000, help="Batch size, or number of sequences.")
     ] = 1,
     engine: Annotated[
         Literal["llama.cpp", "vllm", "tensorrt", "ort"] | None,
         typer.Option(
-            help="What runs them. By default llama.cpp for language models, else TensorRT on a "
-            "Jetson and ONNX Runtime elsewhere."
+            help="Engine. By default llama.cpp for language models, else TensorRT on a Jetson "
+            "and ONNX Runtime elsewhere."
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say whether MODELS fit into a board's memory, and the most that fits; runs nothing.
+    """Check whether MODELS fit into a board's memory, and find the largest that fits; runs nothing.
 
-    Weights, caches and activations are counted; what an engine adds is a range from public
-    figures. So an answer may be uncertain. On this machine MemAvailable counts, not MemFree.
+    Counts weights, caches and activations. The engine's share is a range of published figures, so
+    the answer may be uncertain. On this machine MemAvailable counts.
     """
     if here and board is not None:
         raise UsageError("--here and --board exclude each other", fix="leave one of them out")

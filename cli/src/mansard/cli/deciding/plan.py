@@ -22,43 +22,42 @@ _CLOCKS = ("gpu_hz", "memory_hz", "cpu_hz")
 def plan(
     runs: Annotated[
         Path | None,
-        typer.Option(help="Folder of runs and imported tables: runs, if it is there. Without it a "
-                     "first plan.", readable=False),
+        typer.Option(
+            help="Folder of runs and imported tables; runs by default, if it exists. Without "
+            "runs, a first plan.", readable=False),
     ] = None,
     mode: Annotated[
         str,
-        typer.Option(help="Modes to choose from: a table (CSV), a grid (TOML), or what --mode of "
-                     "bench takes."),
+        typer.Option(help="Modes to choose from: a CSV table, a TOML grid, or as for bench."),
     ] = "all",
-    n_next: Annotated[int, typer.Option("--next", min=1, max=1000, help="How many modes.")] = 10,
+    n_next: Annotated[int, typer.Option("--next", min=1, max=1000, help="Number of modes.")] = 10,
     minimise: Annotated[
         Literal["energy", "latency", "edp", "power"],
-        typer.Option("--minimise", "--minimize", help="What is to be small."),
+        typer.Option("--minimise", "--minimize", help="Quantity to minimise."),
     ] = "energy",
     max_latency: Annotated[
-        str | None, typer.Option(help="Longest time of a batch that will do: 20ms.")
+        str | None, typer.Option(help="Latency limit of a batch: 20ms.")
     ] = None,
     max_power: Annotated[
-        str | None, typer.Option(help="Most power while it runs that will do: 30W.")
+        str | None, typer.Option(help="Power limit: 30W.")
     ] = None,
     network: Annotated[
         list[str] | None,
-        typer.Option(help="The network that counts; all of RUNS by default. Repeatable: a plan "
-                     "for each."),
+        typer.Option(
+            help="Network to plan for; all of --runs by default. Repeatable: one plan each."),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="The device of RUNS, or a part of its name.")
+        str | None, typer.Option(help="Device of --runs, or part of its name.")
     ] = None,
     board: BoardOption = None,
     allow_mixed: AllowMixedOption = False,
     dask: DaskOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Choose the power modes that are worth measuring next.
+    """Choose the power modes to measure next.
 
-    Before anything is measured: those that together tell most about all the others. Then:
-    those that tell most about the decision, by what is to be small and the limits, and those
-    that make predictions surer. Nothing is set and nothing measured.
+    The first plan covers all modes best. Later plans pick modes that matter most to the decision,
+    by objective and limits, and modes that improve predictions. Sets and measures nothing.
     """
     answers = api.plan(
         api.PlanRequest(

@@ -11,10 +11,25 @@ import typer
 
 from mansard import api
 from mansard.analytics import pages
-from mansard.analytics.data.quantities import digits, joules, percent, relative, seconds
+from mansard.analytics.data.quantities import (
+    digits,
+    joules,
+    percent,
+    relative,
+    seconds,
+)
 from mansard.api import results
-from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
+from mansard.cli.cells import MILLI, in_unit
+from mansard.cli.console import (
+    TerminalReporter,
+    is_verbose,
+    note,
+    print_json,
+    print_lines,
+    print_whole,
+)
 from mansard.cli.deciding.batch import predicted_cells
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
     AllowMixedOption,
     BoardOption,
@@ -33,15 +48,17 @@ from mansard.cli.options import (
     parse_precisions,
     parse_tokens,
 )
-from mansard.cli.tables import print_tables, with_items
+from mansard.cli.tables import print_tables, with_items, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.table import Table
-from mansard.core.units import parse_optional, parse_share
+from mansard.core.units import ROOF_FACTORS, Interval, parse_optional, parse_share
 
 _Texts = list[str] | None
 _NO_ANSWER = 3  # exit code of --check
+_MOST_ROWS = 8  # modes in a table without -v
 _MOST_DETAILED = 4  # recommendations that are told in full; more are a table
-_COLUMNS = ("mode", "batch", "precision", "time", "power", "energy per item", "items/s", "remark")
+_COLUMNS = ("mode", "batch", "precision", "time", "items/s", "energy per item", "power", "remark")
+_UNITS = ("mode", "batch", "precision", "ms", "items/s", "mJ per item", "W", "note")
 _MIX_COLUMNS = (
     "network", "mode", "batch", "precision", "items/s", "busy", "time", "wait for the batch",
     "energy per item",
@@ -52,38 +69,37 @@ def recommend(
     models: ModelsArgument = None,
     runs: RunsOption = None,
     max_latency: Annotated[
-        str | None, typer.Option(help="Most time for a batch: 20ms.")
+        str | None, typer.Option(help="Latency limit of a batch: 20ms.")
     ] = None,
-    max_power: Annotated[str | None, typer.Option(help="Most power while it runs: 30W.")] = None,
+    max_power: Annotated[str | None, typer.Option(help="Power limit: 30W.")] = None,
     max_energy: Annotated[
-        str | None, typer.Option(help="Most energy for an item: 0.5J, 500mJ.")
+        str | None, typer.Option(help="Energy limit of an item: 0.5J, 500mJ.")
     ] = None,
-    min_fps: Annotated[str | None, typer.Option(help="Fewest items per second: 30.")] = None,
+    min_fps: Annotated[str | None, typer.Option(help="Minimum items per second: 30.")] = None,
     min_tokens_per_s: Annotated[
         str | None,
-        typer.Option(help="Of language models: fewest tokens per second of decode, all "
-                     "sequences of a batch together: 10."),
+        typer.Option(help="Language models: minimum decode tokens per second of a batch: 10."),
     ] = None,
     max_first_token: Annotated[
-        str | None, typer.Option(help="Of language models: most time to the first token: 1s.")
+        str | None, typer.Option(help="Language models: limit of the time to the first token: 1s.")
     ] = None,
     max_drop: Annotated[
         str | None,
-        typer.Option(help="How many fewer samples may be right than in fp32: 1%."),
+        typer.Option(help="Limit of the accuracy drop from fp32: 1%."),
     ] = None,
     minimise: Annotated[
         Literal["energy", "latency", "edp", "power"] | None,
         typer.Option("--minimise", "--minimize",
-            help="What is to be as small as it can be; edp is energy times latency. Energy by "
-            "default, or latency where no energy is known."
+            help="Quantity to minimise; edp is energy times latency. Energy by default, or "
+                "latency if energy is unknown."
         ),
     ] = None,
     batch: Annotated[
-        _Texts, typer.Option(help="Batch sizes that are open: 1,8, or auto. By default that "
-                             "of the file, else 1.")
+        _Texts, typer.Option(
+            help="Batch sizes to choose from: 1,8, or auto. By default the file's, else 1.")
     ] = None,
     precision: Annotated[
-        _Texts, typer.Option(help="Precisions that are open: fp16,int8. The file's by default.")
+        _Texts, typer.Option(help="Precisions to choose from: fp16,int8. The file's by default.")
     ] = None,
     dim: DimOption = None,
     prompt: PromptOption = None,
@@ -93,59 +109,66 @@ def recommend(
         float,
         typer.Option(
             min=0, max=1,
-            help="How likely each limit has to hold, between 0 and 1.",
+            help="Required probability of keeping each limit.",
         ),
     ] = 0.9,
     mode: Annotated[
         str | None,
-        typer.Option(help="Modes to choose from: of the runs, as for bench, or a table (.csv). "
-                     "Those that were measured by default."),
+        typer.Option(help="Modes to choose from: as for bench, or a CSV table. Measured modes by "
+            "default."),
     ] = None,
     device: DeviceOption = None,
     default: Annotated[
-        str | None, typer.Option(help="The mode that the board starts in, to compare with.")
+        str | None, typer.Option(help="The board's default mode, to compare with.")
     ] = None,
     workload: Annotated[
         Path | None,
-        typer.Option(help="TOML file of networks with rates: one mode, or modes in turn, for "
-                     "all of them.", readable=False),
+        typer.Option(
+            help="TOML file of networks with rates; find one mode, or a sequence of modes, "
+            "for all.", readable=False),
     ] = None,
     calibrate: CalibrateOption = False,
     measure: Annotated[
         int | None,
         typer.Option(
             min=1, max=100,
-            help="Measure what would settle an open answer, at most so many modes, on the board "
-            "at hand.",
+            help="Measure up to N modes on this board to settle an open answer.",
         ),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="With --measure: print the writes of the first mode; change nothing."
+        ),
+    ] = False,
     local: Annotated[
-        bool, typer.Option("--local", help="With --measure: in this process, not in a container.")
+        bool, typer.Option(
+            "--local", help="With --measure: measure in this process, without a container.")
     ] = False,
     board: BoardOption = None,
     allow_mixed: AllowMixedOption = False,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Exit code 3 unless every network has a mode that keeps the "
-                     "limits, as likely as --probability asks."),
+        typer.Option(
+            "--check", help="Exit with 3 unless every network has a mode that keeps the limits "
+                "with "
+            "--probability."),
     ] = False,
     dask: DaskOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Recommend a power mode for MODELS from what was measured.
 
-    Sets nothing, and measures nothing without --measure. Says what the mode saves, which others
-    were near and why they lost, how likely the limits hold, and the commands that set the mode and
-    undo it. Where no mode keeps the limits, the nearest are shown; the exit code is 0 then as well,
-    and 3 with --check.
+    Sets nothing, and measures nothing without --measure. Prints the modes, the recommended one
+    with what it saves, the probability of keeping the limits, and the commands that set and undo
+    it; -v adds reasons. If no mode keeps the limits, the nearest are printed; the exit code is 0,
+    with --check 3.
     """
     batches, precisions = parse_batches(batch), parse_precisions(precision)
     if workload is not None:
         _check_workload(models, default, dask, measure)
     if dask is not None and measure is not None:
         raise UsageError("what is measured here is decided here", fix="leave --dask out")
-    if local and measure is None:
-        raise UsageError("--local is how --measure measures", fix="add --measure 3")
     if min_fps is not None and min_tokens_per_s is not None:
         raise UsageError("--min-fps and --min-tokens-per-s exclude each other", fix="give one")
     if max_drop is not None and not max_drop.strip().endswith("%"):
@@ -177,14 +200,25 @@ def recommend(
         allow_mixed=allow_mixed,
         calibrate=calibrate,
     )
-    reporter = TerminalReporter()
+    reporter = TerminalReporter(most_notes=0 if measure is None else None)
     if workload is None:
         failure = None
         if measure is None:
             answers = api.recommend(request, wanted, default, reporter, dask=dask)
         else:
-            settled = api.settle(request, wanted, default, reporter, n_most=measure, is_local=local)
+            settled = api.settle(
+                request,
+                wanted,
+                default,
+                reporter,
+                n_most=measure,
+                is_local=local,
+                is_dry_run=dry_run,
+            )
             answers, failure = settled.recommendations, settled.failure
+            if dry_run:
+                print_dry_runs(settled.planned, as_json=as_json)
+                return
         _print(answers, as_json=as_json)
         if failure is not None:
             raise failure
@@ -217,15 +251,19 @@ def _print(answers: Sequence[results.Recommendation], *, as_json: bool) -> None:
         return
     if len(answers) > _MOST_DETAILED:
         print_tables([_overview_table(answers)])
-        note("name a network, or fewer, to see why, the neighbours and the commands")
+        note("name at most 4 networks for reasons and commands")
         return
     for answer in answers:
         print_tables(_recommendation_tables(answer))
-        print_lines(_recommendation_lines(answer))
+        print_lines([answer.sentence])
+        print_lines(_reasons(answer) if is_verbose() else _caveats(answer))
         if answer.commands is not None:
             print_whole(*(f"  set:  {line}" for line in answer.commands.set_lines))
             print_whole(*(f"  undo: {line}" for line in answer.commands.undo_lines))
-            print_lines(f"  note: {line}" for line in answer.commands.notes)
+            if is_verbose():
+                print_lines(f"  note: {line}" for line in answer.commands.notes)
+    if not is_verbose():
+        note("-v shows reasons, intervals and notes")
 
 
 def _print_mixes(answers: Sequence[results.MixAnswer], *, as_json: bool) -> None:
@@ -234,7 +272,8 @@ def _print_mixes(answers: Sequence[results.MixAnswer], *, as_json: bool) -> None
         return
     for answer in answers:
         print_tables(_mix_tables(answer))
-        print_lines((answer.sentence, *(f"  note: {line}" for line in answer.notes)))
+        notes = answer.notes if is_verbose() else ()
+        print_lines((answer.sentence, *(f"  note: {line}" for line in notes)))
 
 
 def _recommendation_tables(answer: results.Recommendation) -> list[Table]:
@@ -242,23 +281,34 @@ def _recommendation_tables(answer: results.Recommendation) -> list[Table]:
     if answer.choice is None:
         return []
     title = f"{answer.network} on {answer.device}"
+    columns = _COLUMNS if is_verbose() else _UNITS
     if not answer.is_feasible:
         first = answer.claim.removeprefix("is ")
         rows = [_row(other, first if at == 0 else "") for at, other in enumerate(answer.nearest)]
         rows += _unknown_rows(answer, answer.choice)
-        return [_without_rates(Table(f"{title}: nearest to the limits", _COLUMNS, rows), answer)]
+        return [_titled(Table(f"{title}: nearest to the limits", columns, rows), answer)]
     is_kept = answer.verdict == "feasible"
     remark = "recommended" if is_kept else answer.claim.removeprefix("is ")
     rows = [_row(answer.choice, remark)]
-    rows += [_row(other.candidate, other.why_lost) for other in answer.neighbours]
-    rows += [_row(other, "within the uncertainty") for other in answer.equals]
+    rows += [_row(other.candidate, _lost(other.why_lost)) for other in answer.neighbours]
+    rows += [_row(other, "no clear difference") for other in answer.equals]
     rows += [
-        _row(other.other, other.baseline)
+        _row(other.other, other.baseline.removeprefix("the board's ").removeprefix("the "))
         for other in answer.savings
         if other.other is not None and other.other != answer.choice
     ]
     rows = [*_once(rows), *_unknown_rows(answer, answer.choice)]
-    return [_without_rates(Table(title, _COLUMNS, rows), answer)]
+    n_left = 0 if is_verbose() else max(0, len(rows) - _MOST_ROWS)
+    title += f"; {n_left} more modes with -v" if n_left else ""
+    table = Table(title, columns, rows[: len(rows) - n_left])
+    return [_titled(table, answer)]
+
+
+def _lost(why: str) -> str:
+    """Why a mode was not chosen: without -v only whether it breaks a limit."""
+    if is_verbose():
+        return why
+    return "breaks a limit" if why.startswith("breaks") else ""
 
 
 def _unknown_rows(
@@ -270,19 +320,18 @@ def _unknown_rows(
     return [(mode, batch, precision, *unknown, why) for mode, why in answer.modes_unknown.items()]
 
 
-def _without_rates(table: Table, answer: results.Recommendation) -> Table:
-    """Without items per second where they say what the times do, and no limit asks for them."""
-    is_asked = any(check.quantity == "rate" for check in answer.checks)
-    batches = {*table.column(_COLUMNS.index("batch"))}
-    table = table if is_asked or batches != {"1"} else table.without({"items/s"})
+def _titled(table: Table, answer: results.Recommendation) -> Table:
+    """With what an item is of this network, without columns of unknowns."""
+    table = without_silent(table, {*_COLUMNS[5:7], *_UNITS[5:7]})
     return with_items(table, pages.item_word(answer.network))
 
 
 def _overview_table(answers: Sequence[results.Recommendation]) -> Table:
     """One row for each recommendation: the choice, and what it saves against another mode."""
-    columns = ("device", "network", *_COLUMNS[:-1], "against", "verdict")
+    heads = _COLUMNS if is_verbose() else _UNITS
+    columns = ("device", "network", *heads[:-1], "compared with", "verdict")
     table = Table("Recommendations", columns, [_overview_row(answer) for answer in answers])
-    return table.without({"power", "items/s"})
+    return table.without({"power", "W"})
 
 
 def _overview_row(answer: results.Recommendation) -> tuple[str, ...]:
@@ -305,31 +354,63 @@ def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     for *cells, remark in rows:
         merged.setdefault(tuple(cells), []).append(remark)
     return [
-        (*cells, "; ".join(dict.fromkeys(word for words in remarks for word in words.split("; "))))
+        (*cells, "; ".join(dict.fromkeys(filter(None, "; ".join(remarks).split("; ")))))
         for cells, remarks in merged.items()
     ]
 
 
 def _row(candidate: results.Candidate, remark: str) -> tuple[str, ...]:
     cells = predicted_cells(partial(getattr, candidate), candidate.fps)
+    full = (cells.time, cells.rate, cells.energy, cells.power)
+    values = full if is_verbose() else _in_units(candidate)
     words = [remark] if remark else []
-    words += ["outside the measured clocks"] if candidate.is_extrapolated else []
+    words += ["outside measured clocks"] if candidate.is_extrapolated else []
     words += cells.remarks
     return (
         candidate.mode,
         str(candidate.batch),
         "–" if candidate.precision == pages.UNKNOWN_PRECISION else candidate.precision,
-        cells.time,
-        cells.power,
-        cells.energy,
-        cells.rate,
+        *values,
         "; ".join(words),
     )
 
 
-def _recommendation_lines(answer: results.Recommendation) -> Iterator[str]:
-    """Everything about a recommendation that is no table, line by line."""
-    yield answer.sentence
+def _in_units(one: results.Candidate) -> tuple[str, str, str, str]:
+    """Milliseconds of a batch, items in a second, millijoules of an item, watts."""
+    kind = one.interval
+    items = Interval(one.latency_s, one.latency_low_s, one.latency_high_s, kind).inverse(one.batch)
+    return (
+        in_unit(one.latency_s, one.latency_low_s, one.latency_high_s, kind, unit=MILLI),
+        in_unit(one.fps, items.low, items.high, kind, roof="≤"),
+        in_unit(one.energy_j, one.energy_low_j, one.energy_high_j, kind, unit=MILLI),
+        in_unit(one.power_w, one.power_low_w, one.power_high_w, kind, roof="=", n_digits=3),
+    )
+
+
+def _caveats(answer: results.Recommendation) -> Iterator[str]:
+    """How sure the answer is, in one line; and why there are no commands."""
+    choice = answer.choice
+    if choice is None:
+        return
+    words = list(filter(None, [pages.chances_words(answer.checks)]))
+    words += ["energy unknown"] if choice.energy_j is None else []
+    if choice.interval == "roof":
+        words.append(f"≥: at best, by the roofs; {ROOF_FACTORS}")
+    if choice.is_extrapolated:
+        words.append("clocks outside the measured range: measure before use")
+    if answer.equals:
+        n_equals = len(answer.equals)
+        words.append(f"no clear difference from {n_equals} other mode{'s' * (n_equals > 1)}")
+    if answer.is_feasible and answer.n_unknown:
+        words.append(f"{answer.n_unknown} of {answer.n_candidates} undetermined")
+    if words:
+        yield f"  {'; '.join(words)}"
+    if answer.commands is None:
+        yield f"  commands: unknown, {answer.unknown['commands']}"
+
+
+def _reasons(answer: results.Recommendation) -> Iterator[str]:
+    """Everything else about a recommendation that is no table, line by line."""
     yield from (f"  why: {line}" for line in answer.why)
     if answer.choice is not None:
         yield from (

@@ -13,8 +13,10 @@ from mansard.analytics import pages
 from mansard.analytics.data import quantities
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
     DaskOption,
+    DryRunOption,
     ForceOption,
     JsonOption,
     OneEngineOption,
@@ -28,82 +30,85 @@ from mansard.core.records.schedule import MOST_TRANSITIONS, ContentionRule, Goal
 from mansard.core.table import Table
 from mansard.core.units import parse_optional
 
-_RAN = ("method", "of", "predicted", "measured", "difference", "beside a solver", "remark")
+_RAN = ("method", "of", "predicted", "measured", "difference", "with a solver running", "remark")
 
 
 def schedule(
     problem: Annotated[
         list[str] | None,
-        typer.Argument(help="TOML or JSON file of networks, their groups and accelerators; or "
-                       "networks whose groups were measured, all of --runs by default; or a "
-                       f"problem that ships: {', '.join(command_line.SHIPPED_PROBLEMS)}."),
+        typer.Argument(help="TOML or JSON file of networks, groups and accelerators; or networks "
+                       "with measured groups, all of --runs by default; or a shipped problem: "
+                       f"{', '.join(command_line.SHIPPED_PROBLEMS)}."),
     ] = None,
     sources: Annotated[
         list[Path] | None,
-        typer.Option("--from", help="Folder or files of HaX-CoNN, a folder for each network."),
+        typer.Option("--from", help="Folder or files of HaX-CoNN, one folder per network."),
     ] = None,
     goal: Annotated[
-        Goal | None, typer.Option(help="What is to be best; that of the file, else makespan.")
+        Goal | None, typer.Option(help="Quantity to optimise; the file's, else makespan.")
     ] = None,
     steady: Annotated[
         bool | None,
-        typer.Option("--steady/--once", help="Networks again and again, or each once."),
+        typer.Option("--steady/--once", help="Repeat the networks, or run each once."),
     ] = None,
     contention: Annotated[
         ContentionRule | None,
-        typer.Option(help="What slows groups down. overlap: those that run beside them; haxconn: "
-                     "always, by their own demand. That of the file, else overlap."),
+        typer.Option(help="Slowdown model. overlap: by concurrent groups; haxconn: always, by the "
+            "group's own demand. The file's, else overlap."),
     ] = None,
     max_transitions: Annotated[
         int | None,
-        typer.Option(min=0, max=MOST_TRANSITIONS, help="Most changes of accelerator of a network."),
+        typer.Option(
+            min=0, max=MOST_TRANSITIONS, help="Limit of accelerator changes of a network."),
     ] = None,
     max_latency: Annotated[
-        str | None, typer.Option(help="Most time from the start to the last end: 20ms.")
+        str | None, typer.Option(help="Makespan limit: 20ms.")
     ] = None,
-    max_energy: Annotated[str | None, typer.Option(help="Most energy of a round: 0.5J.")] = None,
-    max_power: Annotated[str | None, typer.Option(help="Most mean power: 15W.")] = None,
+    max_energy: Annotated[str | None, typer.Option(help="Energy limit of a round: 0.5J.")] = None,
+    max_power: Annotated[str | None, typer.Option(help="Mean power limit: 15W.")] = None,
     method: Annotated[
         Literal["auto", "exact", "first_come", "local"],
-        typer.Option(help="All assignments, in every order or first come first served, or local "
-                     "search. auto: first come first served, then every order, or local."),
+        typer.Option(
+            help="Search all assignments in every order or first come first served, or search "
+            "locally. auto: first come first served, then every order, or local."),
     ] = "auto",
     time_limit: Annotated[
-        str | None, typer.Option(help="Most time to search for: 60s; 10s by default.")
+        str | None, typer.Option(help="Search time limit: 60s; 10s by default.")
     ] = None,
     predict_missing: Annotated[
         bool,
-        typer.Option(help="Predict times where networks of --runs have none."),
+        typer.Option(help="Predict missing times of networks of --runs."),
     ] = False,
     front: Annotated[
-        str | None, typer.Option(help="Also the front of time and energy of this network alone.")
+        str | None, typer.Option(help="Also print the time-energy front of this network.")
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="HTML page with the Gantt chart.")] = None,
+    html: Annotated[Path | None, typer.Option(
+        help="HTML page with the Gantt chart to write.")] = None,
     save_problem: Annotated[
-        Path | None, typer.Option(help="Write the problem as it was solved, .toml or .json.")
+        Path | None, typer.Option(help="File to write the solved problem to, .toml or .json.")
     ] = None,
     run: Annotated[
         bool,
-        typer.Option("--run", help="Execute the best schedule and the baselines on this machine."),
+        typer.Option("--run", help="Run the best schedule and the baselines on this machine."),
     ] = False,
     one_engine: OneEngineOption = False,
     duration: Annotated[
-        str, typer.Option(help="With --run: how long to execute each after warming up: 10s, 5min.")
+        str, typer.Option(help="With --run: time of each after warm-up: 10s, 5min.")
     ] = "10s",
     mode: Annotated[
-        str | None, typer.Option(help="The mode of --runs, and the one to execute in.")
+        str | None, typer.Option(help="Mode of --runs, and the mode to run in.")
     ] = None,
     runs: RunsOption = None,
     dask: DaskOption = None,
-    local: Annotated[bool, typer.Option("--local", help="Execute without a container.")] = False,
+    local: Annotated[bool, typer.Option("--local", help="Run without a container.")] = False,
+    dry_run: DryRunOption = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Schedule networks on the accelerators of a machine; runs nothing without --run.
 
-    Prints the best schedule with its proof or gap, beside baselines that the same simulator
-    scores. Exit code 1 where no schedule keeps the limits: the nearest is printed. And where one
-    could not be run.
+    Prints the best schedule with its proof or gap, compared with baselines in the same simulator.
+    Exits with 1 if no schedule keeps the limits (the nearest is printed) or one fails to run.
     """
     check_outputs((html, save_problem), force=force)
     names = problem or []
@@ -118,6 +123,9 @@ def schedule(
         runs=Path((runs or ["runs"])[0]),
         is_local=local,
     )
+    if dry_run:
+        print_dry_runs(api.dry_run(executed, TerminalReporter()), as_json=as_json)
+        return
     answer = api.schedule(
         api.ScheduleRequest(
             problem=files[0] if files else None,
@@ -212,7 +220,7 @@ def _tables(answer: results.ScheduleAnswer) -> Iterator[Table]:
         rounds = [row for ran in answer.ran for row in _ran_rows(ran)]
         mode = next((ran.mode for ran in answer.ran if ran.mode), "")
         table = Table(f"Executed in {mode}" if mode else "Executed", _RAN, rounds)
-        yield without_silent(table, {"beside a solver", "remark"})
+        yield without_silent(table, {"with a solver running", "remark"})
 
 
 def _ran_rows(ran: results.RanSchedule) -> Iterator[tuple[str, ...]]:

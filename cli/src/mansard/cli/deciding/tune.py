@@ -36,63 +36,65 @@ def tune(
                        "and remote.", readable=False),
     ] = None,
     network: Annotated[
-        _Text, typer.Option(help="In the place of SAMPLES: an ONNX file, run here on the CPU.")
+        _Text, typer.Option(help="Instead of SAMPLES: an ONNX file to run on this CPU.")
     ] = None,
     remote_network: Annotated[
-        _Text, typer.Option(help="An ONNX file that gives the remote answers, run here as well.")
+        _Text, typer.Option(help="ONNX file of the remote network, to run here too.")
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Labelled samples for --network: an .npz, a folder of images, a .bin of "
-                     "CIFAR. Beside SAMPLES: their labels.", readable=False),
+        typer.Option(help="Labelled samples for --network: an .npz, a folder of images or a CIFAR "
+            ".bin. With SAMPLES: their labels.", readable=False),
     ] = None,
     remote_predictions: Annotated[
         Path | None,
-        typer.Option(help="The remote answers: a text file, one class a line.", readable=False),
+        typer.Option(help="Text file of the remote answers, one class a line.", readable=False),
     ] = None,
     labels: Annotated[
         Path | None, typer.Option(help="Labels of --data, if it has none.", readable=False)
     ] = None,
     preprocess: Annotated[
-        _Text, typer.Option(help="How images become inputs, as for measure; imagenet by default.")
+        _Text, typer.Option(help="Preprocessing of images, as for measure; imagenet by default.")
     ] = None,
     n_samples: Annotated[
         int | None,
-        typer.Option(min=1, max=100_000_000, help="Samples of --data to use, evenly spread."),
+        typer.Option(min=1, max=100_000_000, help="Use N evenly spaced samples of --data."),
     ] = None,
     judge: Annotated[
-        Path | None, typer.Option(help="Samples to judge on; half of SAMPLES by default.",
+        Path | None, typer.Option(help="Samples to evaluate on; half of SAMPLES by default.",
                                   readable=False)
     ] = None,
     local: Annotated[
-        _Text, typer.Option(help="The network of RUNS that runs on the device.")
+        _Text, typer.Option(help="Network of --runs on the device.")
     ] = None,
     offload: Annotated[
-        _Text, typer.Option(help="The network of RUNS on the same board that an offload runs.")
+        _Text, typer.Option(help="Network of --runs that an offload runs, on the same board.")
     ] = None,
     costs: Annotated[
         Path | None, typer.Option(help="CSV table of costs by power mode.", readable=False)
     ] = None,
-    local_latency: Annotated[_Text, typer.Option(help="Of a sample: 1.2ms, 1.2ms±0.1ms.")] = None,
-    local_energy: Annotated[_Text, typer.Option(help="Of a sample: 5mJ, 5mJ±4%.")] = None,
+    local_latency: Annotated[_Text, typer.Option(
+        help="Time of a sample: 1.2ms, 1.2ms±0.1ms.")] = None,
+    local_energy: Annotated[_Text, typer.Option(help="Energy of a sample: 5mJ, 5mJ±4%.")] = None,
     decision_latency: Annotated[
-        _Text, typer.Option(help="Of the decision; measured here by default.")
+        _Text, typer.Option(help="Time of the decision; measured here by default.")
     ] = None,
     decision_energy: Annotated[
-        _Text, typer.Option(help="Of the decision; by the local power by default.")
+        _Text, typer.Option(help="Energy of the decision; from the local power by default.")
     ] = None,
     offload_latency: Annotated[
-        _Text, typer.Option(help="Until the remote answer is back.")
+        _Text, typer.Option(help="Time until the remote answer arrives.")
     ] = None,
-    offload_energy: Annotated[_Text, typer.Option(help="Of the device, for an offload.")] = None,
-    max_latency: Annotated[_Text, typer.Option(help="Most mean time of a sample: 5ms.")] = None,
-    max_energy: Annotated[_Text, typer.Option(help="Most mean energy of a sample: 20mJ.")] = None,
-    min_accuracy: Annotated[_Text, typer.Option(help="Least accuracy: 0.9 or 90%.")] = None,
+    offload_energy: Annotated[_Text, typer.Option(
+        help="Energy of the device for an offload.")] = None,
+    max_latency: Annotated[_Text, typer.Option(help="Mean time limit of a sample: 5ms.")] = None,
+    max_energy: Annotated[_Text, typer.Option(help="Mean energy limit of a sample: 20mJ.")] = None,
+    min_accuracy: Annotated[_Text, typer.Option(help="Minimum accuracy: 0.9 or 90%.")] = None,
     beta: Annotated[
         float | None,
         typer.Option(
             min=0, max=1_000_000,
-            help="What an offload costs, where a wrong answer costs 1.",
+            help="Cost of an offload; a wrong answer costs 1.",
         ),
     ] = None,
     minimise: Annotated[
@@ -100,55 +102,56 @@ def tune(
         typer.Option(
             "--minimise",
             "--minimize",
-            help="What is to be best: the highest accuracy, or the least of the others."),
+            help="Quantity to optimise."),
     ] = None,
     probability: Annotated[
         float,
         typer.Option(
             min=0, max=1,
-            help="How likely each limit has to hold, between 0 and 1.",
+            help="Required probability of keeping each limit.",
         ),
     ] = 0.9,
     rule: Annotated[
         Literal["threshold", "logistic", "published"] | None,
-        typer.Option(help="By p1, by a logistic of p1 and p2, or by --logistic; the best of them "
-                     "by default."),
+        typer.Option(
+            help="Decide by p1, a logistic of p1 and p2, or --logistic; the best by default."),
     ] = None,
     logistic: Annotated[
-        _Text, typer.Option(help="A logistic of others: β,w1,w2, or DIME's, such as resnet8-fp.")
+        _Text, typer.Option(
+            help="Published logistic: β,w1,w2, or one of DIME's, such as resnet8-fp.")
     ] = None,
     balanced: Annotated[
-        bool, typer.Option("--balanced", help="Fit right and wrong samples with equal weight.")
+        bool, typer.Option("--balanced", help="Weight right and wrong samples equally.")
     ] = False,
     held_out: Annotated[
         float | None,
         typer.Option(
             min=0, max=1,
-            help="Share of the samples to judge on, a half by default; 0: all to both.",
+            help="Share of samples to evaluate on; a half by default. 0 uses all for both.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of all that is drawn.")] = 0,
-    bins: Annotated[int, typer.Option(min=1, max=1000, help="Of the calibration error.")] = 15,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of random numbers.")] = 0,
+    bins: Annotated[int, typer.Option(min=1, max=1000, help="Bins of the calibration error.")] = 15,
     replay: Annotated[
         int,
         typer.Option(
             min=0, max=100_000_000,
-            help="Replay HI-LCB on so many samples; needs --beta.",
+            help="Replay HI-LCB on N samples; needs --beta.",
         ),
     ] = 0,
     curve: Annotated[
-        Path | None, typer.Option(help="CSV file of every threshold of the choice to write.")
+        Path | None, typer.Option(help="CSV file to write, with every threshold.")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     keep: Annotated[
-        _Text, typer.Option(help="Keep the answer in RUNS under this name, for mansard report.")
+        _Text, typer.Option(help="Keep the answer in --runs under this name, for mansard report.")
     ] = None,
     runs: RunsOption = None,
     precision: Annotated[
-        list[str] | None, typer.Option(help="The precision of the networks of RUNS.")
+        list[str] | None, typer.Option(help="Precision of the networks of --runs.")
     ] = None,
     mode: Annotated[
-        _Text, typer.Option(help="Modes to choose from, of the runs or as for bench.")
+        _Text, typer.Option(help="Modes to choose from, as for bench.")
     ] = None,
     device: DeviceOption = None,
     board: BoardOption = None,
@@ -156,10 +159,10 @@ def tune(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Choose what a small network keeps and what it offloads, and the power mode, together.
+    """Choose which samples a small network offloads, and the power mode.
 
-    Every threshold of every mode is looked at. The choice is made on a part of the samples and
-    judged on the others, beside never, always and random offloads. Sets nothing.
+    Searches every threshold of every mode on one part of the samples and evaluates on the rest,
+    compared with never, always and random offloading. Sets nothing.
     """
     check_outputs((curve, html), force=force)
     texts = {

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,9 +14,10 @@ import typer
 from mansard import api
 from mansard.analytics.data.quantities import capacity, quantity
 from mansard.api import results
-from mansard.cli.console import TerminalReporter, print_json, print_lines
-from mansard.cli.data.overview import measured_table
+from mansard.cli.console import TerminalReporter, print_lines
+from mansard.cli.data.network_runs import run_tables
 from mansard.cli.data.runs import print_report
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
     REPORT,
     AgainOption,
@@ -55,16 +55,16 @@ demo_app = typer.Typer(invoke_without_command=True)
 def demo(
     context: typer.Context,
     folder: Annotated[
-        Path, typer.Option(help="Where the figures and the report go.", readable=False)
+        Path, typer.Option(help="Folder of the figures and the report.", readable=False)
     ] = _DEMO,
     all_rows: AllOption = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the roofs of real Orins and of a simulated one, with networks under them.
+    """Show rooflines of Orin boards and of a simulated board, with networks.
 
-    Nothing is measured: the figures of the Orins are published ones that ship with Mansard, the
-    simulated board's GPU kernels run on a stand-in, networks are scored here; all of it says so.
+    Nothing is measured: the figures of the Orins are published, and the simulated board's GPU
+    kernels run on a stand-in. Every figure is labelled.
     """
     if context.invoked_subcommand is not None:
         if folder != _DEMO or all_rows or force or as_json:
@@ -84,20 +84,19 @@ def demo(
 def simulated(
     board: Annotated[
         Literal["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"],
-        typer.Option(help="Which board to simulate."),
+        typer.Option(help="Board to simulate."),
     ] = "agx-orin",
     mode: Annotated[str, typer.Option(help="Power modes, as for bench.")] = "all",
     folder: Annotated[
-        Path, typer.Option(help="Where the board, the runs and the report go.", readable=False)
+        Path, typer.Option(help="Folder of the board, the runs and the report.", readable=False)
     ] = Path("demo"),
     all_rows: AllOption = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a simulated board, sweep its power modes, and write the report.
+    """Create a simulated board, sweep its power modes, and write the report.
 
-    Kernels run on a stand-in for the board's GPU, in virtual time; power modes, clocks and
-    meters are the simulator's, and everything says so.
+    Kernels run on a stand-in for the GPU, in virtual time. Every figure is labelled simulated.
     """
     check_outputs([folder / "runs" / REPORT], force=force)
     done = api.demo_simulated(board, mode, folder, TerminalReporter())
@@ -108,31 +107,31 @@ def bench(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            help="ONNX files, folders of them, or names of the zoo, to score and run; of the zoo "
-            "by default."
+            help="ONNX files, folders of them, or names of shipped networks; several shipped "
+            "ones by default."
         ),
     ] = None,
     mode: ModeOption = None,
     pick: PickOption = None,
     profile: Annotated[
-        Literal["brief", "quick", "full"], typer.Option(help="How many points and repetitions.")
+        Literal["brief", "quick", "full"], typer.Option(help="Number of points and repetitions.")
     ] = "quick",
     runs: KeptRunsOption = Path("runs"),
     label: LabelOption = "",
     again: AgainOption = False,
     batch: Annotated[
         list[str] | None,
-        typer.Option(help="Batch sizes to score, the first to run at; 1,8 by default."),
+        typer.Option(help="Batch sizes to score; networks run at the first. 1,8 by default."),
     ] = None,
     dim: DimOption = None,
     no_networks: Annotated[
-        bool, typer.Option("--no-networks", help="Measure kernels alone.")
+        bool, typer.Option("--no-networks", help="Measure kernels only.")
     ] = False,
     dry_run: DryRunOption = False,
     board: BoardOption = None,
     processor: Annotated[
         Literal["cpu", "gpu"] | None,
-        typer.Option(help="What to measure; by default the GPU where there is one."),
+        typer.Option(help="Processor to measure; the GPU by default, if there is one."),
     ] = None,
     local: LocalOption = False,
     host: HostOption = None,
@@ -146,10 +145,10 @@ def bench(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure this machine, score and run networks, and write one self-contained report.
+    """Measure this machine, score and run networks, and write a self-contained report.
 
-    What was measured before is not measured again; an interrupted run resumes. Power modes
-    are set, locked, and put back as they were found.
+    Interrupted benchmarks resume; finished runs are reused. Power modes are set, locked and
+    restored.
     """
     request = api.BenchRequest(
         models=tuple(models or ()),
@@ -218,24 +217,6 @@ def _print_measured(done: results.BenchResult, runs: str) -> None:
             rows,
         )
     if done.networks:
-        print_tables([measured_table(done.networks)])
+        print_tables(run_tables(done.networks, len(done.networks), {}))
     command = f"{install_command('report')}, then mansard report --runs {shlex.quote(runs)}"
     print_lines([f"kept in {runs}; for ceilings, predictions and a report: {command}"])
-
-
-def print_dry_runs(planned: Iterable[results.DryRun], *, as_json: bool) -> None:
-    """The modes in their order, each write of each, and the time they will take."""
-    boards = []
-    for board in planned:
-        if as_json:
-            boards.append(board)
-            continue
-        rows = [
-            (one.mode.name, line)
-            for one in board.modes
-            for line in one.steps or ("nothing is set",)
-        ]
-        print_table("What would be done; nothing was touched", ("mode", "step"), rows)
-        print_lines([board.summary])
-    if as_json:
-        print_json("dry-run", {"boards": boards})

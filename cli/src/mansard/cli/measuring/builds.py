@@ -25,28 +25,28 @@ from mansard.core.table import Table
 
 def build(
     models: Annotated[
-        list[str], typer.Argument(help="ONNX files, folders of them, or names of the zoo.")
+        list[str], typer.Argument(help="ONNX files, folders of them, or names of shipped networks.")
     ],
     mode: ModeOption = None,
     runs: KeptRunsOption = Path("runs"),
     compute_capability: Annotated[
         str | None,
         typer.Option(
-            help="Build for cards of this compute capability, such as 8.6, on a machine without "
-            "one; TensorRT for RTX only."
+            help="Build for this compute capability, such as 8.6, without such a card. "
+            "TensorRT for RTX only."
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print which files are missing; build nothing.")
+        bool, typer.Option("--dry-run", help="Print missing files; build nothing.")
     ] = False,
     as_json: JsonOption = False,
     **options: Any,
 ) -> None:
-    """Build engine files of MODELS and keep them, without measuring.
+    """Build engine files of MODELS without measuring.
 
-    They are the files that 'mansard measure' loads with the same options, for TensorRT or trtexec.
-    A file that is there is not built again, and a build that was interrupted starts again. Of
-    several modes the highest is set while the files are built, and the board is put back.
+    'mansard measure' loads them with the same options, for TensorRT or trtexec. Existing files are
+    reused; interrupted builds start again. The highest of several modes is set during the build,
+    then the board is restored.
     """
     how, place = group_of(BuildGroup, options), group_of(PlaceGroup, options)
     request = api.MeasureRequest(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
@@ -21,6 +21,7 @@ from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.data.overview import by_device, programs_table
 from mansard.cli.data.summary import print_shortened, program_tables
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.help import HelpfulCommand
 from mansard.cli.measuring.networks import measure_layers, measure_networks
 from mansard.cli.measuring.option_groups import (
@@ -73,10 +74,7 @@ def measure_program(
         stdout=2 if output.as_json else 1,
     )
     if program.metric is not None and os.isatty(request.stdout):
-        note(
-            "with --metric the output of the program goes through a pipe: the program has no "
-            "terminal"
-        )
+        note("with --metric the program writes to a pipe, not a terminal")
     measured = api.measure_program(request, TerminalReporter())
     print_programs(measured, all_rows=output.all_rows, as_json=output.as_json)
 
@@ -107,18 +105,18 @@ def _note_doubts(one: results.MeasuredProgram, where: str) -> None:
     n_throttled = one.run.conditions.n_throttle_events
     if n_throttled:
         times = "once" if n_throttled == 1 else f"{n_throttled} times"
-        note(f"{mode}: throttled while it ran: {times}")
+        note(f"{mode}: throttled {times}")
     lacking = [row for row in one.times if row.energy_j is None and row.time_s is not None]
     if lacking:
         what = "" if lacking[0] is whole else f" of {lacking[0].workload}"
         n_more = len(lacking) - 1 if what else 0
         others = f" and {n_more} other{'s' * (n_more > 1)}" if n_more else ""
-        note(f"{mode}: no energy{what}{others}: {lacking[0].unknown['energy_j']}")
+        note(f"{mode}: energy unknown{what}{others}: {lacking[0].unknown['energy_j']}")
     if one.run.stability == "unstable":
         interval = f"±{plain(relative(one.run.stability_interval))}"
         why = one.run.unknown.get("stability_interval", interval)
         more = max(_N_FOR_INTERVAL, 2 * whole.n_runs if whole.n_runs >= _N_FOR_INTERVAL else 0)
-        note(f"{mode}: the time is not known well: {why}; --repeat {more} would help")
+        note(f"{mode}: the time is uncertain: {why}; use --repeat {more}")
 
 
 _COMMAND = "mansard command"  # where a context keeps the words after ``--``
@@ -144,27 +142,32 @@ def measure(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            help="ONNX files, folders of them, or names of the zoo; or -- COMMAND, a program."
+            help="ONNX files, folders of them, or names of shipped networks; or -- COMMAND, a "
+            "program."
         ),
     ] = None,
     **options: Any,
 ) -> None:
-    """Measure networks, a program, a server: measure MODEL… | -- COMMAND… | --server URL
+    """Measure networks, a program or a server: measure MODEL… | -- COMMAND… | --server URL
 
-    A network is run on an engine: time in a loop and of single calls, energy, layers. Of a program
-    the time, CPU time, memory and energy are measured, with all that it starts; its output and exit
-    code are its own, and what was measured is on stderr. With --json it is on stdout, and the
-    program's output on stderr. A server of a language model is sent prompts: times of the first
-    token and of the others, tokens/s, energy of both phases. All in each mode, until the time is
-    known; the board is put back.
+    Networks: latency in a loop and of single calls, energy, layers.
+
+    Programs: time, CPU time, memory and energy, child processes included. Output and exit code
+    are the program's; results go to stderr. With --json results go to stdout and the program's
+    output to stderr.
+
+    Servers of language models: time to the first token and between tokens, tokens/s, energy of
+    both phases.
+
+    Each mode is measured until the time is stable; then the board is restored.
     """
     command = context.meta.get(_COMMAND, ())
     is_server = options["server"] is not None or options["start"] is not None
     if bool(command) + bool(models) + is_server != 1:
         raise UsageError(
-            "name networks or a command, and not both"
+            "give networks or a command, not both"
             if not is_server
-            else "a server is measured by itself, without networks and a command",
+            else "--server excludes networks and a command",
             fix="mansard measure resnet50, or mansard measure -- python3 my_program.py, or mansard "
             "measure --server http://localhost:8000",
         )
@@ -180,11 +183,32 @@ def measure(
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     _check_options(context, _names(groups.values()), what)
     values = {name: group_of(group, options) for name, group in groups.items()}
+    if options["dry_run"]:
+        _print_dry_run(values)
+        return
     function(command or tuple(models or ()), **values)
 
 
 # Typer asks inspect for it.
 measure.__signature__ = grouped_signature(measure, GROUPS)  # type: ignore[attr-defined]
+
+
+def _print_dry_run(groups: Mapping[str, Any]) -> None:
+    """Print each write that sets the modes; ``groups``: those of the measurement."""
+    modes: ModeGroup = groups["modes"]
+    place: PlaceGroup | MachineGroup = next(
+        group for group in groups.values() if isinstance(group, PlaceGroup | MachineGroup)
+    )
+    request = api.SweepRequest(
+        mode=modes.mode,
+        pick=modes.pick,
+        runs=modes.runs,
+        board=place.board,
+        hosts=tuple(place.host or ()),
+        hosts_file=place.hosts_file,
+    )
+    output: OutputGroup = groups["output"]
+    print_dry_runs(api.dry_run(request, TerminalReporter()), as_json=output.as_json)
 
 
 def _names(groups: Iterable[Any]) -> list[str]:

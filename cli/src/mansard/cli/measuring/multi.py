@@ -20,7 +20,7 @@ from mansard.analytics import pages
 from mansard.analytics.data import quantities
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines
-from mansard.cli.measuring.bench import print_dry_runs
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
     AgainOption,
     BoardOption,
@@ -60,7 +60,7 @@ def contention(
     pick: PickOption = None,
     profile: Annotated[
         Literal["brief", "quick", "full"],
-        typer.Option(help="How many demands of each processor: 3, 5 or 10."),
+        typer.Option(help="Number of demands of each processor: 3, 5 or 10."),
     ] = "quick",
     runs: KeptRunsOption = Path("runs"),
     label: LabelOption = "",
@@ -70,7 +70,7 @@ def contention(
     processor: Annotated[
         Literal["cpu", "gpu"] | None,
         typer.Option(
-            help="gpu: the GPU and the CPUs; cpu: two halves of the CPUs. By default the GPU where "
+            help="gpu: the GPU and the CPUs; cpu: two halves of the CPUs. gpu by default, if "
             "there is one."
         ),
     ] = None,
@@ -84,10 +84,10 @@ def contention(
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure what the GPU and the CPUs, or two halves of the CPUs, take from each other's memory.
+    """Measure contention for memory bandwidth between GPU and CPUs, or halves of the CPUs.
 
-    Each runs with several demands on memory, alone and beside the other with several. What was
-    measured before is not measured again; an interrupted run resumes. No roof changes.
+    Each side runs at several demands, alone and next to the other. Interrupted runs resume.
+    Rooflines do not change.
     """
     request = api.SweepRequest(
         mode=mode,
@@ -125,48 +125,48 @@ def contention(
 def multi(
     models: Annotated[
         list[str] | None,
-        typer.Argument(help="ONNX files, folders of them, or names of the zoo; each runs whole."),
+        typer.Argument(
+            help="ONNX files, folders of them, or names of shipped networks; each runs whole."
+        ),
     ] = None,
     devices: Annotated[
         str | None,
         typer.Option(
-            help="Devices that the networks take in turn: gpu, dla0, cpu, cpu:0-3. By default the "
-            "GPU where there is one, else the CPU."
+            help="Devices, assigned to the networks in turn: gpu, dla0, cpu, cpu:0-3. The GPU "
+            "by default, else the CPU."
         ),
     ] = None,
     mapping: Annotated[
         Path | None,
         typer.Option(
-            help='JSON file of mappings, {"resnet50": {"57": "gpu", "122": "dla0"}}: the last node '
-            "of each stage and its device; also NN-Profiler's.",
+            help="JSON file of mappings from the last node of each stage to its device: "
+            '{"resnet50": {"57": "gpu", "122": "dla0"}}; also NN-Profiler\'s.',
             readable=False,
         ),
     ] = None,
-    duration: Annotated[
-        str, typer.Option(help="How long to measure after warming up: 30s, 5min.")
-    ] = "30s",
+    duration: Annotated[str, typer.Option(help="Measuring time after warm-up: 30s, 5min.")] = "30s",
     pipelined: Annotated[
         bool,
-        typer.Option("--pipelined", help="Run the stages of a network side by side, not in turn."),
+        typer.Option("--pipelined", help="Overlap the stages of a network."),
     ] = False,
     processes: Annotated[
-        bool, typer.Option("--processes", help="Run in processes, not in threads of one.")
+        bool, typer.Option("--processes", help="Run in processes instead of threads.")
     ] = False,
     exclusive: Annotated[
-        bool, typer.Option("--exclusive", help="Let a device run one stage at a time.")
+        bool, typer.Option("--exclusive", help="Run one stage at a time on each device.")
     ] = False,
     power_interval: Annotated[
         float | None,
         typer.Option(
             parser=quantity("--power-interval", "time", bare="ms", ends=("1ms", "10s")),
-            help="Time between samples of power, as 50ms; by default the meters' own.",
+            help="Time between power samples: 50ms; the meter's period by default.",
         ),
     ] = None,
     one_engine: OneEngineOption = False,
     mode: ModeOption = None,
     pick: PickOption = None,
     profile: Annotated[
-        Literal["brief", "quick", "full"], typer.Option(help="How long it warms up.")
+        Literal["brief", "quick", "full"], typer.Option(help="Length of the warm-up.")
     ] = "quick",
     runs: KeptRunsOption = Path("runs"),
     label: LabelOption = "",
@@ -174,29 +174,25 @@ def multi(
     engine: Annotated[
         str | None,
         typer.Option(
-            help="What runs stages on GPU and DLA: tensorrt or ort; by default as for measure. "
-            "Stages on CPUs run on ort."
+            help="Engine of stages on GPU and DLA: tensorrt or ort; by default as for "
+            "measure. Stages on CPUs run on ort."
         ),
     ] = None,
     provider: ProviderOption = None,
     batch: Annotated[
         int | None,
-        typer.Option(min=1, max=1_000_000, help="Batch size; by default that of the file, else 1."),
+        typer.Option(min=1, max=1_000_000, help="Batch size; by default the file's, else 1."),
     ] = None,
     precision: Annotated[
-        str | None, typer.Option(help="fp32, fp16 or int8; that of each file by default.")
+        str | None, typer.Option(help="Precision: fp32, fp16 or int8; the file's by default.")
     ] = None,
     dim: DimOption = None,
     inputs: InputsOption = None,
     threads: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=4096, help="Threads of each network; by default one for each of its CPUs."
-        ),
+        typer.Option(min=1, max=4096, help="Threads of each network; one per CPU by default."),
     ] = None,
-    wait: Annotated[
-        Waiting, typer.Option(help="What threads of an engine do while they wait: spin, or block.")
-    ] = "block",
+    wait: Annotated[Waiting, typer.Option(help="How threads wait.")] = "block",
     board: BoardOption = None,
     local: LocalOption = False,
     host: HostOption = None,
@@ -206,9 +202,10 @@ def multi(
     offline: OfflineOption = False,
     container_engine: ContainerEngineOption = None,
     yes: YesOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run several networks at once, again and again: rates, times of stages, energy of all."""
+    """Run several networks at once, repeatedly: rates, times of stages, total energy."""
     request = api.MultiRequest(
         settings=api.NetworkSettings(
             engine=engine,
@@ -243,10 +240,13 @@ def multi(
         ),
     )
     if bool(models) == (mapping is not None):
-        raise UsageError("name networks or --mapping FILE, and not both", fix="leave one out")
+        raise UsageError("give networks or --mapping FILE, not both", fix="leave one out")
     if mapping is not None and devices is not None:
         raise UsageError("--mapping FILE names the devices itself", fix="leave --devices out")
     reporter = TerminalReporter(is_agreed=yes)
+    if dry_run:
+        print_dry_runs(api.dry_run(request, reporter), as_json=as_json)
+        return
     mappings = (
         [command_line.whole_mapping(models or (), split_devices(devices))]
         if mapping is None
@@ -290,7 +290,7 @@ def print_mappings(rows: Sequence[results.MeasuredMulti]) -> None:
         cells = [_cells(row, part) for part in row.stages]
         print_tables([without_silent(Table(title, _COLUMNS, cells), _COLUMNS[4:7])])
     if any(measured.row.failure is None for measured in rows):
-        note("times are means of a run, but for the latency: its median")
+        note("times are means of a run; the latency is a median")
 
 
 _FEW = 10  # runs: the last one, cut off by the window, is then a tenth of them

@@ -14,8 +14,8 @@ from typing import Any
 from mansard import api
 from mansard.analytics.data.quantities import seconds
 from mansard.api import command_line, results
-from mansard.cli.console import TerminalReporter, note, print_json
-from mansard.cli.data.overview import measured_table
+from mansard.cli.console import TerminalReporter, note, print_json, print_lines
+from mansard.cli.data.network_runs import run_tables, why_lines
 from mansard.cli.data.summary import (
     accuracy_tables,
     group_tables,
@@ -36,10 +36,10 @@ from mansard.cli.tables import print_tables
 from mansard.core.table import Table
 
 _TERMS = (
-    "Shares of the whole network's time. Calls: the engine is called once for each part, not once",
-    "for all. Conversions: casts and reorders that it adds at the cuts. Fusion: nodes that it runs",
-    "as one layer in the network and apart here. Caches: data of a part that runs alone stay near.",
-    "Rest: the cost of the profile, starts of nodes, noise.",
+    "Shares of the network's time. Calls: one engine call per part instead of one for all.",
+    "Conversions: casts and reorders added at the cuts. Fusion: nodes that run as one layer in the",
+    "network and separately here. Caches: data of a part that runs alone stay close. Rest: cost of",
+    "profiling, start of nodes, noise.",
 )
 
 
@@ -102,9 +102,9 @@ def print_layers(
             note(" ".join(_TERMS))
         for whole in result.sums:
             if whole.difference_s is None:
-                note(f"{whole.network}: no sum against the whole: {whole.unknown['difference_s']}")
+                note(f"{whole.network}: sum not compared: {whole.unknown['difference_s']}")
         _note_energy(result.parts)
-        note(f"kept in {runs}: mansard report --runs {runs} draws it")
+        note(f"saved in {runs}: mansard report --runs {runs} draws it")
     result.check()
 
 
@@ -112,9 +112,10 @@ def _note_energy(parts: Sequence[results.PartTimes]) -> None:
     """Why parts have no energy, each reason once."""
     reasons = Counter(row.unknown["energy_j"] for row in parts if row.energy_j is None)
     for why, n_parts in reasons.items():
-        note(f"no energy of {n_parts} of {len(parts)} parts: {why}")
+        note(f"energy of {n_parts} of {len(parts)} parts unknown: {why}")
 
 
+_MOST_NETWORKS = 20  # of the short tables
 _MOST_LAYERS = 30  # of a table, the slowest
 
 
@@ -233,8 +234,9 @@ def print_times(result: results.MeasureResult, *, with_layers: bool, all_rows: b
     """Print the tables of networks, and on stderr what is to be known of their rows."""
     if all_rows:
         print_tables(measured_tables(result.times))
-    elif result.times:
-        print_tables([measured_table(result.times)])
+    else:
+        print_tables(run_tables(result.times, _MOST_NETWORKS))
+        print_lines(why_lines(result.times, _MOST_NETWORKS))
     print_tables(accuracy_tables(result.accuracies))
     print_tables(memory_tables(result.memory) if all_rows else ())
     if with_layers:
@@ -244,7 +246,7 @@ def print_times(result: results.MeasureResult, *, with_layers: bool, all_rows: b
         _note_doubts(one, shown)
     for row in result.times:
         if row.energy_high_j is not None and row.energy_j is None and row.time_s is not None:
-            note(f"{row.network} in {row.mode}: no energy: {row.unknown['energy_j']}")
+            note(f"{row.network} in {row.mode}: energy unknown: {row.unknown['energy_j']}")
 
 
 def _layers(one: results.MeasuredNetwork) -> Table:
@@ -280,17 +282,17 @@ def _note_doubts(one: results.MeasuredNetwork, shown: Collection[str]) -> None:
             note(f"{name}: not run: {row.failure}")
         return
     disturbed = "; ".join(row.disturbances)
-    if disturbed and disturbed not in shown:
+    if disturbed and row.seconds_s and disturbed not in shown:
         note(f"{name}: disturbed: {disturbed}")
     if not row.seconds_s:
         note(
-            f"{name}: no time is known: other programs had the CPUs in every sample; "
-            "the same command measures it again, best on a quiet machine"
+            f"{name}: disturbed: other programs used the CPUs in every sample, so the time is in "
+            "no model; the same command measures it again"
         )
     elif row.stability == "unstable":
         interval = row.stability_interval
         known = row.unknown.get("stability_interval") or f"±{interval:.1%}"
-        note(f"{name}: the time is not known well: {known}")
+        note(f"{name}: the time is uncertain: {known}")
     if row.layers is None:
         note(f"{name}: no layers: {row.unknown['layers']}")
 
@@ -300,5 +302,5 @@ def _note_next(result: results.MeasureResult, runs: Path) -> None:
     if not result.times:
         return
     if all(row.predicted_s is None for row in result.times):
-        note(f"nothing is predicted here yet: mansard bench --runs {runs} measures the roofs")
-    note(f"kept in {runs}: mansard report --runs {runs} draws it")
+        note(f"no predictions yet: mansard bench --runs {runs} measures the roofs")
+    note(f"saved in {runs}: mansard report --runs {runs} draws it")

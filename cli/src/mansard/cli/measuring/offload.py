@@ -28,30 +28,30 @@ from mansard.core.units import parse_share
 
 ThreadsOption = Annotated[
     int | None,
-    typer.Option(min=1, max=1024, help="Threads of the engine; one for each CPU by default."),
+    typer.Option(min=1, max=1024, help="Threads of the engine; one per CPU by default."),
 ]
 
 
 def serve_network(
     model: Annotated[str, typer.Argument(help="ONNX file of a classifier with trained weights.")],
     listen: Annotated[
-        str, typer.Option(help="Address: HOST:PORT; this machine alone by default.")
+        str, typer.Option(help="Address: HOST:PORT; local connections only by default.")
     ] = "127.0.0.1:8500",
     preprocess: Annotated[
-        str | None, typer.Option(help="How images become inputs, as for measure; imagenet by "
-                                 "default.")
+        str | None, typer.Option(
+            help="Preprocessing of images, as for measure; imagenet by default.")
     ] = None,
     precision: Annotated[
-        str | None, typer.Option(help="fp32 or fp16; that of the file by default.")
+        str | None, typer.Option(help="Precision: fp32 or fp16; the file's by default.")
     ] = None,
     provider: ProviderOption = None,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Serve MODEL, the larger network, until Ctrl-C; ONNX Runtime runs it.
+    """Serve the larger network MODEL with ONNX Runtime until Ctrl-C.
 
-    Each request has one sample, and the network runs one at a time. With MANSARD_SERVER_KEY set,
-    clients must send the same token.
+    Requests have one sample and run one at a time. With MANSARD_SERVER_KEY set, clients must send
+    the same token.
     """
     request = command_line.ServeRequest(
         model=model,
@@ -80,27 +80,28 @@ def run_offload(
                            readable=False)
     ],
     threshold: Annotated[
-        str | None, typer.Option(help="Offload where the confidence is below: 0.8, 80%.")
+        str | None, typer.Option(help="Offload below this confidence: 0.8, 80%.")
     ] = None,
     logistic: Annotated[
-        str | None, typer.Option(help="The confidence: β,w1,w2, or DIME's, such as resnet8-fp; p1 "
-                                 "by default.")
+        str | None, typer.Option(
+            help="Confidence function: β,w1,w2, or one of DIME's, such as resnet8-fp; p1 by "
+            "default.")
     ] = None,
     labels: Annotated[
         Path | None, typer.Option(help="Labels of --data, if it has none.", readable=False)
     ] = None,
     preprocess: Annotated[
-        str | None, typer.Option(help="How images become inputs of NETWORK; imagenet by default.")
+        str | None, typer.Option(help="Preprocessing of images; imagenet by default.")
     ] = None,
     n_samples: Annotated[
         int | None, typer.Option(min=1, max=100_000_000,
-                                 help="Number of samples of --data, evenly spread.")
+                                 help="Use N evenly spaced samples of --data.")
     ] = None,
     block: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Samples that run in one way before the next.")
+        int, typer.Option(min=1, max=1_000_000, help="Consecutive samples of one kind.")
     ] = 1000,
     timeout: Annotated[
-        str | None, typer.Option(help="Longest time until the server's answer is complete; 30s.")
+        str | None, typer.Option(help="Time limit of the server's answer; 30s by default.")
     ] = None,
     provider: ProviderOption = None,
     threads: ThreadsOption = None,
@@ -112,10 +113,9 @@ def run_offload(
     board: BoardOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Measure NETWORK here and the larger one on a server, end to end.
+    """Measure NETWORK with a larger network on a server, end to end.
 
-    Each block of samples runs in three ways: all here, all on the server, and by the rule. What
-    was measured before is not measured again.
+    Each block of samples runs locally, on the server, and by the rule. Finished runs are reused.
     """
     logistic_of = None if logistic is None else command_line.parse_logistic(logistic)
     request = command_line.OffloadRequest(
@@ -155,4 +155,4 @@ def print_offload(measured: results.MeasuredOffload) -> None:
     for why in measured.disturbances:
         note(f"{measured.mode}: disturbed: {why}")
     if measured.n_missing:
-        note(f"{measured.mode}: {measured.n_missing:,} samples are still to be measured")
+        note(f"{measured.mode}: {measured.n_missing:,} samples are not measured yet")

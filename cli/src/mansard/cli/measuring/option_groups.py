@@ -20,6 +20,7 @@ from mansard.cli.options import (
     BoardOption,
     ContainerEngineOption,
     DimOption,
+    DryRunOption,
     HostsFileOption,
     ImageOption,
     ImagesOption,
@@ -41,8 +42,8 @@ from mansard.core.records import Copies, Waiting
 _HostOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="Board to measure on: user@board, or a name in hosts.toml. Repeatable, or several "
-        "separated by commas."
+        help="Board to measure on: user@board or a name in hosts.toml. Repeatable, or "
+        "comma-separated."
     ),
 ]
 
@@ -54,7 +55,7 @@ class ModeGroup:
     mode: ModeOption = None
     pick: PickOption = None
     profile: Annotated[
-        Literal["brief", "quick", "full"], typer.Option(help="How well the time is to be known.")
+        Literal["brief", "quick", "full"], typer.Option(help="Timing precision.")
     ] = "quick"
     runs: KeptRunsOption = Path("runs")
     label: LabelOption = ""
@@ -62,12 +63,12 @@ class ModeGroup:
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Variable of the environment that changes what is measured; it becomes part of "
-            "the run's identity. OMP_NUM_THREADS and others are part of it for programs by "
-            "default. Repeatable.",
+            help="Environment variable that affects the result. Another value is another run; "
+            "OMP_NUM_THREADS and others count for programs by default. Repeatable.",
         ),
     ] = None
     again: AgainOption = False
+    dry_run: DryRunOption = False
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,8 @@ class BuildGroup:
     engine: Annotated[
         str | None,
         typer.Option(
-            help="What runs the networks: ort, tensorrt, trtexec. By default TensorRT on a Jetson "
-            "that has it, by its Python bindings or trtexec, else ONNX Runtime, which builds no "
-            "engine files."
+            help="Engine: ort, tensorrt or trtexec. On a Jetson TensorRT by default, if "
+            "installed; else ONNX Runtime, which builds no engine files."
         ),
     ] = None
     batch: BatchSizesOption = None
@@ -88,47 +88,47 @@ class BuildGroup:
     preprocess: Annotated[
         str | None,
         typer.Option(
-            help="How images are fed: imagenet (the default), unit, symmetric, caffe or raw, then "
-            "what differs: imagenet,resize=232,mean=0.5/0.5/0.5."
+            help="Preprocessing of images: imagenet (the default), unit, symmetric, caffe or "
+            "raw, then changes: imagenet,resize=232,mean=0.5/0.5/0.5."
         ),
     ] = None
     calibration: Annotated[
         str | None,
         typer.Option(
-            help="Samples that the ranges of int8 are taken from, as --data, or 'random'; some of "
-            "--data by default."
+            help="Samples to calibrate int8 with, as --data, or 'random'; part of --data by "
+            "default."
         ),
     ] = None
     dla: Annotated[
         int | None,
-        typer.Option(
-            min=0, max=15, help="Build engine files for this DLA core; by default for the GPU."
-        ),
+        typer.Option(min=0, max=15, help="Build for this DLA core; for the GPU by default."),
     ] = None
     dla_nodes: Annotated[
         str | None,
         typer.Option(
-            help="With --dla: run only these nodes on the DLA, by their index in the score, as "
-            "0-56,60; the GPU runs the others, in one engine."
+            help="With --dla: nodes to run on the DLA, by their index in the score: 0-56,60. "
+            "The GPU runs the others in the same engine."
         ),
     ] = None
     fallback: Annotated[
         bool,
-        typer.Option(help="With --dla: run layers that a DLA core lacks on the GPU, or refuse."),
+        typer.Option(
+            help="With --dla: run layers that the DLA does not support on the GPU, or fail."
+        ),
     ] = True
     dynamic: Annotated[
         bool,
-        typer.Option("--dynamic", help="Build one engine file for all of --batch, not one each."),
+        typer.Option("--dynamic", help="Build one engine file for all batch sizes."),
     ] = False
     opt_level: Annotated[
         int | None,
-        typer.Option(min=0, max=5, help="Optimisation level of TensorRT's builder; its own, 3."),
+        typer.Option(min=0, max=5, help="Optimisation level of TensorRT's builder; 3 by default."),
     ] = None
     workspace: Annotated[
         float | None,
         typer.Option(
             parser=quantity("--workspace", "size", bare="MB", ends=("1MB", "10TB")),
-            help="Most memory of a layer's kernel, as 512MB or 1GiB; TensorRT's own: all.",
+            help="Workspace limit of the builder: 512MB, 1GiB; none by default.",
         ),
     ] = None
 
@@ -142,43 +142,38 @@ class NetworkGroup(BuildGroup):
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Samples to measure accuracy with: an .npz of arrays by input and labels, or a "
-            "folder of images.",
+            help="Samples to measure accuracy with: an .npz of inputs and labels, or a folder "
+            "of images.",
             readable=False,
         ),
     ] = None
     labels: Annotated[
         Path | None,
-        typer.Option(help="Classes of --data, lines IMAGE,CLASS or CLASS.", readable=False),
+        typer.Option(help="Labels of --data: lines IMAGE,CLASS or CLASS.", readable=False),
     ] = None
     samples: Annotated[
         int | None,
         typer.Option(
-            min=1, max=100_000_000, help="Samples of --data to use, evenly spread; all by default."
+            min=1, max=100_000_000, help="Use N evenly spaced samples of --data; all by default."
         ),
     ] = None
     threads: Annotated[
         int | None,
         typer.Option(
-            min=1, max=4096, help="Threads of the engine; by default one for each CPU of the mode."
+            min=1, max=4096, help="Threads of the engine; one per CPU of the mode by default."
         ),
     ] = None
     copies: Annotated[
-        Copies, typer.Option(help="Copies to and from the host's memory that a call includes.")
+        Copies, typer.Option(help="Copies between host and device that a call includes.")
     ] = "none"
-    wait: Annotated[
-        Waiting, typer.Option(help="What threads do while they wait: spin, or block.")
-    ] = "spin"
-    graph: Annotated[bool, typer.Option("--graph", help="Run it as a CUDA graph.")] = False
+    wait: Annotated[Waiting, typer.Option(help="How threads wait.")] = "spin"
+    graph: Annotated[bool, typer.Option("--graph", help="Run as a CUDA graph.")] = False
     layers: Annotated[
         bool, typer.Option("--layers", help="Print the 30 slowest layers of each network.")
     ] = False
     each_layer: Annotated[
         str | None,
-        typer.Option(
-            help="Also cut the layers out and run each alone: all, stages, or how many of the "
-            "slowest: 10."
-        ),
+        typer.Option(help="Also run layers alone: all, stages, or the N slowest."),
     ] = None
 
 
@@ -191,42 +186,44 @@ class PartGroup:
         typer.Option(
             min=1,
             max=100_000,
-            help="With --each-layer stages: join them to so many groups of like work.",
+            help="With --each-layer stages: join the stages to N groups of similar work.",
         ),
     ] = None
     transitions: Annotated[
         bool,
         typer.Option(
             "--transitions",
-            help="With --each-layer stages: what a change of processor costs at each cut, by the "
-            "network with an output more there.",
+            help="With --each-layer stages: measure the cost of changing the processor at "
+            "each cut.",
         ),
     ] = False
     cpus: Annotated[
         list[str] | None,
-        typer.Option(help="CPUs that the parts are run on: 0, 2-3; each --cpus one partition."),
+        typer.Option(help="CPUs to run the parts on: 0, 2-3. Repeatable: one partition each."),
     ] = None
     window: Annotated[
         float | None,
         typer.Option(
             parser=quantity("--window", "time", bare="s", ends=("50ms", "1h")),
-            help="Time that the meters look at each layer, as 5s.",
+            help="Metering time of each layer: 5s.",
         ),
     ] = None
     boundary: Annotated[
         float | None,
         typer.Option(
-            min=0, max=600, help="Seconds that each layer runs before that; until power settles."
+            min=0,
+            max=600,
+            help="Seconds to run each layer before metering; until power settles by default.",
         ),
     ] = None
     rest: Annotated[
-        float, typer.Option(min=0, max=600, help="Seconds of rest before each layer.")
+        float, typer.Option(min=0, max=600, help="Seconds of idle time before each layer.")
     ] = 0.0
     meter_interval: Annotated[
         float | None,
         typer.Option(
             parser=quantity("--meter-interval", "time", bare="ms", ends=("1ms", "10s")),
-            help="Time between readings, as 20ms; the meters' own.",
+            help="Time between readings: 20ms; the meter's period by default.",
         ),
     ] = None
 
@@ -238,7 +235,7 @@ class PlaceGroup:
     board: BoardOption = None
     processor: Annotated[
         Literal["cpu", "gpu"] | None,
-        typer.Option(help="What to run on; by default the GPU where there is one."),
+        typer.Option(help="Processor to run on; the GPU by default, if there is one."),
     ] = None
     local: LocalOption = False
     host: _HostOption = None
@@ -266,8 +263,8 @@ class ProgramGroup:
     metric: Annotated[
         str | None,
         typer.Option(
-            help="Regular expression with one group: a number that the program prints, such as "
-            "'tokens/s: ([0-9.]+)'. The last one counts."
+            help="Regular expression of a printed number, with one group: 'tokens/s: "
+            "([0-9.]+)'. The last match counts."
         ),
     ] = None
 
@@ -278,15 +275,14 @@ class IdentityGroup:
 
     name: Annotated[
         str | None,
-        typer.Option(
-            help="What the program is called, by default its command; or the model of a server."
-        ),
+        typer.Option(help="Name of the program, or of a server's model; the command by default."),
     ] = None
     depends: Annotated[
         list[Path] | None,
         typer.Option(
-            help="File or folder whose content changes the program, or the server of --start; it "
-            "becomes part of its identity. Files among its words are by default. Repeatable.",
+            help="File or folder that the program, or the server of --start, depends on. "
+            "Changed content is another run. Files on its command line count by default. "
+            "Repeatable.",
             readable=False,
         ),
     ] = None
@@ -295,15 +291,15 @@ class IdentityGroup:
         typer.Option(
             min=1,
             max=100_000,
-            help="Runs of the program in each mode, or rounds of requests to a server.",
+            help="Runs of the program in each mode, or rounds of requests.",
         ),
     ] = None
     remote_folder: Annotated[
         str | None,
         typer.Option(
             metavar="DIR",
-            help="With --host: folder there in which the program, or the server of --start, runs; "
-            "by default the home of the user who logs in.",
+            help="With --host: working folder of the program or server; the home folder by "
+            "default.",
         ),
     ] = None
 
@@ -316,29 +312,28 @@ class ServerGroup:
         str | None,
         typer.Option(
             metavar="URL",
-            help="Measure the server of a language model there: OpenAI-compatible (vLLM, SGLang), "
-            "llama.cpp's, Ollama.",
+            help="Measure a language model's server: OpenAI-compatible (vLLM, SGLang), "
+            "llama.cpp or Ollama.",
         ),
     ] = None
     start: Annotated[
         str | None,
         typer.Option(
             metavar="COMMAND",
-            help="Start the server in each mode, and end it: 'llama-server -m a.gguf --port "
-            "{port}'.",
+            help="Start and stop the server in each mode: 'llama-server -m a.gguf --port {port}'.",
         ),
     ] = None
     model: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Which model of the server; by default its only one."),
+        typer.Option(metavar="NAME", help="Model of the server, if it has several."),
     ] = None
     prompt: Annotated[
         str, typer.Option(metavar="TOKENS", help="Lengths of prompts: 128,512,2048.")
     ] = "128,512,2048"
     generate: Annotated[
-        str, typer.Option(metavar="TOKENS", help="Tokens of each answer: 128, or 64,256.")
+        str, typer.Option(metavar="TOKENS", help="Lengths of answers: 128, or 64,256.")
     ] = "128"
-    concurrency: Annotated[str, typer.Option(metavar="N", help="Requests at once: 1,4,8.")] = "1"
+    concurrency: Annotated[str, typer.Option(metavar="N", help="Concurrent requests: 1,4,8.")] = "1"
 
 
 @dataclass(frozen=True)

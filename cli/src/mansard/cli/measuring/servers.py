@@ -84,17 +84,17 @@ def _note_doubts(one: results.MeasuredGeneration, machine: str) -> None:
         note(f"{where}: {rounds} not count: {why}")
     n_throttled = one.run.conditions.n_throttle_events
     if n_throttled:
-        note(f"{where}: throttled while it ran")
+        note(f"{where}: throttled")
     n_short = sum(
         request.n_tokens < one.run.generate_tokens
         for row in one.run.counted
         for request in row.requests
     )
     if n_short:
-        note(f"{where}: {n_short} of {one.times.n_requests} answers ended before their length")
+        note(f"{where}: {n_short} of {one.times.n_requests} answers were shorter than requested")
     if one.run.stability == "unstable":
         why = one.run.unknown.get("stability_interval", "the rounds differ")
-        note(f"{where}: the times are not known well: {why}; --profile full takes longer")
+        note(f"{where}: the times are uncertain: {why}; use --profile full")
 
 
 def _note_energies(times: Iterable[results.GenerationTimes]) -> None:
@@ -106,4 +106,4 @@ def _note_energies(times: Iterable[results.GenerationTimes]) -> None:
             if why:
                 reasons.setdefault(why, phase)
     for why, phase in reasons.items():
-        note(f"no energy of the {phase}: {why}")
+        note(f"energy of the {phase} unknown: {why}")

@@ -312,6 +312,28 @@ def require_rights(root: Path) -> None:
         )
 
 
+def planned_restore(root: Path = SYSTEM_ROOT) -> Restored | None:
+    """What ``restore`` would set; nothing is touched. None if there is nothing to do."""
+    path = find_journal(root)
+    if path is None:
+        return None
+    journal = read_journal(path)
+    boot_id = read_boot_id(root)
+    is_after_reboot = None not in {boot_id, journal.boot_id} and boot_id != journal.boot_id
+    changes = []
+    if journal.nvpmodel is not None:
+        present, wanted = query(root).name, journal.nvpmodel.name
+        changes += [f"power mode {present} → {wanted}"] if present != wanted else []
+    if not is_after_reboot:
+        ours, _ = _sort_out(root, journal.files)
+        changes += [
+            f"{file.path} {_found(root, file)} → {file.content.strip()}"
+            for file in in_order(root, _wrong(root, journal, ours))
+        ]
+        changes += ["power limit and clocks of the card"] if journal.card is not None else []
+    return Restored(journal.started_utc, journal.pid, is_after_reboot, tuple(changes))
+
+
 def restore(root: Path = SYSTEM_ROOT, *, on_step: OnStep = quietly) -> Restored | None:
     """Put back what a run that was cut off left; None if there is nothing to do.
 

@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
+from msgspec.structs import replace
+
 from mansard.analytics.data.names import display_text
 from mansard.analytics.models.roofs.rates import TrialRate, estimate, members
 from mansard.core.caches import DRAM_MARGIN as GPU_DRAM_MARGIN
@@ -150,6 +152,8 @@ class Ceiling(Record, frozen=True, kw_only=True):
     n_disturbed: int  # trials that belong here and were left out
     stable: bool | None
     source: Source | None
+    # Of the trials that were left out, where none is left: their rate, and its 95 % interval.
+    disturbed: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
@@ -232,7 +236,10 @@ def ceiling_of(
     n_disturbed = len(trials) - len(calm)
     if not calm:
         reason = _all_disturbed(trials)
-        return missing(subject, family, kernel, unit, reason, n_disturbed)
+        rough = estimate([rate.blocks for rate in trials])
+        known = (value for value in (rough.value, rough.low, rough.high) if value is not None)
+        without = missing(subject, family, kernel, unit, reason, n_disturbed)
+        return replace(without, disturbed=tuple(known))
     # What did not settle may stand anywhere, twice as high as the memory or the units allow.
     counted = [rate for rate in calm if not rate.unstable] or calm
     chosen = [counted[at] for at in members([rate.blocks for rate in counted], tolerance)]

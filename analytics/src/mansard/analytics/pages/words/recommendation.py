@@ -75,9 +75,9 @@ def open_note(precisions: list[str], known: Accuracies) -> str:
     rights = {name: words for name in precisions if (words := _words(known.get(name)))}
     others = [name for name in precisions if name not in rights]
     if not rights:
-        return f"{', '.join(others)} were open: what each does to the results is not known here"
+        return f"{', '.join(others)} were open: their accuracy is unknown"
     words = ", ".join(f"{name} is {what}" for name, what in rights.items())
-    rest = f"; of {', '.join(others)} it is not known" if others else ""
+    rest = f"; the accuracy of {', '.join(others)} is unknown" if others else ""
     return f"{', '.join(precisions)} were open: {words}{rest}"
 
 
@@ -147,7 +147,7 @@ def lacking_note(values: Values, screened: Screen, wanted: Wanted, rows: Mask) -
     why = f" ({reason})" if reason else ""
     way = remedy(reason)
     of = f"{n_rows} of {len(values)} candidates"
-    return f"{unknown_words(needed, of)}{why}, and they are left out{': ' * bool(way)}{way}"
+    return f"{unknown_words(needed, of)}{why}, so they are left out{': ' * bool(way)}{way}"
 
 
 def fallback_note(fallback: FallBack) -> str:
@@ -162,7 +162,7 @@ def fallback_note(fallback: FallBack) -> str:
     )
 
 
-_NO_COMMANDS = "which commands set a mode is the board's matter, not the prediction's"
+_NO_COMMANDS = "commands depend on the board"
 _NO_LIMITS_KEPT = "no mode is known to keep the limits"
 
 

@@ -32,11 +32,12 @@ from mansard.analytics.pages.words.comparisons import (
     mode_words,
     network_words,
 )
+from mansard.core.units import ROOF_FACTORS
 
 _BOUND_WORDS = {
     "compute": "its time is limited by arithmetic",
     "memory": "its time is limited by main memory: a faster clock for arithmetic would not help",
-    "launch": "its time is limited by the start of kernels: a larger batch would help",
+    "launch": "its time is limited by kernel launches: a larger batch would help",
     "power": "its time is limited by the mode's power limit",
 }
 
@@ -119,7 +120,7 @@ def likeliest_sentence(
         "roof": f"its times on {display_name(choice.device)} are those of its roof alone",
     }.get(choice.certainty or "", f"{mode} has a value without an interval")
     return (
-        f"Whether a mode keeps the {limits} for {network} is not known: {why}. {mode} may keep "
+        f"Undetermined whether a mode keeps the {limits} for {network}: {why}. {mode} may keep "
         f"{_them(wanted)}{facts}"
     )
 
@@ -149,7 +150,7 @@ def _facts(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]) -> str:
 
 NEARNESS_WORDS: dict[Nearness, str] = {
     "sure": "is nearest",
-    "known": "is nearest as far as is known",
+    "known": "is nearest of the known modes",
     "bounds": "may be nearest",
     "roof": "is nearest by the roofs",
 }
@@ -175,15 +176,15 @@ def nearest_sentence(
     if open_words:
         known = "1 candidate" if counts.n_broken == 1 else f"{counts.n_broken} candidates"
         claim = (
-            f"Whether a mode keeps the {limits} for {network} is not known: {known} of "
+            f"Undetermined whether a mode keeps the {limits} for {network}: {known} of "
             f"{counts.n_asked} cannot, and {open_words}"
         )
     ways = "; or ".join(map(_relaxed, relaxations))
     relax = f"One looser limit is enough: {ways}." if ways else "One looser limit is not enough."
     if not ways and not is_all_known:
-        relax = "Whether one looser limit is enough is not known."
+        relax = "Undetermined whether one looser limit is enough."
     if nearest.interval == "roof":
-        relax = "How much looser a limit has to be is not known: the network was not measured."
+        relax = "The limit that it can keep is unknown: the network was not measured."
     place = f"{mode_words(nearest)} {NEARNESS_WORDS[rank]}"
     return f"{claim}. {place} ({figures(nearest)}; {nearest.source}). {relax}"
 
@@ -254,22 +255,22 @@ def why_chosen(
 
 
 def _rest(counts: CandidateCounts) -> str:
-    """``, 2 break one, of 1 it is not known``: what is not kept."""
+    """``, 2 break one, 1 is undetermined``: what is not kept."""
     parts = []
     if counts.n_broken:
         parts.append(f"{counts.n_broken} break{'s' if counts.n_broken == 1 else ''} one")
     n_unknown = counts.n_open + counts.n_unknown + counts.n_timeless
     if n_unknown:
-        parts.append(f"of {n_unknown} it is not known")
+        parts.append(f"{n_unknown} {'is' if n_unknown == 1 else 'are'} undetermined")
     return "".join(f", {part}" for part in parts)
 
 
 def roof_note(choice: Candidate) -> str:
     """Times are roofs here; how to get a time with a known error."""
     return (
-        f"{display_name(choice.network)} takes at best what its roof says; how much longer it "
-        f"takes on {display_name(choice.device)} is not known: with --calibrate it follows from "
-        "networks that were timed there (docs/understand/calibration.md)"
+        f"{display_name(choice.network)} was not measured on {display_name(choice.device)}: times "
+        f"are at best those of its roofs, {ROOF_FACTORS}. --calibrate scales them to networks that "
+        "were measured there (docs/understand/calibration.md)"
     )
 
 
@@ -288,7 +289,7 @@ def decisive_words(
     kind = open_quantity(checks, wanted)
     word, amount = QUANTITY_WORDS[kind], figure(candidate, kind)
     if candidate.is_measured:
-        return f"measuring {where} again would tell whether it keeps the limit of {word} ({amount})"
+        return f"measuring {where} again would show whether it keeps the limit of {word} ({amount})"
     if is_open:
         chance = next(check.probability for check in checks if check.holds != "kept")
         odds = "" if chance is None else f"; it does with {likely(chance)}"
@@ -298,7 +299,7 @@ def decisive_words(
     else:
         mine = figure(choice, kind)
         tells = f"whether its {word} is less (modelled as {amount}; {mode_words(choice)}: {mine})"
-    return f"measuring {where} would tell {tells}"
+    return f"measuring {where} would show {tells}"
 
 
 def how_to_measure(candidate: Candidate, kind: Quantity) -> str:
@@ -347,10 +348,20 @@ _MEASURED: dict[Objective, Quantity] = {
 def equal_words(n_equals: int) -> str:
     """Candidates that do not differ from the choice within their uncertainty."""
     others = "1 other candidate" if n_equals == 1 else f"{n_equals} other candidates"
-    return f"the intervals do not separate it from {others}"
+    return f"no clear difference from {others}"
 
 
-_HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "not known", "broken": "broken"}
+_HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "undetermined", "broken": "broken"}
+
+
+def chances_words(checks: Sequence[LimitCheck]) -> str:
+    """``probability of keeping the limit: time more than 99 %``; empty without probabilities."""
+    chances = [
+        f"{QUANTITY_WORDS[check.quantity]} {likely(check.probability)}"
+        for check in checks
+        if check.probability is not None
+    ]
+    return f"probability of keeping the limit: {', '.join(chances)}" if chances else ""
 
 
 def check_words(check: LimitCheck, candidate: Candidate) -> str:
@@ -363,7 +374,7 @@ def check_words(check: LimitCheck, candidate: Candidate) -> str:
         holds = f"it holds with a probability of {likely(check.probability)}"
         held = f"{_HOLDS_WORDS[check.holds]}: {holds}"
     elif check.holds == "unknown":
-        held = f"not known: {check.unknown['probability']}"
+        held = f"undetermined: {check.unknown['probability']}"
     else:
         held = _HOLDS_WORDS[check.holds]
     return f"{word} {figure(candidate, check.quantity)}, limit {limit}: {held}"

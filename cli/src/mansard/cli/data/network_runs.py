@@ -1,0 +1,176 @@
+"""Networks that were run: time, rate, energy and power by mode, and the mode to choose.
+
+A table for each network where it ran in several modes, else one table for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from mansard.analytics import pages
+from mansard.analytics.data import quantities
+from mansard.api import results
+from mansard.cli.cells import MILLI, in_unit
+from mansard.cli.data.summary import grouped, title_with_rest
+from mansard.cli.tables import without_silent
+from mansard.core.table import Table
+from mansard.core.units import ROOF_FACTORS
+
+_HEADS = ("ms", "items/s", "mJ per item", "W", "modelled ms")
+_OPTIONAL = frozenset(("label", "ms", "items/s", "mJ per item", "W", "modelled ms", "bound by"))
+_MOST_MODES = 8  # of a network
+DISTURBED = "disturbed"
+CHOSEN = "recommended"
+
+
+class Best(NamedTuple):
+    """The mode to choose for a network among those that it ran in."""
+
+    row: results.NetworkTimes
+    by: str  # what it is best in
+    other: results.NetworkTimes  # the fastest, or the next best
+
+
+def run_tables(
+    times: Sequence[results.NetworkTimes], most: int, bounds: Mapping[str, str] | None = None
+) -> list[Table]:
+    """``times`` as tables of at most ``most`` networks; ``bounds``: what limits each, by run."""
+    by_network = list(grouped(times, _network_key).values())
+    if not by_network:
+        return []
+    if all(len({row.mode for row in rows}) == 1 for rows in by_network):
+        return [_of_one_mode(times[:most], len(times), bounds or {})]
+    tables = [_by_mode(rows) for rows in by_network[:most]]
+    if (n_left := len(by_network) - len(tables)) > 0:
+        title = title_with_rest(tables[-1].title, f"{n_left} more networks")
+        tables[-1] = replace(tables[-1], title=title)
+    return tables
+
+
+def why_lines(times: Sequence[results.NetworkTimes], most: int) -> Iterator[str]:
+    """Why the recommended modes are, one line a network; what "at best" means for real times."""
+    for rows in list(grouped(times, _network_key).values())[:most]:
+        best = best_mode(rows)
+        if best is not None:
+            yield f"{_named(best.row)}: {best.row.mode} {best.by}{_compared(best)}"
+    if any(row.predicted_interval == "roof" for row in times):
+        yield f"≥: at best, by the roofs; {ROOF_FACTORS}"
+
+
+def best_mode(rows: Sequence[results.NetworkTimes]) -> Best | None:
+    """The mode with the least energy, or the fastest where no energy is known.
+
+    None for a single mode. Disturbed rows do not count.
+    """
+    counted = [row for row in rows if row.time_s is not None and not row.remark]
+    metered = [row for row in counted if row.energy_j is not None]
+    if len({row.mode for row in counted}) < 2:
+        return None
+    fastest = sorted(counted, key=lambda row: row.time_s or 0.0)
+    if len(metered) < len(counted):
+        return Best(fastest[0], "is fastest", fastest[1])
+    least = min(metered, key=lambda row: row.energy_j or 0.0)
+    other = fastest[0] if fastest[0] is not least else fastest[1]
+    return Best(least, "uses the least energy", other)
+
+
+def _compared(best: Best) -> str:
+    """``; compared with MAXN: energy −31 %, time +49 %``."""
+    pairs = (
+        ("energy", best.row.energy_j, best.other.energy_j),
+        ("time", best.row.time_s, best.other.time_s),
+    )
+    parts = [
+        f"{name} {pages.change(mine / other)}" for name, mine, other in pairs if mine and other
+    ]
+    return f"; compared with {best.other.mode}: {', '.join(parts)}" if parts else ""
+
+
+def _network_key(row: results.NetworkTimes) -> tuple[object, ...]:
+    return (row.device, row.model_hash, row.batch, row.precision, row.engine, row.label)
+
+
+def _named(row: results.NetworkTimes) -> str:
+    """``resnet18 × 8 fp32``."""
+    batch = "" if row.batch is None else f" × {row.batch}"
+    return f"{row.network}{batch} {row.precision}"
+
+
+def _of_one_mode(
+    times: Sequence[results.NetworkTimes], n_all: int, bounds: Mapping[str, str]
+) -> Table:
+    rows = [
+        (
+            row.network,
+            "–" if row.batch is None else str(row.batch),
+            row.precision,
+            row.engine,
+            row.mode,
+            row.label,
+            *_cells(row),
+            bounds.get(row.model_hash, "–"),
+            row.source,
+            row.remark,
+        )
+        for row in times
+    ]
+    heads = ("network", "batch", "precision", "engine", "mode", "label", *_HEADS)
+    left = f"{len(rows)} of {n_all} rows" if len(rows) < n_all else ""
+    title = title_with_rest(f"Networks on {times[0].device}", left)
+    return without_silent(Table(title, (*heads, "bound by", "source", "remark"), rows), _OPTIONAL)
+
+
+def _by_mode(rows: Sequence[results.NetworkTimes]) -> Table:
+    """One network in its modes, the recommended one marked."""
+    first, best = rows[0], best_mode(rows)
+    shown = _spread(rows, None if best is None else best.row)
+    cells = [
+        (row.mode, *_cells(row), CHOSEN if best and row is best.row else row.remark)
+        for row in shown
+    ]
+    label = f", {first.label}" if first.label else ""
+    title = f"{_named(first)} on {first.device}, {first.engine}{label}, {first.source}"
+    left = f"{len(shown)} of {len(rows)} modes" if len(shown) < len(rows) else ""
+    title = title_with_rest(title, left)
+    return without_silent(Table(title, ("mode", *_HEADS, "remark"), cells), _OPTIONAL)
+
+
+def _spread(
+    rows: Sequence[results.NetworkTimes], best: results.NetworkTimes | None
+) -> list[results.NetworkTimes]:
+    """At most eight rows, evenly spread, with the first, the last and the best."""
+    if len(rows) <= _MOST_MODES:
+        return list(rows)
+    places = {round(at * (len(rows) - 1) / (_MOST_MODES - 1)) for at in range(_MOST_MODES)}
+    return [row for at, row in enumerate(rows) if at in places or row is best]
+
+
+def _cells(row: results.NetworkTimes) -> tuple[str, ...]:
+    n_items = row.batch or 1
+    times_s: tuple[float | None, ...] = (row.time_s, row.low_s, row.high_s)
+    mark = ""
+    if row.time_s is None and row.disturbed_s:
+        times_s = (*row.disturbed_s, None, None)[:3]
+        mark = f", {DISTURBED}"
+    rate_s = None if times_s[0] is None else n_items / times_s[0]
+    energies = (row.energy_j, row.energy_low_j, row.energy_high_j)
+    modelled = (row.predicted_s, row.predicted_low_s, row.predicted_high_s)
+    return (
+        f"{_milliseconds(*times_s)}{mark}",
+        in_unit(rate_s),
+        in_unit(*energies, "spread", unit=MILLI * n_items),
+        in_unit(row.power_w, n_digits=3),
+        in_unit(*modelled, row.predicted_interval, unit=MILLI),
+    )
+
+
+def _milliseconds(value_s: float | None, low_s: float | None, high_s: float | None) -> str:
+    """``21.3 ± 0.7``, or ``20.1 (17 to 29)`` where the ends differ."""
+    value, low, high = (None if end is None else end / MILLI for end in (value_s, low_s, high_s))
+    text = quantities.rate(value, low, high, advise=False)
+    return (
+        text if value is None or " to " not in text else f"{quantities.digits(value, 3)} ({text})"
+    )

@@ -1,0 +1,25 @@
+"""What ``--dry-run`` prints: each write that would be made; nothing is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mansard.api import results
+from mansard.cli.console import print_json, print_lines
+from mansard.cli.tables import print_table
+
+
+def print_dry_runs(planned: Iterable[results.DryRun], *, as_json: bool) -> None:
+    """The modes in their order, each write of each, and the time they will take."""
+    boards = []
+    for board in planned:
+        if as_json:
+            boards.append(board)
+            continue
+        rows = [
+            (one.mode.name, line) for one in board.modes for line in one.steps or ("no writes",)
+        ]
+        print_table("Dry run: nothing is changed", ("mode", "step"), rows)
+        print_lines([board.summary])
+    if as_json:
+        print_json("dry-run", {"boards": boards})

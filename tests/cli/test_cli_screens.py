@@ -1,0 +1,122 @@
+"""What commands print first: a network's modes, disturbed medians, dry runs, headings of help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mansard.cli.cells import MILLI, in_unit
+from mansard.cli.console import TerminalReporter, take_verbosity
+from mansard.cli.data.network_runs import best_mode, run_tables, why_lines
+from mansard.core.units import ROOF_FACTORS
+from mansard.simulator import create_board, snapshot
+from mansard.sweeps.reporter import WAITING
+from tests.analytics.factory import measurement, write_networks, write_two_modes
+from tests.cli.in_process import mansard
+from tests.cli.measured_times import network_times
+
+
+@pytest.mark.parametrize(
+    ("value", "ends", "kind", "shown"),
+    [
+        (0.0213, (0.0206, 0.0220), "spread", "21.30"),
+        (None, (None, None), "spread", "unknown"),
+        (0.0031, (0.0030, 0.0032), "roof", "≥ 3.00"),
+        (0.03, (0.026, 0.1), "bounds", "26 to 100"),
+    ],
+)
+def test_a_cell_has_the_unit_of_its_head(
+    value: float | None, ends: tuple[float | None, float | None], kind: str, shown: str
+) -> None:
+    assert in_unit(value, *ends, kind, unit=MILLI) == shown
+
+
+def test_the_recommended_mode_has_the_least_energy() -> None:
+    slow = network_times("15W", time_s=0.030, energy_j=0.18)
+    fast = network_times("MAXN", time_s=0.020, energy_j=0.20)
+    best = best_mode([slow, fast])
+    assert best is not None
+    assert best.row is slow
+    (table,) = run_tables([slow, fast], 5)
+    assert table.column(table.columns.index("remark")) == ["recommended", ""]
+    assert table.column(table.columns.index("items/s")) == ["33.33", "50.00"]
+    (line,) = why_lines([slow, fast], 5)
+    # 0.18 / 0.20 is −10 %, 30 / 20 is +50 %.
+    assert line.replace("\u00a0", " ") == (
+        "net × 1 fp32: 15W uses the least energy; compared with MAXN: energy −10 %, time +50 %"
+    )
+
+
+def test_a_disturbed_row_is_never_recommended() -> None:
+    noisy = network_times("15W", time_s=None, disturbed_s=(0.01, 0.008, 0.012), remark="busy")
+    assert best_mode([noisy, network_times("MAXN", time_s=0.02)]) is None
+    (table,) = run_tables([noisy, network_times("MAXN", time_s=0.02)], 5)
+    assert table.rows[0][1].replace("\u00a0", " ") == "10.0 ± 2.0, disturbed"
+
+
+def test_a_network_whose_samples_were_all_rejected_has_a_median(tmp_path: Path) -> None:
+    runs = write_two_modes(tmp_path / "runs")
+    row = measurement(
+        "nets-2c",
+        (),
+        model="alexnet",
+        rejected_s=(0.060,) * 9,
+        rejected_reason=("other processes used the CPU",) * 9,
+        stability="unstable",
+    )
+    write_networks(runs, [row])
+    done = mansard("report", "--runs", runs)
+    assert done.returncode == 0, done.stderr
+    assert "60.0" in done.stdout
+    assert "disturbed" in done.stdout
+    networks, ceilings = done.stdout.index("Networks on"), done.stdout.index("Ceilings of")
+    assert networks < ceilings
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("measure", "resnet18"),
+        ("multi", "run", "resnet18"),
+        ("models", "ncu", "run", "resnet18"),
+    ],
+)
+def test_a_dry_run_prints_writes_and_touches_nothing(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    board = create_board("agx-orin", tmp_path)
+    before = snapshot(board)
+    done = mansard(*words, "--board", board, "--mode", "15W", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "nvpmodel -m" in done.stdout
+    assert "nothing is changed" in done.stdout
+    assert snapshot(board) == before
+    assert not (tmp_path / "runs").exists()
+
+
+def test_many_options_stand_under_headings_and_few_do_not() -> None:
+    shown = mansard("measure", "--help").stdout
+    heads = [line for line in shown.splitlines() if line.endswith(":") and line[:1].isalpha()]
+    assert heads[0] == "Arguments:"
+    assert {"Network:", "Server:", "Engine:", "Mode:", "Board:", "Output:"} <= set(heads)
+    assert "Options:" in mansard("models", "fit", "--help").stdout
+
+
+def test_who_holds_the_machine_is_said_in_a_quiet_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    take_verbosity(["-q"])
+    try:
+        TerminalReporter().note("nothing of this")
+        TerminalReporter().note(f"/: in use by another sweep, process 7{WAITING}")
+    finally:
+        take_verbosity([])
+    err = capsys.readouterr().err
+    assert err == "/: in use by another sweep, process 7; waiting until it has ended\n"
+
+
+def test_at_best_comes_with_how_far_real_times_have_been(tmp_path: Path) -> None:
+    runs = write_two_modes(tmp_path / "runs")
+    done = mansard("recommend", "alexnet", "--runs", runs)
+    assert ROOF_FACTORS in done.stdout
