@@ -67,12 +67,16 @@ class Names:
 
 
 def place_names(
-    roofs: Sequence[NamedLine], marks: pl.DataFrame, points: pl.DataFrame, seen: Window
+    roofs: Sequence[NamedLine],
+    marks: pl.DataFrame,
+    points: pl.DataFrame,
+    seen: Window,
+    share: float = 1.0,
 ) -> Names:
     """Names for ``roofs`` and for ``points``, in a chart as wide as ``seen`` and in a narrow one.
 
     ``points`` has mode, batch, network, precision, text, x and y, and is_measured: these are named
-    before others; ``marks`` has mode, x and y. No name covers any of both.
+    before others; ``marks`` has mode, x and y. No name covers any of both. ``share``: see Layout.
     """
     roof_rows: list[Row] = []
     point_rows: list[Row] = []
@@ -82,7 +86,7 @@ def place_names(
         window = seen.wide(width_px)
         for mode in dict.fromkeys(line.mode for line in roofs):
             inside = [line for line in roofs if line.mode == mode]
-            empty = Layout(window.width_px, window.height_px)
+            empty = Layout(window.width_px, window.height_px, share)
             for line in inside:
                 empty.line([window.pixels(*corner) for corner in line.path])
             there = marks.filter(pl.col("mode") == mode).select("x", "y").unique()

@@ -125,15 +125,16 @@ class Layout:
     """What is in one chart. A name may cross ``lines`` where there is no other place for it.
 
     ``taken`` are the boxes of names and of marks, ``leaders`` the lines from points to names.
+    ``share``: how wide text is, of the bound that ``text_px`` has for any font.
     """
 
-    def __init__(self, width_px: float, height_px: float) -> None:
-        self.width_px, self.height_px = width_px, height_px
+    def __init__(self, width_px: float, height_px: float, share: float = 1.0) -> None:
+        self.width_px, self.height_px, self.share = width_px, height_px, share
         self.taken, self.leaders, self.lines = (np.empty((0, 4)) for _ in range(3))
 
     def copy(self) -> Layout:
         """A copy, which can be filled further by itself."""
-        other = Layout(self.width_px, self.height_px)
+        other = Layout(self.width_px, self.height_px, self.share)
         other.taken, other.leaders, other.lines = self.taken, self.leaders, self.lines
         return other
 
@@ -151,7 +152,7 @@ class Layout:
 
         ``path``: its corners from left to right. None where there is no place beside a level part.
         """
-        wide = text_px(text, is_bold=True)
+        wide = self.share * text_px(text, is_bold=True)
         last = min(path[-1][0], self.width_px) - EDGE_PX
         least = max(path[0][0] - OVERHANG * wide, 0.0) + wide
         anchors: dict[int, list[Spot]] = {-1: [], 1: []}
@@ -177,7 +178,7 @@ class Layout:
         there is none.
         """
         long = math.dist(start, end)
-        wide = text_px(text, is_bold=True)
+        wide = self.share * text_px(text, is_bold=True)
         shifts = list(_between(10.0, long - wide - 8.0, 12.0))
         if not shifts:
             return None
@@ -233,7 +234,7 @@ class Layout:
         for group, is_led, may_cross in product(groups, (False, True), (False, True)):
             for at in group:
                 if names[at] is None:
-                    wide = text_px(texts[at])
+                    wide = self.share * text_px(texts[at])
                     names[at] = self._at(spots[at], wide, is_led=is_led, may_cross=may_cross)
         return names
 
