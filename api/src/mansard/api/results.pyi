@@ -27,6 +27,7 @@ from mansard.analytics.models.predict.memory_use import MemoryTraffic as MemoryT
 from mansard.analytics.models.predict.parts import PartSum as PartSum
 from mansard.analytics.models.predict.parts import PartTimes as PartTimes
 from mansard.analytics.models.roofs.ceilings import Ceiling as Ceiling
+from mansard.analytics.pages.paper.figure import DrawnFigure as DrawnFigure
 from mansard.analytics.pages.report.summary import ModeSummary as ModeSummary
 from mansard.analytics.pages.report.summary import NetworkSummary as NetworkSummary
 from mansard.analytics.pages.report.summary import Summary as Summary

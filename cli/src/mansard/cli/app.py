@@ -95,6 +95,7 @@ _COMMANDS: Mapping[str, Mapping[str, _Entry]] = MappingProxyType(
                 "compare",
                 "What changed between two boards, modes or builds",
             ),
+            "figure": ("deciding.figure", "figure", "A figure or a table for a paper or a slide"),
         },
         "More": {
             "models": (

@@ -147,6 +147,10 @@ EXAMPLES = MappingProxyType(
             "mansard board plan --next 4",
             "mansard board plan --mode grid.toml --network resnet50",
         ),
+        "figure": (
+            "mansard figure roofline --runs runs -o roofline.pdf",
+            "mansard figure pareto resnet50 --width 89mm --font-size 7pt -o pareto.svg",
+        ),
         "recommend": (
             "mansard recommend resnet50 --max-latency 20ms",
             "mansard recommend resnet50 --max-power 15W --check",

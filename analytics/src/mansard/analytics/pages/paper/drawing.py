@@ -86,9 +86,7 @@ def _sized(svg: str, look: Look) -> str:
     """``svg`` in points; what is left of a pixel becomes a margin at the right and below."""
     box = f"0 0 {look.width_px:.6g} {look.height_px:.6g}"
     size = f'width="{look.width_pt:.6g}pt" height="{look.height_pt:.6g}pt"'
-    return _SIZE.sub(
-        lambda match: f'<svg{match[1]} {size}{match[4]}viewBox="{box}"', svg, count=1
-    )
+    return _SIZE.sub(lambda match: f'<svg{match[1]} {size}{match[4]}viewBox="{box}"', svg, count=1)
 
 
 def encoded(svg: str, form: Form) -> bytes:
@@ -140,4 +138,6 @@ def fonts_in(pdf: bytes) -> tuple[str, ...]:
             names.update(_BASE_FONT.findall(zlib.decompress(stream)))
         except zlib.error:
             continue
-    return tuple(sorted(name.partition(b"+")[2].decode("latin-1") or name.decode() for name in names))
+    return tuple(
+        sorted(name.partition(b"+")[2].decode("latin-1") or name.decode() for name in names)
+    )

@@ -31,7 +31,7 @@ _DEADLINES = "Dashed lines are deadlines."
 
 
 def gantt_content(problem: Problem, schedule: Schedule, device: str, mode: str) -> Content:
-    """The bars of ``schedule``; ``device`` and ``mode``: what its times are of, if that is known."""
+    """The bars of ``schedule``; ``device`` and ``mode``: of what its times are, if known."""
     end_s = last_s(problem, [schedule])
     networks = [display_name(chain.name) for chain in problem.networks]
     letters = {name: _LETTERS[at % len(_LETTERS)] for at, name in enumerate(networks)}
@@ -87,7 +87,11 @@ def _chart(
         axis=alt.Axis(title=None, labelLimit=110, grid=False, ticks=False),
     )
     scale = alt.Scale(domain=[0, float(f"{end_ms:.6g}")], nice=False)
-    x = alt.X("start_ms:Q", scale=scale, axis=alt.Axis(title="Time, ms", format=".12~g", tickCount=6, labelFlush=False))
+    x = alt.X(
+        "start_ms:Q",
+        scale=scale,
+        axis=alt.Axis(title="Time, ms", format=".12~g", tickCount=6, labelFlush=False),
+    )
     letters = [_LETTERS[at % len(_LETTERS)] for at in range(len(networks))]
     named = [f"{a} {shortened_label(name, 20)}" for a, name in zip(letters, networks, strict=True)]
     key = alt.Color(

@@ -17,7 +17,12 @@ from mansard.analytics.models.layers.rows import RoofedLayers
 from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.charting import Chart, log_scale, plot
-from mansard.analytics.pages.figures.engine_layers import KINDS, MOST_LAYERS, point_frame, roof_frame
+from mansard.analytics.pages.figures.engine_layers import (
+    KINDS,
+    MOST_LAYERS,
+    point_frame,
+    roof_frame,
+)
 from mansard.analytics.pages.figures.figure import GIGA
 from mansard.analytics.pages.figures.network_points import layer_points
 from mansard.analytics.pages.figures.parameters import roof_devices

@@ -1,4 +1,4 @@
-"""The power modes of a device for one network on paper: the Pareto front, and modes side by side."""
+"""Power modes of a device for one network on paper: the Pareto front, and modes side by side."""
 
 from __future__ import annotations
 
@@ -140,11 +140,15 @@ def _in_columns(
         .with_columns(name="mode", label=pl.coalesce("label", "mode"))
         .with_columns(
             *(
-                pl.when(is_interval).then(pl.col(f"latency_{end}_s") / MILLI).alias(f"latency_{end}_ms")
+                pl.when(is_interval)
+                .then(pl.col(f"latency_{end}_s") / MILLI)
+                .alias(f"latency_{end}_ms")
                 for end in ("low", "high")
             ),
             *(
-                pl.when(is_interval).then(pl.col(f"energy_{end}_j") / per_item).alias(f"energy_{end}_mj")
+                pl.when(is_interval)
+                .then(pl.col(f"energy_{end}_j") / per_item)
+                .alias(f"energy_{end}_mj")
                 for end in ("low", "high")
             ),
         )
@@ -317,7 +321,7 @@ def _panel(
     x = alt.X(
         f"{field}:Q",
         scale=alt.Scale(domain=domain, nice=False),
-        axis=alt.Axis(title=title, format="~g", tickCount=3, labelFlush=False),
+        axis=alt.Axis(title=title, format=".12~g", tickCount=3, labelFlush=False),
     )
     bars = plot(known).mark_bar(height={"band": 0.66}, color="#9cc4e2", stroke="#34557a")
     layers = [bars.encode(x=x, y=y)]

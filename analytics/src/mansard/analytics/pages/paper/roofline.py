@@ -81,6 +81,7 @@ def roofline_content(results: Results, wish: Wish) -> Content:
     roof = _with_few_peaks(roof, points, wish)
     seen = window([roof], points)
     roofs, ridges = roof_lines([roof], seen), ridge_points([roof])
+    roofs = roofs.with_columns(pl.col("line").str.replace(": .*$", ""))  # without the value
     frame = pl.concat(
         [
             _rows("roof", roofs, "rate", name="line", source=roof.source),
@@ -177,9 +178,7 @@ def _priced(results: Results, roof: Roofline) -> list[PricedRoof]:
     )
 
 
-def _points(
-    results: Results, roof: Roofline, wish: Wish, height: Height
-) -> tuple[Points, int]:
+def _points(results: Results, roof: Roofline, wish: Wish, height: Height) -> tuple[Points, int]:
     """The networks to draw under ``roof``, and how many of them were left out.
 
     One precision of each network: the wished one, else the fastest.

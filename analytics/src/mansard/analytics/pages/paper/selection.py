@@ -51,7 +51,8 @@ def choose_device(results: Results, wish: Wish) -> str:
         return named[0]
     what = "several devices are" if named else "no device is"
     raise UsageError(
-        f"{what} called {printable(wish.device, 60)!r}", fix=f"name one of {_some(named or devices)}"
+        f"{what} called {printable(wish.device, 60)!r}",
+        fix=f"name one of {_some(named or devices)}",
     )
 
 
