@@ -66,8 +66,8 @@ from tests.cli import test_cli_contention, test_cli_schedule
 from tests.cli.decide_runs import published_runs
 from tests.cli.in_process import streams
 from tests.cli.test_cli_compare import slower_memory
-from tests.cli.test_cli_hi import COSTS
 from tests.cli.test_cli_ncu import ORIGIN, write_export
+from tests.cli.test_cli_tune import COSTS
 from tests.device.tegrastats_lines import LINES
 from tests.documents.given import make_given
 
