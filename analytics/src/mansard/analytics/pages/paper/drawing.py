@@ -24,6 +24,7 @@ _TURNS = 5  # axes have other labels at another size, and then other sizes thems
 _NEAR_PX = 0.5
 _LEAST_PX = 60.0  # of the inner part of a chart
 _SIZE = re.compile(r'<svg([^>]*?) width="([0-9.]+)" height="([0-9.]+)"([^>]*?)viewBox="[^"]*"')
+_GROUND = re.compile(r'<rect width="[0-9.]+" height="[0-9.]+"')
 _BASE_FONT = re.compile(rb"/BaseFont\s*/([^\s/<>\[\]()]+)")
 _STREAM = re.compile(rb"stream\r?\n(.*?)endstream", re.DOTALL)
 GENERIC = frozenset({"sans-serif", "serif", "monospace", "cursive", "fantasy", "system-ui"})
@@ -86,7 +87,8 @@ def _sized(svg: str, look: Look) -> str:
     """``svg`` in points; what is left of a pixel becomes a margin at the right and below."""
     box = f"0 0 {look.width_px:.6g} {look.height_px:.6g}"
     size = f'width="{look.width_pt:.6g}pt" height="{look.height_pt:.6g}pt"'
-    return _SIZE.sub(lambda match: f'<svg{match[1]} {size}{match[4]}viewBox="{box}"', svg, count=1)
+    svg = _SIZE.sub(lambda match: f'<svg{match[1]} {size}{match[4]}viewBox="{box}"', svg, count=1)
+    return _GROUND.sub(f'<rect width="{look.width_px:.6g}" height="{look.height_px:.6g}"', svg, 1)
 
 
 def encoded(svg: str, form: Form) -> bytes:

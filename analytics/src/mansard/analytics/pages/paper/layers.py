@@ -24,12 +24,14 @@ from mansard.analytics.pages.figures.engine_layers import (
     roof_frame,
 )
 from mansard.analytics.pages.figures.figure import GIGA
+from mansard.analytics.pages.figures.naming import NamedLine
 from mansard.analytics.pages.figures.network_points import layer_points
 from mansard.analytics.pages.figures.parameters import roof_devices
 from mansard.analytics.pages.figures.plane import Window, extent
 from mansard.analytics.pages.paper.content import Content
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS, colours
+from mansard.analytics.pages.paper.names import roof_names, seen_in
 from mansard.analytics.pages.paper.selection import (
     Wish,
     choose_batch,
@@ -44,6 +46,7 @@ from mansard.core.errors import UsageError
 from mansard.core.precision import work_unit
 
 _MOST_ENGINES = 60  # looked through for the wished one
+_PLACE = {"x": "intensity_flop_per_byte", "y": "rate_gflop_per_s"}
 _NAMED = 3  # of the slowest layers
 _POINTS = "Each point is a layer; larger points take more time. Lines are the roofs of DRAM."
 _SCHEMA = {
@@ -248,7 +251,8 @@ def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
     across = extent(layers["intensity_flop_per_byte"], 2.0, 2.0, least=30.0)
     tops = roofs.group_by("name").agg(pl.col("rate_gflop_per_s").max())["rate_gflop_per_s"]
     up = extent([*layers["rate_gflop_per_s"], *tops], 2.0, 1.9, least=30.0)
-    seen = Window(*across, *up, inside.width_px, inside.height_px)
+    top = float(tops.to_numpy().max(initial=up[0]))
+    seen = seen_in(inside, Window(*across, *up, inside.width_px), top)
     factor, prefix = (1e-3, "T") if up[1] >= 1000.0 else (1.0, "G")
     x = alt.X(
         "intensity_flop_per_byte:Q",
@@ -259,7 +263,7 @@ def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
     )
     y = alt.Y(
         "rate_gflop_per_s:Q",
-        scale=log_scale(*up),
+        scale=log_scale(seen.y_low, seen.y_high),
         axis=alt.Axis(
             title=f"Performance, {prefix}{unit}/s",
             values=seen.y_ticks,
@@ -269,7 +273,6 @@ def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
     known = set(layers["bound_by"].to_list())
     kinds = [kind for kind in KINDS if kind in known] + sorted(known - set(KINDS))
     key = alt.Legend(title=None, columns=min(4, len(kinds)))
-    ends = roofs.group_by("name", maintain_order=True).last()
     return alt.layer(
         plot(roofs).mark_line(style="m-roof", clip=True).encode(x=x, y=y, detail="name:N"),
         plot(layers)
@@ -277,7 +280,7 @@ def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
         .encode(
             x=x,
             y=y,
-            size=alt.Size("time_ms:Q", scale=alt.Scale(type="sqrt", range=[18, 320]), legend=None),
+            size=alt.Size("time_ms:Q", scale=alt.Scale(type="sqrt", range=[16, 160]), legend=None),
             color=alt.Color(
                 "bound_by:N", scale=alt.Scale(domain=kinds, range=colours(kinds)), legend=key
             ),
@@ -285,10 +288,13 @@ def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
                 "bound_by:N", scale=alt.Scale(domain=kinds, range=list(MARKERS)), legend=key
             ),
         ),
-        *(
-            plot(ends)
-            .mark_text(style=style, align="right", baseline="bottom", dx=-2, dy=-3)
-            .encode(x=x, y=y, text="name:N")
-            for style in ("m-roof-label-halo", "m-roof-label")
+        *roof_names(
+            [
+                NamedLine("", "", [str(name)], "level", own.select(**_PLACE).rows())
+                for (name,), own in roofs.group_by(["name"], maintain_order=True)
+            ],
+            layers.select(**_PLACE),
+            seen,
+            inside.share,
         ),
     ).properties(width=inside.width_px, height=inside.height_px)

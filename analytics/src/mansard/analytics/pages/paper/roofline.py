@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -23,11 +22,10 @@ from mansard.analytics.pages.figures.energy_roofline import (
     named_arches,
     priced_roofs,
 )
-from mansard.analytics.pages.figures.figure import schema_of
-from mansard.analytics.pages.figures.naming import NamedLine, place_names
+from mansard.analytics.pages.figures.naming import NamedLine
 from mansard.analytics.pages.figures.network_points import Points, roof_points, under_roofs
 from mansard.analytics.pages.figures.parameters import roof_devices
-from mansard.analytics.pages.figures.plane import SLOPE_PX, Window
+from mansard.analytics.pages.figures.plane import Window
 from mansard.analytics.pages.figures.roofline import (
     named_roofs,
     ridge_points,
@@ -37,6 +35,7 @@ from mansard.analytics.pages.figures.roofline import (
 )
 from mansard.analytics.pages.paper.content import Content, Kind, legend_columns, network_key
 from mansard.analytics.pages.paper.drawing import Inside
+from mansard.analytics.pages.paper.names import roof_names, seen_in
 from mansard.analytics.pages.paper.selection import (
     MOST_NETWORKS,
     Wish,
@@ -301,8 +300,11 @@ def _content(
 
 
 def _chart(scene: _Scene, inside: Inside) -> Chart:
-    seen = replace(scene.seen, width_px=inside.width_px, height_px=inside.height_px)
     frame, height = scene.frame, scene.height
+    roofs = frame.filter(pl.col("part") == "roof")
+    networks = frame.filter(pl.col("part") == "network")
+    seen = seen_in(inside, scene.seen, float(roofs[height].to_numpy().max(initial=1.0)))
+    marked = frame.filter(pl.col("part") != "roof")
     x = alt.X(
         "intensity_flop_per_byte:Q",
         scale=log_scale(seen.x_low, seen.x_high),
@@ -317,8 +319,6 @@ def _chart(scene: _Scene, inside: Inside) -> Chart:
             labelExpr=f"format(datum.value * {scene.y_factor}, '.12~g')",
         ),
     )
-    roofs = frame.filter(pl.col("part") == "roof")
-    networks = frame.filter(pl.col("part") == "network")
     bands = roofs.filter(pl.col(f"low_{height}").is_not_null())
     marks = [
         *_area(scene.area, seen),
@@ -326,7 +326,12 @@ def _chart(scene: _Scene, inside: Inside) -> Chart:
         .mark_area(style="m-roof-band", clip=True)
         .encode(x=x, y=alt.Y(f"low_{height}:Q"), y2=alt.Y2(f"high_{height}:Q"), detail="name:N"),
         *_lines(roofs, x, y),
-        *_roof_names(scene, seen, inside.share),
+        *roof_names(
+            scene.lines,
+            marked.select(x="intensity_flop_per_byte", y=height),
+            seen,
+            inside.share,
+        ),
         plot(frame.filter(pl.col("part") == "ridge point"))
         .mark_point(style="m-ridge", size=32, shape="diamond", opacity=1)
         .encode(x=x, y=y),
@@ -349,29 +354,6 @@ def _lines(roofs: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
         plot(some).mark_line(style=style, clip=True).encode(x=x, y=y, detail="name:N")
         for some, style in ((roofs.filter(~bold), "m-roof-cache"), (roofs.filter(bold), "m-roof"))
         if not some.is_empty()
-    ]
-
-
-def _roof_names(scene: _Scene, seen: Window, share: float) -> list[Chart]:
-    """The names of roofs where there is room: over no other name, no marker, and in the chart."""
-    marks = scene.frame.filter(pl.col("part") != "roof").select(
-        mode=pl.lit(scene.lines[0].mode if scene.lines else ""),
-        x="intensity_flop_per_byte",
-        y=scene.height,
-    )
-    none = pl.DataFrame(schema=schema_of(text="mode batch text", number="x y"))
-    names = place_names(scene.lines, marks, none, seen, share).roofs
-    names = names.filter(pl.col("width_px") == seen.width_px)
-    base = plot(names.select("kind", "text", "x", "y")).encode(x="x:Q", y="y:Q", text="text:N")
-    angle = 360 - math.degrees(seen.angle_rad)
-    return [
-        mark.transform_filter(f"datum.kind === '{kind}'")
-        for style in ("m-roof-label-halo", "m-roof-label")
-        for kind, mark in (
-            ("slope", base.mark_text(style=style, align="left", dy=-SLOPE_PX, angle=angle)),
-            ("level", base.mark_text(style=style, align="right", baseline="middle")),
-        )
-        if kind in names["kind"]
     ]
 
 
