@@ -20,8 +20,8 @@ from mansard.cli.options import (
 )
 from mansard.core.errors import UsageError
 
-_parse_width = quantity("--width", "length", bare="", ends=("1in", "30in"))
-_parse_height = quantity("--height", "length", bare="", ends=("1in", "30in"))
+_parse_width = quantity("--width", "length", bare="pt", ends=("1in", "30in"))
+_parse_height = quantity("--height", "length", bare="pt", ends=("1in", "30in"))
 _parse_type = quantity("--font-size", "length", bare="pt", ends=("4pt", "48pt"))
 
 
