@@ -21,7 +21,8 @@ from mansard.core.errors import UsageError
 _VALUES = MappingProxyType(
     {
         **dict.fromkeys(("mode", "other-mode", "default"), "MODE"),
-        **dict.fromkeys(("runs", "board", "folder", "wheels"), "FOLDER"),
+        **dict.fromkeys(("runs", "board", "folder", "wheels", "fonts"), "FOLDER"),
+        **dict.fromkeys(("width", "height", "font-size"), "LENGTH"),
         **dict.fromkeys(("network", "local", "offload", "front"), "NETWORK"),
         **dict.fromkeys(("model", "models", "remote-network"), "MODEL"),
         **dict.fromkeys(("name", "keep"), "NAME"),

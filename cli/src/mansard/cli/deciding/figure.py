@@ -44,7 +44,7 @@ def figure(
             "device and the mode.",
         ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="The device whose name contains TEXT.")] = None,
+    device: Annotated[str | None, typer.Option(help="The device, by a part of its name.")] = None,
     mode: Annotated[str | None, typer.Option(help="The power mode.")] = None,
     precision: Annotated[
         list[str] | None,
