@@ -60,7 +60,8 @@ def figure(
     width: Annotated[str | None, typer.Option(help="Such as 3.5in, 89mm or 252pt.")] = None,
     height: Annotated[str | None, typer.Option(help="Such as 2.5in.")] = None,
     font: Annotated[
-        str | None, typer.Option(help="Family of the type; Liberation Sans by default.")
+        str | None,
+        typer.Option(metavar="FAMILY", help="Family of the type; Liberation Sans by default."),
     ] = None,
     fonts: Annotated[
         Path | None, typer.Option(help="Folder of font files for --font.", readable=False)

@@ -62,7 +62,7 @@ _SCHEMA = {
 
 
 @dataclass(frozen=True, eq=False)
-class _Network:
+class _LayerSet:
     """The layers of one network in one mode, as rows of ``_SCHEMA`` without roofs."""
 
     device: str
@@ -99,7 +99,7 @@ def layers_content(results: Results, wish: Wish) -> Content:
     )
 
 
-def _measured(results: Results, wish: Wish) -> _Network | None:
+def _measured(results: Results, wish: Wish) -> _LayerSet | None:
     """The newest measurement with layers that fits the wish; None where there is none."""
     engines = layers_with_scores(results.dataset, results.roofs, _MOST_ENGINES)
     if not engines:
@@ -131,7 +131,7 @@ def _has_any(there: Sequence[str], wish: Wish) -> bool:
     return True
 
 
-def _of_engine(results: Results, engine: RoofedLayers) -> _Network | None:
+def _of_engine(results: Results, engine: RoofedLayers) -> _LayerSet | None:
     points = point_frame(engine)
     if points.is_empty():
         return None
@@ -164,7 +164,7 @@ def _of_engine(results: Results, engine: RoofedLayers) -> _Network | None:
         for run in times.run_ids
     ]
     batch = f", batch {engine.batch}" if engine.batch else ""
-    return _Network(
+    return _LayerSet(
         device=engine.device,
         mode=engine.mode,
         words=f"{display_name(engine.network)} in {engine.precision}{batch}, by {engine.engine}.",
@@ -176,7 +176,7 @@ def _of_engine(results: Results, engine: RoofedLayers) -> _Network | None:
     )
 
 
-def _modelled(results: Results, wish: Wish) -> _Network:
+def _modelled(results: Results, wish: Wish) -> _LayerSet:
     """The slowest layers of a network at the roof of its mode; raises UsageError of none."""
     roof = choose_roof(results, wish)
     batch = choose_batch(results, wish)
@@ -208,7 +208,7 @@ def _modelled(results: Results, wish: Wish) -> _Network:
     low, high = extent(layers["intensity_flop_per_byte"], 2.0, 2.0, least=30.0)
     n_all = first["n_layers"]
     few = f" {len(layers)} of {counted(n_all, 'layer')} are drawn." if n_all > len(layers) else ""
-    return _Network(
+    return _LayerSet(
         device=roof_devices(results)[roof.label],
         mode=roof.mode,
         words=f"{name} in {first['precision']}, batch {first['batch']}, layers at their roof.{few}",
