@@ -242,7 +242,7 @@ def test_what_is_missing_is_one_line(cores: Results, tmp_path: Path) -> None:
         ("roofline", {"width_pt": 72.0}, "is too small for this figure"),
     ):
         with pytest.raises(UsageError) as refused:
-            svg_of(cores, kind, tmp_path, **known)  # type: ignore[arg-type]
+            svg_of(cores, kind, tmp_path, **known)
         assert line in refused.value.what
         assert refused.value.fix
     assert not list(tmp_path.iterdir())
