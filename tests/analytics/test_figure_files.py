@@ -136,7 +136,7 @@ def test_axes_and_roofs_have_si_units(board: Results, tmp_path: Path) -> None:
     assert "Arithmetic intensity, FLOP/byte (int8: OP/byte)" in words
     assert "TFLOP/s (int8: TOP/s)" in words
     assert any(re.fullmatch(r"int8 tensor \S+\sTOP/s", word) for word in words)
-    assert any(re.fullmatch(r"fp16 tensor \S+\sTFLOP/s", word) for word in words)
+    assert any(re.fullmatch(r"fp32 \S+\sTFLOP/s", word) for word in words)
     assert any(re.match(r"L2 [\d.,]+\sGB/s", word) for word in words)
 
 
