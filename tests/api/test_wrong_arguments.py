@@ -136,6 +136,7 @@ def fitting(folder: Path) -> dict[str, Any]:
         "recommend_workload.request": runs,
         "run_mappings.request": api.MultiRequest(**sweep),  # type: ignore[arg-type]
         "settle.request": runs,
+        "figure.request": api.FigureRequest(kind="roofline", runs=(str(folder / "none"),)),
         "schedule.request": api.ScheduleRequest(problem=problem, time_limit_s=0.1),
         "rows": [],
         "runs": missing,

@@ -121,9 +121,9 @@ const operate = async () => {
     if (!document.querySelector(link.getAttribute("href"))) wrong(`${link.href} leads nowhere`, "");
     link.click();
   }
-  for (const menu of document.querySelectorAll(".vega-actions a")) {
-    menu.dispatchEvent(new MouseEvent("mousedown", {bubbles: true}));
-    if (!menu.download) wrong(`${menu.textContent} saves nothing`, "");
+  for (const plot of document.querySelectorAll("[data-spec]")) {
+    const buttons = plot.parentElement.querySelectorAll(".save button").length;
+    if (buttons !== 2) wrong(`${buttons} buttons save ${plot.dataset.spec}`, "");
   }
   if (bar) {
     const first = Object.fromEntries(new FormData(bar)), written = liveTables();

@@ -4,6 +4,7 @@ from mansard.analytics.decisions.offload.records import HiSettings as HiSettings
 from mansard.analytics.decisions.offload.records import make_amount as make_amount
 from mansard.analytics.decisions.records import Wanted as Wanted
 from mansard.analytics.models.counters.importing import ExportOrigin as ExportOrigin
+from mansard.analytics.pages.paper.figure import FigureRequest as FigureRequest
 from mansard.analytics.pages.report.answer_pages import write_score_page as write_score_page
 from mansard.analytics.pages.report.layers_page import write_layers_page as write_layers_page
 from mansard.api.benches import BenchRequest as BenchRequest
@@ -12,7 +13,6 @@ from mansard.api.benches import dry_run as dry_run
 from mansard.api.benches import measure_kernels as measure_kernels
 from mansard.api.boards import modes as modes
 from mansard.api.boards import restore as restore
-from mansard.api.boards import restore_hosts as restore_hosts
 from mansard.api.checks.machine import doctor as doctor
 from mansard.api.counters import check_counters as check_counters
 from mansard.api.counters import count_networks as count_networks
@@ -40,8 +40,8 @@ from mansard.api.demos import demo as demo
 from mansard.api.demos import demo_simulated as demo_simulated
 from mansard.api.engine_layers import layers as layers
 from mansard.api.exporter import export_metrics as export_metrics
+from mansard.api.figures import figure as figure
 from mansard.api.measurements import build as build
-from mansard.api.measurements import dry_run_contention as dry_run_contention
 from mansard.api.measurements import measure_contention as measure_contention
 from mansard.api.measurements import measure_layers as measure_layers
 from mansard.api.measurements import measure_networks as measure_networks

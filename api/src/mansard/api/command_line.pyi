@@ -1,8 +1,10 @@
+from mansard.api.boards import restore_hosts as restore_hosts
 from mansard.api.deciding.hierarchical import parse_amount as parse_amount
 from mansard.api.deciding.hierarchical import parse_logistic as parse_logistic
 from mansard.api.deciding.problem_files import SHIPPED_PROBLEMS as SHIPPED_PROBLEMS
 from mansard.api.deciding.recommendations import AUTO_BATCHES as AUTO_BATCHES
 from mansard.api.images import list_libraries as list_libraries
+from mansard.api.measurements import dry_run_contention as dry_run_contention
 from mansard.api.offloads import ServeRequest as ServeRequest
 from mansard.api.offloads import run_offload as run_offload
 from mansard.api.offloads import serve_network as serve_network

@@ -129,6 +129,7 @@ def output_types() -> dict[str, Any]:
         "doctor": {"checks": tuple[Check, ...]},
         "dry-run": {"boards": tuple[DryRun, ...]},
         "export": Exported,
+        "figure": {"files": tuple[Path, ...], "caption": str},
         "fit": {"fits": tuple[MemoryFit, ...]},
         "image-build": BuiltImage,
         "image-fit": FittingImage,

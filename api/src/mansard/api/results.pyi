@@ -27,6 +27,7 @@ from mansard.analytics.models.predict.parts import PartTimes as PartTimes
 from mansard.analytics.models.predict.row_times import NetworkTimes as NetworkTimes
 from mansard.analytics.models.predict.row_times import ProgramTimes as ProgramTimes
 from mansard.analytics.models.roofs.ceilings import Ceiling as Ceiling
+from mansard.analytics.pages.paper.figure import DrawnFigure as DrawnFigure
 from mansard.analytics.pages.report.summary import ModeSummary as ModeSummary
 from mansard.analytics.pages.report.summary import NetworkSummary as NetworkSummary
 from mansard.analytics.pages.report.summary import Summary as Summary

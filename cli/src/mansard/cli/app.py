@@ -103,6 +103,7 @@ _COMMANDS: Mapping[str, Mapping[str, _Entry]] = MappingProxyType(
                 "compare",
                 "Compare boards, modes or builds",
             ),
+            "figure": ("deciding.figure", "figure", "A figure or a table for a paper or a slide"),
         },
         "More": {
             "models": (

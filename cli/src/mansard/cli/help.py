@@ -22,7 +22,8 @@ from mansard.core.errors import UsageError
 _VALUES = MappingProxyType(
     {
         **dict.fromkeys(("mode", "other-mode", "default"), "MODE"),
-        **dict.fromkeys(("runs", "board", "folder", "wheels"), "FOLDER"),
+        **dict.fromkeys(("runs", "board", "folder", "wheels", "fonts"), "FOLDER"),
+        **dict.fromkeys(("width", "height", "font-size"), "LENGTH"),
         **dict.fromkeys(("network", "local", "offload", "front"), "NETWORK"),
         **dict.fromkeys(("model", "models", "remote-network"), "MODEL"),
         **dict.fromkeys(("name", "keep"), "NAME"),
@@ -147,6 +148,10 @@ EXAMPLES = MappingProxyType(
         "board plan": (
             "mansard board plan --next 4",
             "mansard board plan --mode grid.toml --network resnet50",
+        ),
+        "figure": (
+            "mansard figure roofline --runs runs -o roofline.pdf",
+            "mansard figure pareto resnet50 --width 89mm --font-size 7pt -o pareto.svg",
         ),
         "recommend": (
             "mansard recommend resnet50 --max-latency 20ms",

@@ -30,9 +30,16 @@ _HEAD_BYTES = 4096
 _OURS = re.compile(
     rb'\s*<!doctype html>.*<meta name="generator" content="Mansard |'
     rb'\s*\{\s*"schema"\s*:\s*"(?:mansard/|baseline")|'
-    rb"(?:score_id,model,|threshold,share,accuracy_least,|log,time,time_s,)",
+    rb"(?:score_id,model,|threshold,share,accuracy_least,|log,time,time_s,)|"
+    # Of figures: values, pictures and tables; a caption and a PDF say it at their end.
+    rb"part,(?:name,level,precision,|name,bound_by,intensity|accelerator,network,group,start_ms)|"
+    rb"network,precision,batch,mode,gpu_clock_mhz,|quantity,name,value,low,high,unit,|"
+    rb"<svg[^>]*><!-- Drawn by Mansard |% Drawn by Mansard |"
+    rb"\x89PNG.{33}tEXtSoftware\x00Drawn by Mansard ",
     re.DOTALL,
 )
+_TAIL_BYTES = 200
+_SIGNED = re.compile(rb"\n(?:% )?Drawn by Mansard [^\n]{1,60}\n\Z")
 
 
 def check_outputs(paths: Iterable[Path | None], *, force: bool) -> None:
@@ -46,9 +53,11 @@ def check_outputs(paths: Iterable[Path | None], *, force: bool) -> None:
         try:
             with path.open("rb") as stream:
                 head = stream.read(_HEAD_BYTES)
+                stream.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+                tail = stream.read(_TAIL_BYTES)
         except OSError:
-            head = b"?"
-        if head and not _OURS.match(head):
+            head = tail = b"?"
+        if head and not (_OURS.match(head) or _SIGNED.search(tail)):
             raise UsageError(
                 "is there already, and Mansard did not write it",
                 where=str(path),

@@ -84,7 +84,7 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 QuantityKind = Literal[
-    "time", "power", "energy", "rate", "bandwidth", "peak", "frequency", "size", "share"
+    "time", "power", "energy", "rate", "bandwidth", "peak", "frequency", "size", "share", "length"
 ]
 _PREFIXES = {"u": -6, "µ": -6, "μ": -6, "m": -3, "": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
@@ -139,6 +139,16 @@ _UNITS: Mapping[QuantityKind, _Units] = MappingProxyType(
             "B, kB, MB, GB, KiB, MiB, GiB",
             _prefixed("B", "kKMGT") | {f"{p}B": Fraction(2) ** n for p, n in _BINARY.items()},
         ),
+        "length": _Units(
+            "3.5in",
+            "in, cm, mm, pt",
+            {
+                "pt": Fraction(1),
+                "in": Fraction(72),
+                "cm": Fraction(7200, 254),
+                "mm": Fraction(720, 254),
+            },
+        ),
         "share": _Units("0.9 or 90%", "%", {"%": Fraction(1, 100)}),
     }
 )
@@ -156,7 +166,7 @@ def parse_quantity(
     bare: str | None = None,
     may_be_zero: bool = False,
 ) -> float:
-    """The value in s, W, J, 1/s, B/s, FLOP/s, Hz or B, the nearest float to what the text says.
+    """The value in s, W, J, 1/s, B/s, FLOP/s, Hz, B or pt, the nearest float to what the text says.
 
     ``bare``: the unit of a number without one; None: it is refused. Raises UsageError, which begins
     with ``option``, for another unit and for nothing above 0 unless it ``may_be_zero``.

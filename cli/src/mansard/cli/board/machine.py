@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from mansard import api
-from mansard.api import results
+from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_beside, print_json, print_lines
 from mansard.cli.options import BoardOption, HostsFileOption, ImagesOption, JsonOption
 from mansard.cli.tables import print_fitting, print_table
@@ -66,7 +66,9 @@ def restore(
     """
     reporter = TerminalReporter()
     if host:
-        _print_boards(api.restore_hosts(host, hosts_file, images, reporter), as_json=as_json)
+        _print_boards(
+            command_line.restore_hosts(host, hosts_file, images, reporter), as_json=as_json
+        )
         return
     restored = api.restore(board, reporter, is_dry_run=dry_run)
     if as_json:

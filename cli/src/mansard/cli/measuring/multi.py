@@ -107,7 +107,7 @@ def contention(
     )
     reporter = TerminalReporter(is_agreed=yes)
     if dry_run:
-        print_dry_runs(api.dry_run_contention(request, reporter), as_json=as_json)
+        print_dry_runs(command_line.dry_run_contention(request, reporter), as_json=as_json)
         return
     done = api.measure_contention(request, reporter)
     if as_json:

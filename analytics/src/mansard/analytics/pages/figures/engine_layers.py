@@ -30,7 +30,7 @@ from mansard.analytics.pages.figures.tables import Column, tabulate
 MOST_LAYERS = 1500  # drawn of one engine
 _WIDTH_PX, _STRIP_PX, _HEIGHT_PX = 760, 84, 380
 _OWN = "the engine's own"
-_KINDS = ("compute", "memory", "launch", "reformat", _OWN, "not joined", "no roof")
+KINDS = ("compute", "memory", "launch", "reformat", _OWN, "not joined", "no roof")
 NO_TIMES = "The profile has no times: nothing is drawn."
 NO_ROOFS = "No layer has a roof: name runs, a device, or peaks and a bandwidth."
 STRIP_CAPTION = (
@@ -151,7 +151,7 @@ def time_strip(number: int, result: RoofedLayers) -> Figure | Missing:
     frame = strip_frame(result)
     if frame.is_empty():
         return Missing(NO_TIMES)
-    kinds = [kind for kind in _KINDS if kind in set(frame["kind"])]
+    kinds = [kind for kind in KINDS if kind in set(frame["kind"])]
     base = with_tooltip(
         plot(frame),
         layer="layer",
@@ -254,7 +254,7 @@ def roofline_of_layers(number: int, result: RoofedLayers) -> Figure | Missing:
         .mark_text(style="m-roof-label", align="right", baseline="bottom", dy=-5)
         .encode(x=x, y=y, text="roof:N")
     )
-    kinds = [kind for kind in _KINDS if kind in set(frame["kind"])]
+    kinds = [kind for kind in KINDS if kind in set(frame["kind"])]
     points = (
         with_tooltip(
             plot(frame),

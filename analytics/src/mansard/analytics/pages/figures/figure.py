@@ -220,7 +220,7 @@ def still_picture(spec: dict[str, Any]) -> tuple[Markup, int]:
     """
     svg = vl_convert.vegalite_to_svg(drawable(spec), config=vega_config(LIGHT))
     width = re.search(r'<svg[^>]* width="([0-9.]+)"', svg)
-    svg = _FAMILY.sub("", _HIDDEN.sub("", _UNUSED.sub("", _renumbered(svg))))
+    svg = _FAMILY.sub("", _HIDDEN.sub("", _UNUSED.sub("", renumbered(svg))))
     family = FONT.replace("'", "")
     svg = svg.replace("<svg ", f'<svg font-family="{family}" ', 1)
     text = svg.replace("%", "%25").replace("#", "%23").replace("&", "%26")
@@ -238,7 +238,7 @@ def drawable(part: Any) -> Any:
     return [drawable(one) for one in part] if isinstance(part, (list, tuple)) else part
 
 
-def _renumbered(svg: str) -> str:
+def renumbered(svg: str) -> str:
     """The drawing with clip paths and gradients counted from 0; Vega counts in its process."""
     numbers: dict[str, dict[str, int]] = {"clip": {}, "gradient_": {}}
 

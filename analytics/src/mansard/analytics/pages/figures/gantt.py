@@ -39,12 +39,12 @@ _COLUMNS = (
     Column.number("Slowdown", "slowdown", ".3f"),
     Column.number("Transitions, ms", "transition"),
 )
-_ALONE, _MORE, _MOVE = "alone", "contention", "transition"
+ALONE, MORE, MOVE = "alone", "contention", "transition"
 
 
 def gantt_figure(name: str, problem: Problem, schedule: Schedule, end_s: float) -> Figure:
     """The Gantt chart of ``schedule`` until ``end_s``, its table, and its words."""
-    frame = _frame(problem, schedule, end_s)
+    frame = bar_frame(problem, schedule, end_s)
     accelerators = [display_name(accelerator.name) for accelerator in problem.accelerators]
     networks = [display_name(chain.name) for chain in problem.networks]
     deadlines = pl.DataFrame(
@@ -60,10 +60,10 @@ def gantt_figure(name: str, problem: Problem, schedule: Schedule, end_s: float) 
         f"{counted(len(accelerators), 'accelerator')}, {schedule.method}: which group runs where "
         "and when, in ms"
     )
-    whole = frame.filter(part=_ALONE)
+    whole = frame.filter(part=ALONE)
     table = tabulate(f"Groups by {schedule.method}", _COLUMNS, whole.iter_rows(named=True))
     parts = {*frame["part"]}
-    words = [BARS, *([PALE] if _MORE in parts else []), *([NARROW] if _MOVE in parts else [])]
+    words = [BARS, *([PALE] if MORE in parts else []), *([NARROW] if MOVE in parts else [])]
     words += [] if deadlines.is_empty() else [DEADLINES]
     notes = [LAST_RUNS] if schedule.is_steady else []
     notes += [REPEATED] if len(networks) > _IN_A_ROW else []
@@ -78,7 +78,7 @@ def last_s(problem: Problem, schedules: Sequence[Schedule]) -> float:
     return max([end_s, *(limit for limit in limits_s if is_once and limit <= _FAR * end_s)])
 
 
-def _frame(problem: Problem, schedule: Schedule, end_s: float) -> pl.DataFrame:
+def bar_frame(problem: Problem, schedule: Schedule, end_s: float) -> pl.DataFrame:
     """A row for each part of each group; the table's values are in all of them."""
     ms_of_a_px = end_s / MILLI / _WIDTH_PX
     rows = [row for group in schedule.groups for row in _rows(problem, group, ms_of_a_px)]
@@ -103,12 +103,12 @@ def _rows(problem: Problem, group: ScheduledGroup, ms_of_a_px: float) -> Iterato
     }
     begin_s, leave_s = group.start_s + group.enter_s, group.end_s - group.leave_s
     ends = (group.start_s, begin_s, min(begin_s + group.alone_s, leave_s), leave_s, group.end_s)
-    for part, start_s, end_s in zip((_MOVE, _ALONE, _MORE, _MOVE), ends, ends[1:], strict=False):
+    for part, start_s, end_s in zip((MOVE, ALONE, MORE, MOVE), ends, ends[1:], strict=False):
         has_room = (end_s - start_s) / MILLI > ms_of_a_px * _PX_OF_A_LETTER * (len(name) + 1)
-        if part == _ALONE or end_s - start_s > 1e-6 * group.alone_s:
+        if part == ALONE or end_s - start_s > 1e-6 * group.alone_s:
             yield shared | {
                 "part": part,
-                "label": name if part == _ALONE and has_room else "",
+                "label": name if part == ALONE and has_room else "",
                 "from_ms": start_s / MILLI,
                 "to_ms": end_s / MILLI,
             }
@@ -158,7 +158,7 @@ def _chart(
         .mark_rule(style="m-interval", strokeDash=[6, 4])
         .encode(x="deadline:Q", color=colours)
     )
-    layers = [bars(_ALONE, 0.7, 1.0), bars(_MORE, 0.7, 0.4), bars(_MOVE, 0.24, 0.75), labels]
+    layers = [bars(ALONE, 0.7, 1.0), bars(MORE, 0.7, 0.4), bars(MOVE, 0.24, 0.75), labels]
     return alt.layer(*layers, *([] if deadlines.is_empty() else [rules])).properties(
         width=_WIDTH_PX, height=_ROW_PX * len(accelerators)
     )

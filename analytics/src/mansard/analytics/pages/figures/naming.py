@@ -55,6 +55,7 @@ class NamedLine:
     path: Sequence[tuple[float, float]]
     is_main: bool = True
     is_alone: bool = False
+    is_shortened_first: bool = False  # rather a shorter name than one that crosses another line
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +68,16 @@ class Names:
 
 
 def place_names(
-    roofs: Sequence[NamedLine], marks: pl.DataFrame, points: pl.DataFrame, seen: Window
+    roofs: Sequence[NamedLine],
+    marks: pl.DataFrame,
+    points: pl.DataFrame,
+    seen: Window,
+    share: float = 1.0,
 ) -> Names:
     """Names for ``roofs`` and for ``points``, in a chart as wide as ``seen`` and in a narrow one.
 
     ``points`` has mode, batch, network, precision, text, x and y, and is_measured: these are named
-    before others; ``marks`` has mode, x and y. No name covers any of both.
+    before others; ``marks`` has mode, x and y. No name covers any of both. ``share``: see Layout.
     """
     roof_rows: list[Row] = []
     point_rows: list[Row] = []
@@ -82,7 +87,7 @@ def place_names(
         window = seen.wide(width_px)
         for mode in dict.fromkeys(line.mode for line in roofs):
             inside = [line for line in roofs if line.mode == mode]
-            empty = Layout(window.width_px, window.height_px)
+            empty = Layout(window.width_px, window.height_px, share)
             for line in inside:
                 empty.line([window.pixels(*corner) for corner in line.path])
             there = marks.filter(pl.col("mode") == mode).select("x", "y").unique()
@@ -116,11 +121,14 @@ def _roof_names(roofs: Sequence[NamedLine], layout: Layout, seen: Window) -> Ite
 
 def _roof_name(line: NamedLine, layout: Layout, seen: Window) -> Iterator[Row]:
     path = [seen.pixels(*corner) for corner in line.path]
-    for text in line.texts:
+    tries = [(text, True) for text in line.texts]
+    if line.is_shortened_first:
+        tries = [(text, False) for text in line.texts] + tries[::-1]
+    for text, may_cross in tries:
         if line.kind == "slope":
-            anchor = layout.on_slope(text, path[0], path[-1])
+            anchor = layout.on_slope(text, path[0], path[-1], may_cross=may_cross)
         else:
-            placed = layout.along(text, path)
+            placed = layout.along(text, path, may_cross=may_cross)
             anchor = None if placed is None else placed.anchor
         if anchor is not None:
             x, y = seen.values(*anchor)

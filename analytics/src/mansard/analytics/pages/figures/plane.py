@@ -125,15 +125,16 @@ class Layout:
     """What is in one chart. A name may cross ``lines`` where there is no other place for it.
 
     ``taken`` are the boxes of names and of marks, ``leaders`` the lines from points to names.
+    ``share``: how wide text is, of the bound that ``text_px`` has for any font.
     """
 
-    def __init__(self, width_px: float, height_px: float) -> None:
-        self.width_px, self.height_px = width_px, height_px
+    def __init__(self, width_px: float, height_px: float, share: float = 1.0) -> None:
+        self.width_px, self.height_px, self.share = width_px, height_px, share
         self.taken, self.leaders, self.lines = (np.empty((0, 4)) for _ in range(3))
 
     def copy(self) -> Layout:
         """A copy, which can be filled further by itself."""
-        other = Layout(self.width_px, self.height_px)
+        other = Layout(self.width_px, self.height_px, self.share)
         other.taken, other.leaders, other.lines = self.taken, self.leaders, self.lines
         return other
 
@@ -146,12 +147,12 @@ class Layout:
         pieces = np.array([(*start, *end) for start, end in pairwise(path)]).reshape(-1, 4)
         self.lines = np.vstack([self.lines, pieces])
 
-    def along(self, text: str, path: Sequence[Spot]) -> Placed | None:
+    def along(self, text: str, path: Sequence[Spot], *, may_cross: bool = True) -> Placed | None:
         """A place for the name of a line, above it or else below, as far right as there is room.
 
         ``path``: its corners from left to right. None where there is no place beside a level part.
         """
-        wide = text_px(text, is_bold=True)
+        wide = self.share * text_px(text, is_bold=True)
         last = min(path[-1][0], self.width_px) - EDGE_PX
         least = max(path[0][0] - OVERHANG * wide, 0.0) + wide
         anchors: dict[int, list[Spot]] = {-1: [], 1: []}
@@ -161,23 +162,23 @@ class Layout:
                 off = LINE_PX / 2 + POINT_PX
                 anchors[-1].append((right, min(heights) - off))
                 anchors[1].append((right, max(heights) + off))
-        for may_cross, side in product((False, True), (-1, 1)):
+        for is_crossing, side in product((False, True)[: 1 + may_cross], (-1, 1)):
             boxes = np.array([text_box(anchor, "right", wide) for anchor in anchors[side]])
-            free = self._free(boxes.reshape(-1, 4), may_cross=may_cross)
+            free = self._free(boxes.reshape(-1, 4), may_cross=is_crossing)
             if free.any():
                 at = int(free.argmax())
                 self.taken = np.vstack([self.taken, boxes[at]])
                 return Placed(anchors[side][at], "right")
         return None
 
-    def on_slope(self, text: str, start: Spot, end: Spot) -> Spot | None:
+    def on_slope(self, text: str, start: Spot, end: Spot, *, may_cross: bool = True) -> Spot | None:
         """A place for the name of a rising line, turned as the line is and SLOPE_PX above it.
 
         Its anchor on the line, as near to ``start``, the low end, as there is room; None where
         there is none.
         """
         long = math.dist(start, end)
-        wide = text_px(text, is_bold=True)
+        wide = self.share * text_px(text, is_bold=True)
         shifts = list(_between(10.0, long - wide - 8.0, 12.0))
         if not shifts:
             return None
@@ -192,8 +193,8 @@ class Layout:
             for step in steps
         ]
         boxes = squares(middles, 0.4 * LINE_PX)  # their corners reach as far as the turned line
-        for may_cross in (False, True):
-            free = self._free(boxes, may_cross=may_cross).reshape(-1, len(steps)).all(axis=1)
+        for is_crossing in (False, True)[: 1 + may_cross]:
+            free = self._free(boxes, may_cross=is_crossing).reshape(-1, len(steps)).all(axis=1)
             if free.any():
                 at = int(free.argmax())
                 self.taken = np.vstack([self.taken, boxes[at * len(steps) :][: len(steps)]])
@@ -233,7 +234,7 @@ class Layout:
         for group, is_led, may_cross in product(groups, (False, True), (False, True)):
             for at in group:
                 if names[at] is None:
-                    wide = text_px(texts[at])
+                    wide = self.share * text_px(texts[at])
                     names[at] = self._at(spots[at], wide, is_led=is_led, may_cross=may_cross)
         return names
 

@@ -29,6 +29,9 @@ from mansard.core.version import VERSION
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
+_SCRIPTS = ("save.js", "report.js")  # in this order, as one
+
+
 MOST_COLUMNS = 60  # of a table whose numbers stand at the right
 
 
@@ -87,7 +90,7 @@ def choice(chosen: Chosen, starts: Mapping[str, Start]) -> Markup:
 
 def _common() -> dict[str, Any]:
     bundle = _script(scripts.bundle())
-    boot = _script((_TEMPLATES / "report.js").read_text())
+    boot = _script("".join((_TEMPLATES / name).read_text() for name in _SCRIPTS))
     return {
         "policy": policy(bundle, boot),
         "bundle": Markup(bundle),  # noqa: S704 - checked by _script

@@ -157,8 +157,7 @@
         mode: "vega-lite",
         config: { ...themes[theme], legend },
         tooltip: { theme },
-        actions: { export: true, source: false, compiled: false, editor: false },
-        downloadFileName: `mansard-${plot.dataset.spec}`,
+        actions: false,
       });
       views.set(plot, view);
       specs.set(plot, spec);
@@ -169,6 +168,11 @@
     for (const columns of [3, 2, 1]) {
       if (widthOf(plot) > room + 1) view = await draw(columns);
     }
+    addSaveButtons(plot, themes.light, () => {
+      const shown = specs.get(plot);
+      const names = (shown.params || []).map((param) => param.name).filter((name) => hasSignal(views.get(plot), name));
+      return { spec: shown, values: Object.fromEntries(names.map((name) => [name, views.get(plot).signal(name)])) };
+    });
     if (hasSignal(view, "picked")) {
       view.addEventListener("click", (_, item) => {
         if (item && item.datum && item.datum.mode) pick(item.datum.mode);

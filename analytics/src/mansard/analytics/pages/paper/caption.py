@@ -1,0 +1,69 @@
+"""The caption of a figure: what it shows, and where its values come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mansard.analytics.data.names import display_name, display_text, in_order
+from mansard.analytics.data.published.store import device_names
+from mansard.analytics.data.quantities import counted
+from mansard.analytics.models.roofs.published_rooflines import is_published
+from mansard.analytics.pages.paper.content import Content
+from mansard.analytics.pages.results import Results
+from mansard.core.records import Manifest
+from mansard.core.text import listed
+from mansard.core.version import VERSION
+
+DRAWN_BY = f"Drawn by Mansard {VERSION}"  # in each file of a figure, so that it may be replaced
+
+
+def caption(content: Content, results: Results | None) -> str:
+    """Sentences on lines of their own; ``results``: None of a schedule without runs."""
+    lines = [f"{content.title}.", *content.sentences, *_place(content)]
+    lines.append(f"Values: {', '.join(in_order(list(content.sources)))}.")
+    samples = [counted(n, noun) for noun, n in content.n_samples.items() if n]
+    lines += [f"n: {listed(samples)}."] if samples else []
+    if results is not None:
+        lines += _provenance(content, results)
+    return "\n".join([*(line.replace("\u00a0", " ") for line in lines), f"{DRAWN_BY}."])
+
+
+def _place(content: Content) -> Iterator[str]:
+    if content.device:
+        mode = f", power mode {display_name(content.mode)}" if content.mode else ""
+        yield f"Device: {display_name(content.device)}{mode}."
+
+
+def _provenance(content: Content, results: Results) -> Iterator[str]:
+    runs = [run for run in results.dataset.all_manifests if run.run_id in content.run_ids]
+    if runs:
+        yield _system(runs)
+        days = sorted({run.started_utc[:10] for run in runs})
+        when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+        versions = in_order([run.tool_version for run in runs])
+        yield f"Measured {when} (UTC) by Mansard {listed(versions)}."
+        yield f"Runs: {', '.join(display_name(run.run_id) for run in runs)}."
+    names = device_names(results.published)
+    citations = [
+        row.citation
+        for row in results.published.rows
+        if names.get((row.device, row.table_id)) == content.device
+        and content.mode in {"", row.mode.name}
+    ]
+    if citations and ("published" in content.sources or any(map(is_published, content.run_ids))):
+        yield f"Published in: {'; '.join(in_order([display_text(one) for one in citations]))}."
+
+
+def _system(runs: list[Manifest]) -> str:
+    """``JetPack 6.1 (L4T 36.4.0), driver 540.4.0.``; of a plain machine its kernel's release."""
+    words: list[str] = []
+    for run in runs:
+        machine, board = run.machine, run.machine.board
+        if board is not None and board.l4t:
+            jetpack = f"JetPack {board.jetpack} " if board.jetpack else ""
+            words.append(f"{jetpack}(L4T {board.l4t})".strip())
+        else:
+            words.append(f"{machine.operating_system}, kernel {machine.kernel_release}")
+        words += [f"driver {machine.driver}"] if machine.driver else []
+        words += [f"CUDA {machine.cuda}"] if machine.cuda else []
+    return f"System: {', '.join(display_name(word) for word in dict.fromkeys(words))}."

@@ -1,0 +1,110 @@
+"""What a figure is before it is drawn: its chart, the values that it plots, and its words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import altair as alt
+import polars as pl
+
+from mansard.analytics.data.names import display_name
+from mansard.analytics.pages.figures.charting import Chart
+from mansard.analytics.pages.figures.plane import shortened_label
+from mansard.analytics.pages.paper.drawing import Inside
+from mansard.analytics.pages.paper.look import MARKERS, colours
+
+_LEAST_TICKS = 3
+Kind = Literal["roofline", "energy", "pareto", "layers", "gantt", "modes"]
+TITLES: Mapping[Kind, str] = {
+    "roofline": "Roofline",
+    "energy": "Energy roofline",
+    "pareto": "Pareto front",
+    "layers": "Layers",
+    "gantt": "Schedule",
+    "modes": "Power modes",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """A figure of ``kind``. ``frame``: exactly the plotted values, units in the names of columns.
+
+    ``device`` and ``mode`` are for the title, the caption and the name of the file; empty: of
+    several or of none. ``subject``: what else the title names. ``run_ids``: the runs behind it.
+    ``sources``: what its values are: measured, modelled and so on.
+    """
+
+    kind: Kind
+    device: str
+    mode: str
+    frame: pl.DataFrame
+    build: Callable[[Inside], Chart]
+    sentences: Sequence[str]
+    sources: Sequence[str]
+    run_ids: Sequence[str] = ()
+    subject: str = ""
+    n_samples: Mapping[str, int] = field(default_factory=dict)  # by what they are: trials, calls
+    height_px: float | None = None  # of the whole figure, where its rows say how high it is
+
+    @property
+    def title(self) -> str:
+        """``Roofline, Jetson AGX Orin, MAXN``."""
+        parts = (TITLES[self.kind], self.subject, short_device(self.device), self.mode)
+        return ", ".join(display_name(part) for part in parts if part)
+
+
+def short_device(device: str) -> str:
+    """``Jetson AGX Orin (simulated)`` of NVIDIA Jetson AGX Orin Developer Kit (simulated) GPU."""
+    words = re.sub(r"\b(NVIDIA|Developer Kit|Engineering Reference)\b", "", device)
+    words = re.sub(r" GPU$", "", words.strip()) if "Jetson" in device else words
+    return " ".join(words.split()) or device
+
+
+def titled(content: Content, width_px: float) -> alt.TitleParams:
+    """The title in lines that fit into the figure."""
+    most = max(20, int(width_px / 6.9))  # of the type's width
+    lines = [""]
+    for part in content.title.split(", "):
+        last = f"{lines[-1]}, {part}" if lines[-1] else part
+        if len(last) > most and lines[-1]:
+            lines[-1] += ","
+            lines.append(shortened_label(part, most))
+        else:
+            lines[-1] = shortened_label(last, most)
+    return alt.TitleParams(text=lines, fontWeight="normal", frame="bounds")
+
+
+def network_key(names: Sequence[str], n_columns: int = 3) -> dict[str, object]:
+    """Colour and shape channels for ``names``, with one legend."""
+    labels = list(names)
+    legend = alt.Legend(title=None, columns=n_columns, labelLimit=150)
+    return {
+        "color": alt.Color(
+            "name:N", scale=alt.Scale(domain=labels, range=colours(labels)), legend=legend
+        ),
+        "shape": alt.Shape(
+            "name:N", scale=alt.Scale(domain=labels, range=list(MARKERS)), legend=legend
+        ),
+    }
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """At least three ticks of a logarithmic axis where digits allow it, as round as possible."""
+    ticks: list[float] = []
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)):
+        every = [float(f"{step}e{power}") for power in powers for step in steps]
+        ticks = [tick for tick in every if low <= tick <= high]
+        if len(ticks) >= _LEAST_TICKS:
+            break
+    return ticks
+
+
+def legend_columns(names: Sequence[str], width_px: float) -> int:
+    """As many columns as the longest of ``names`` leaves room for."""
+    longest = max((len(name) for name in names), default=1)
+    return max(1, min(len(names) or 1, int(width_px / (7.0 * min(longest, 21) + 30))))

@@ -1,0 +1,336 @@
+"""Power modes of a device for one network on paper: the Pareto front, and modes side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from mansard.analytics.data.names import in_order
+from mansard.analytics.data.quantities import counted
+from mansard.analytics.pages.figures.charting import Chart, log_scale, plot
+from mansard.analytics.pages.figures.figure import MILLI, schema_of
+from mansard.analytics.pages.figures.modes import mode_points
+from mansard.analytics.pages.figures.naming import NamedLine, place_names
+from mansard.analytics.pages.figures.parameters import mode_labels, roof_devices
+from mansard.analytics.pages.figures.plane import Window, extent
+from mansard.analytics.pages.paper.content import Content, Kind, log_ticks
+from mansard.analytics.pages.paper.drawing import Inside
+from mansard.analytics.pages.paper.look import MARKERS, STAR
+from mansard.analytics.pages.paper.selection import Wish, choose_device, choose_network
+from mansard.analytics.pages.results import Results
+from mansard.core.errors import UsageError
+from mansard.core.text import natural_key
+
+MOST_MODES = 14  # side by side: each needs a line
+_GAP_PX = 12  # between two panels
+_ROW_PX, _AROUND_PX = 20.0, 75.0  # a mode, and the axes and the title
+_FOR_VALUES = 1.32  # an axis ends behind the values of its bars
+_PAIR = ["device", "label", "network", "precision"]
+_NUMBERS = ("gpu_clock_mhz", "memory_clock_mhz", "latency_ms", "energy_per_item_mj", "power_w")
+_ENDS = ("latency_low_ms", "latency_high_ms", "energy_low_mj", "energy_high_mj")
+_FRONT = "The line is the Pareto front of latency and energy; faint points are dominated."
+_STAR = "The star is the recommended mode."
+_BARS = "Bars are the modes by latency of one batch; rules are intervals."
+_BEST = "Modelled at the best that the roofs allow: the real latency may be several times higher."
+
+
+@dataclass(frozen=True, eq=False)
+class _Subject:
+    """One network on one device: its modes, in the columns of the file of values."""
+
+    device: str
+    network: str
+    precision: str
+    batch: int | None
+    frame: pl.DataFrame
+    n_modes: int
+
+
+def pareto_content(results: Results, wish: Wish) -> Content:
+    """Energy over latency, a point for each mode, and the front."""
+    subject = _subject(results, wish)
+    priced = subject.frame.filter(pl.col("energy_per_item_mj") > 0)
+    if priced["mode"].n_unique() < 2:
+        few = subject.n_modes < 2
+        raise UsageError(
+            "the Pareto front needs two modes"
+            if few
+            else f"the energy of {subject.network} is unknown, so there is no Pareto front",
+            fix="measure more: mansard bench --mode all"
+            if few
+            else "measure on a board with a power meter: mansard bench --mode all",
+        )
+    words = [_FRONT, *([_STAR] if priced["is_recommended"].any() else [])]
+    return _content("pareto", results, subject, priced, words, lambda i: _front_chart(priced, i))
+
+
+def modes_content(results: Results, wish: Wish) -> Content:
+    """Latency, and energy where it is known, of each mode."""
+    subject = _subject(results, wish)
+    if subject.n_modes < 2:
+        raise UsageError(
+            "a figure of modes needs two of them", fix="measure more: mansard bench --mode all"
+        )
+    ordered = subject.frame.sort("latency_ms", "mode")
+    kept = ordered
+    if len(ordered) > MOST_MODES:
+        first = pl.col("is_recommended") | pl.col("is_on_front")
+        ranked = ordered.with_row_index("at").sort(~first, "at").head(MOST_MODES)
+        kept = ranked.sort("at").drop("at")
+    words = [_BARS]
+    if len(kept) < subject.n_modes:
+        words.append(f"{len(kept)} of {counted(subject.n_modes, 'mode')} are drawn.")
+    return _content("modes", results, subject, kept, words, lambda i: _mode_chart(kept, i))
+
+
+def _subject(results: Results, wish: Wish) -> _Subject:
+    """The modes of the wished network on the wished device; raises UsageError without any."""
+    picks = [advice.choice for advice in results.recommendations if advice.choice is not None]
+    labels = mode_labels(results)
+    device = choose_device(results, wish)
+    rows = results.decided.filter(pl.col("device") == device)
+    if wish.batch is not None:
+        rows = rows.filter(pl.col("batch") == wish.batch)
+    if wish.precisions:
+        rows = rows.filter(pl.col("precision").is_in(wish.precisions))
+    there = sorted(set(rows["network"].to_list()), key=natural_key)
+    if not there:
+        raise UsageError(
+            f"no network with these settings was measured or predicted on {device}",
+            fix="score one and predict it in every mode: mansard bench MODEL",
+        )
+    wanted = [pick.network for pick in picks if pick.device == device and pick.network in there]
+    network = choose_network(there, (wanted or there)[0], wish)
+    own = rows.filter(pl.col("network") == network)
+    points = mode_points(own, results.modes, labels, picks).frame
+    if wish.mode is not None:
+        raise UsageError("this figure shows every mode", fix="leave --mode out")
+    main = points.filter("is_main") if len(wish.precisions) != 1 else points
+    if main.is_empty():
+        raise UsageError(f"no latency of {network} is known", fix=f"mansard measure {network}")
+    first = main.row(0, named=True)
+    frame = _in_columns(main.filter(pl.col("precision") == first["precision"]), own, labels)
+    return _Subject(
+        device=device,
+        network=network,
+        precision=first["precision"],
+        batch=first["batch"],
+        frame=frame,
+        n_modes=own["mode"].n_unique(),
+    )
+
+
+def _in_columns(
+    points: pl.DataFrame, predictions: pl.DataFrame, labels: Mapping[tuple[str, str], str]
+) -> pl.DataFrame:
+    """``points`` (MODE_POINT_SCHEMA) with the ends of their intervals, units in the names."""
+    names = pl.DataFrame(
+        [(*key, label) for key, label in labels.items()],
+        schema={"device": pl.String, "mode": pl.String, "label": pl.String},
+        orient="row",
+    )
+    is_interval = pl.col("interval").is_in(["spread", "bounds"])
+    per_item = pl.col("batch").fill_null(1) * MILLI
+    ends = (
+        predictions.join(names, on=["device", "mode"], how="left")
+        .with_columns(name="mode", label=pl.coalesce("label", "mode"))
+        .with_columns(
+            *(
+                pl.when(is_interval)
+                .then(pl.col(f"latency_{end}_s") / MILLI)
+                .alias(f"latency_{end}_ms")
+                for end in ("low", "high")
+            ),
+            *(
+                pl.when(is_interval)
+                .then(pl.col(f"energy_{end}_j") / per_item)
+                .alias(f"energy_{end}_mj")
+                for end in ("low", "high")
+            ),
+        )
+        .select(*_PAIR, "batch", "name", *(pl.col(end).round_sig_figs(4) for end in _ENDS))
+        .unique([*_PAIR, "batch"], keep="first", maintain_order=True)
+    )
+    joined = points.rename({"mode": "label"}).join(
+        ends, on=[*_PAIR, "batch"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined.select(
+        "network",
+        "precision",
+        "batch",
+        mode=pl.coalesce("name", "label"),
+        gpu_clock_mhz="gpu",
+        memory_clock_mhz="memory",
+        latency_ms="latency",
+        latency_low_ms="latency_low_ms",
+        latency_high_ms="latency_high_ms",
+        energy_per_item_mj="energy",
+        energy_low_mj="energy_low_mj",
+        energy_high_mj="energy_high_mj",
+        power_w="power",
+        source="source",
+        reading="reading",
+        is_on_front="is_edge",
+        is_recommended="is_recommended",
+    )
+
+
+def _content(
+    kind: Kind,
+    results: Results,
+    subject: _Subject,
+    frame: pl.DataFrame,
+    words: Sequence[str],
+    build: Callable[[Inside], Chart],
+) -> Content:
+    sources = in_order(frame["source"].to_list())
+    ran = [
+        times
+        for times in results.measured
+        if (times.device, times.network, times.precision, times.batch)
+        == (subject.device, subject.network, subject.precision, subject.batch)
+    ]
+    batch = f", batch {subject.batch}" if subject.batch else ""
+    of = f"{subject.network} in {subject.precision}{batch}."
+    at_best = [_BEST] if (frame["reading"] == "at best by the roofs").any() else []
+    runs = [run for times in ran for run in times.run_ids]
+    devices = roof_devices(results)
+    runs += [
+        roof.run_id
+        for roof in results.roofs
+        if devices[roof.label] == subject.device and roof.mode in frame["mode"]
+    ]
+    return Content(
+        kind=kind,
+        device=subject.device,
+        mode="",
+        subject=subject.network,
+        frame=frame,
+        build=build,
+        sentences=(of, *words, *at_best),
+        sources=sources,
+        run_ids=tuple(dict.fromkeys(runs)),
+        n_samples={"timed call": sum(times.n_calls for times in ran)},
+        height_px=_AROUND_PX + _ROW_PX * len(frame) if kind == "modes" else None,
+    )
+
+
+def _front_chart(points: pl.DataFrame, inside: Inside) -> Chart:
+    across = extent(points["latency_ms"], 1.25, 1.35, least=1.5)
+    up = extent(points["energy_per_item_mj"], 1.25, 1.35, least=1.5)
+    seen = Window(*across, *up, inside.width_px, inside.height_px)
+    x = _log_axis("latency_ms", "Latency of one batch, ms", across, log_ticks(*across))
+    y = _log_axis("energy_per_item_mj", "Energy of one item, mJ", up, log_ticks(*up))
+    front = points.filter("is_on_front").sort("latency_ms")
+    readings = in_order(points["reading"].to_list())
+    shape = alt.Shape(
+        "reading:N",
+        scale=alt.Scale(domain=readings, range=list(MARKERS)),
+        legend=alt.Legend(title=None) if len(readings) > 1 else None,
+    )
+    dots = (
+        plot(points)
+        .mark_point(style="m-mode", filled=True, size=45, color="#0a6fb0")
+        .encode(
+            x=x,
+            y=y,
+            shape=shape,
+            opacity=alt.condition("datum.is_on_front", alt.value(1), alt.value(0.35)),
+        )
+    )
+    best = points.filter("is_recommended")
+    layers = [
+        plot(front).mark_line(style="m-front", interpolate="step-after").encode(x=x, y=y),
+        dots,
+        *_mode_names(points, front, seen, inside.share),
+        *(
+            [
+                plot(best)
+                .mark_point(style="m-best", filled=True, opacity=1, shape=STAR, size=110)
+                .encode(x=x, y=y)
+            ]
+            if len(best)
+            else []
+        ),
+    ]
+    return alt.layer(*layers).properties(width=inside.width_px, height=inside.height_px)
+
+
+def _log_axis(field: str, title: str, ends: tuple[float, float], ticks: list[float]) -> Any:
+    kind = alt.X if field == "latency_ms" else alt.Y
+    axis = alt.Axis(title=title, format=".12~g", values=ticks)
+    return kind(f"{field}:Q", scale=log_scale(*ends), axis=axis)
+
+
+def _mode_names(
+    points: pl.DataFrame, front: pl.DataFrame, seen: Window, share: float
+) -> list[Chart]:
+    """The names of modes where there is room for them, those of the front first."""
+    here = {"x": "latency_ms", "y": "energy_per_item_mj"}
+    line = NamedLine("", "", (), "level", front.select(**here).rows())
+    named = points.sort("is_recommended", "is_on_front", descending=True).select(
+        **{name: pl.lit("") for name in ("batch", "network", "precision")},
+        **here,
+        text="mode",
+        is_measured="is_on_front",
+        mode=pl.lit(""),
+    )
+    none = pl.DataFrame(schema=schema_of(text="mode", number="x y"))
+    names = place_names([line], none, named, seen, share).points
+    names = names.filter(pl.col("width_px") == seen.width_px)
+    base = plot(names)
+    led = {"x": "point_x:Q", "y": "point_y:Q", "x2": "x:Q", "y2": "y:Q"}
+    return [
+        base.transform_filter("datum.is_led").mark_rule(style="m-leader").encode(**led),
+        *(
+            base.transform_filter(f"datum.align === '{align}'")
+            .mark_text(style=style, align=align, baseline="middle")
+            .encode(x="x:Q", y="y:Q", text="text:N")
+            for style in ("m-network-label-halo", "m-network-label")
+            for align in in_order(names["align"].to_list())
+        ),
+    ]
+
+
+def _mode_chart(modes: pl.DataFrame, inside: Inside) -> Chart:
+    panels = [("latency_ms", "latency_low_ms", "latency_high_ms", "Latency, ms")]
+    if modes["energy_per_item_mj"].is_not_null().any():
+        energy = ("energy_per_item_mj", "energy_low_mj", "energy_high_mj", "Energy of an item, mJ")
+        panels.append(energy)
+    width_px = (inside.width_px - _GAP_PX * (len(panels) - 1)) / len(panels)
+    charts = [
+        _panel(modes, *panel, is_first=at == 0).properties(width=width_px, height=inside.height_px)
+        for at, panel in enumerate(panels)
+    ]
+    return alt.hconcat(*charts, spacing=_GAP_PX) if len(charts) > 1 else charts[0]
+
+
+def _panel(
+    modes: pl.DataFrame, field: str, low: str, high: str, title: str, *, is_first: bool
+) -> Chart:
+    """Bars of ``field`` with its interval, and its value behind them."""
+    axis = alt.Axis(title=None, domain=False, grid=False, ticks=False, labelLimit=130)
+    y = alt.Y("mode:N", sort=modes["mode"].to_list(), axis=axis if is_first else None)
+    known = modes.filter(pl.col(field).is_not_null())
+    ends = known.select(end=pl.max_horizontal(field, high)).to_series()
+    domain = [0.0, _FOR_VALUES * float(ends.to_numpy().max(initial=1e-9))]
+    x = alt.X(
+        f"{field}:Q",
+        scale=alt.Scale(domain=domain, nice=False),
+        axis=alt.Axis(title=title, format=".12~g", tickCount=3, labelFlush=False),
+    )
+    bars = plot(known).mark_bar(height={"band": 0.66}, color="#9cc4e2", stroke="#34557a")
+    layers = [bars.encode(x=x, y=y)]
+    ranged = known.filter(pl.col(low).is_not_null() & pl.col(high).is_not_null())
+    if len(ranged):
+        rules = plot(ranged).mark_rule(style="m-interval")
+        layers.append(rules.encode(x=f"{low}:Q", x2=f"{high}:Q", y=y))
+    values = plot(known.with_columns(end=ends)).mark_text(
+        style="m-network-label", align="left", baseline="middle", dx=3
+    )
+    layers.append(values.encode(x="end:Q", y=y, text=alt.Text(f"{field}:Q", format=",.3~r")))
+    return alt.layer(*layers)

@@ -1,0 +1,248 @@
+"""Figures for papers as files: their size, type, text, values and fonts, from real rendering."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import struct
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.pages.paper.drawing import Inside, fonts_in
+from mansard.analytics.pages.paper.figure import (
+    DrawnFigure,
+    FigureRequest,
+    check_request,
+    figure_of_runs,
+)
+from mansard.analytics.pages.paper.roofline import roofline_content
+from mansard.analytics.pages.paper.selection import Wish
+from mansard.analytics.pages.paper.write import file_stem, values_file
+from mansard.analytics.pages.results import Results, compute
+from mansard.core.errors import UsageError
+from tests.analytics.board_runs import write_board
+from tests.analytics.factory import measurement, write_networks, write_two_modes
+from tests.analytics.score_factory import layer, score, write_scores
+
+HOSTILE = r"<script>alert(1)</script>\input{x}%$&_#"
+LONG = "n" * 500
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """A metered board in four modes, with networks of usual and of hostile names."""
+    runs = tmp_path_factory.mktemp("board") / "runs"
+    write_board(runs)
+    names = ("resnet50", "mobilenet_v2", HOSTILE, LONG)
+    write_scores(
+        runs,
+        [
+            score(name, [layer(0, work, 10**7), layer(1, 10**6, 10**8)])
+            for name, work in zip(names, (10**9, 4 * 10**9, 10**10, 10**8), strict=True)
+        ],
+    )
+    return compute(ingest(runs))
+
+
+@pytest.fixture(scope="module")
+def cores(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """A plain machine in two modes without a meter; one network was run."""
+    runs = tmp_path_factory.mktemp("cores") / "runs"
+    write_two_modes(runs)
+    scores = [score("a", [layer(0, 10**9, 10**6)]), score("b", [layer(0, 3 * 10**9, 10**6)])]
+    write_scores(runs, scores)
+    row = measurement("nets", (0.08,) * 9, model="a", model_hash=scores[0].model_hash)
+    write_networks(runs, [row])
+    return compute(ingest(runs))
+
+
+def drawn(results: Results, request: FigureRequest) -> DrawnFigure:
+    check_request(request)
+    return figure_of_runs(results, request, lambda _: None)
+
+
+def svg_of(results: Results, kind: str, folder: Path, **known: object) -> ElementTree.Element:
+    request = FigureRequest(kind=kind, output=folder / "fig.svg", **known)  # type: ignore[arg-type]
+    return ElementTree.fromstring(drawn(results, request).paths[0].read_text("utf-8"))  # noqa: S314 - ours
+
+
+def texts(root: ElementTree.Element) -> list[str]:
+    return ["".join(each.itertext()).strip() for each in root.iter(f"{SVG}text")]
+
+
+KINDS = ("roofline", "energy", "pareto", "layers", "modes")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_figure_has_the_width_of_a_column_and_one_font(
+    board: Results, tmp_path: Path, kind: str
+) -> None:
+    root = svg_of(board, kind, tmp_path)
+    assert root.get("width") == "252pt"  # 3.5 in of 72 pt
+    # 12 px of the box are 8 pt on paper: 252 · 12 / 8 = 378 px across
+    assert root.get("viewBox", "").split()[2] == "378"
+    marks = [each for each in root.iter(f"{SVG}text") if each.get("font-size")]
+    assert {each.get("font-family") for each in marks} == {"Liberation Sans"}
+    assert {each.get("font-size") for each in marks} == {"12px"}
+    words = texts(root)
+    assert any("Jetson AGX Orin" in word for word in words)
+    assert not any(re.search(r"\de[+\d]", word) for word in words)  # never 1e14
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_text_covers_another(board: Results, tmp_path: Path, kind: str) -> None:
+    """A word is some 5 px a letter wide, and a line 9 px high."""
+    root = svg_of(board, kind, tmp_path)
+    boxes = []
+    for word, (x, y), anchor in placed_texts(root):
+        wide = 5.0 * len(word)
+        left = x - {"start": 0.0, "middle": wide / 2, "end": wide}[anchor]
+        boxes.append((word, left, left + wide, y - 4.5, y + 4.5))
+    for at, (word, left, right, top, bottom) in enumerate(boxes):
+        for other, left2, right2, top2, bottom2 in boxes[at + 1 :]:
+            if word != other:  # a name and its halo
+                apart = left >= right2 or left2 >= right or top >= bottom2 or top2 >= bottom
+                assert apart, (word, other)
+
+
+def placed_texts(root: ElementTree.Element) -> list[tuple[str, tuple[float, float], str]]:
+    """Level texts with the places of their anchors, px."""
+    found: list[tuple[str, tuple[float, float], str]] = []
+
+    def walk(part: ElementTree.Element, x: float, y: float) -> None:
+        transform = part.get("transform", "")
+        match = re.match(r"translate\(([-\d.]+),\s*([-\d.]+)\)", transform)
+        if match:
+            x, y = x + float(match[1]), y + float(match[2])
+        word = "".join(part.itertext()).strip()
+        if part.tag == f"{SVG}text" and word and "rotate" not in transform:
+            found.append((word, (x, y), part.get("text-anchor") or "start"))
+        for inner in part:
+            walk(inner, x, y)
+
+    walk(root, 0.0, 0.0)
+    return found
+
+
+def test_axes_and_roofs_have_si_units(board: Results, tmp_path: Path) -> None:
+    words = texts(svg_of(board, "roofline", tmp_path, mode="MAXN"))
+    assert "Arithmetic intensity, FLOP/byte (int8: OP/byte)" in words
+    assert "TFLOP/s (int8: TOP/s)" in words
+    assert any(re.fullmatch(r"int8 tensor \S+\sTOP/s", word) for word in words)
+    assert any(re.fullmatch(r"fp32 \S+\sTFLOP/s", word) for word in words)
+    assert any(re.match(r"L2 [\d.,]+\sGB/s", word) for word in words)
+
+
+def test_networks_differ_in_shape_and_in_colour(board: Results, tmp_path: Path) -> None:
+    svg_of(board, "roofline", tmp_path)
+    text = (tmp_path / "fig.svg").read_text("utf-8")
+    legend = text[text.index("role-legend") :]
+    symbols = re.findall(r'<path transform="[^"]*" d="([^"]+)"[^>]*stroke="(#[^"]+)"', legend)
+    assert len({shape for shape, _ in symbols}) == 4
+    assert len({colour for _, colour in symbols}) == 4
+
+
+def test_values_are_those_that_are_drawn(board: Results, tmp_path: Path) -> None:
+    done = drawn(board, FigureRequest(kind="roofline", output=tmp_path / "fig.svg", mode="30W"))
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "fig.csv").read_text("utf-8"))))
+    assert len(rows) == len(done.frame)
+    content = roofline_content(board, Wish(mode="30W"))
+    spec = content.build(Inside(300, 200, 1.0)).to_dict()
+    plotted = {
+        (row["name"], row["intensity_flop_per_byte"], row["rate_gflop_per_s"])
+        for data in spec["datasets"].values()
+        for row in data
+        if "rate_gflop_per_s" in row
+    }
+    written = {
+        (row["name"], float(row["intensity_flop_per_byte"]), float(row["rate_gflop_per_s"]))
+        for row in rows
+        if row["name"] in {"resnet50", "L2", "fp32 peak", "DRAM"}
+    }
+    assert written <= plotted
+    assert {row["part"] for row in rows} == {"roof", "ridge point", "network"}
+    # resnet50: (1e9 + 1e6) FLOP of 1e7 + 1e8 bytes
+    (resnet,) = [row for row in rows if row["name"] == "resnet50"]
+    assert float(resnet["intensity_flop_per_byte"]) == pytest.approx(9.1, rel=1e-3)
+
+
+def test_a_pdf_has_its_size_and_its_font_inside(board: Results, tmp_path: Path) -> None:
+    request = FigureRequest(kind="roofline", output=tmp_path / "fig.pdf", height_pt=150.0)
+    pdf = drawn(board, request).paths[0].read_bytes()
+    assert pdf.startswith(b"%PDF")
+    assert b"/MediaBox [0 0 252 150]" in pdf
+    assert b"/FontFile" in pdf
+    assert fonts_in(pdf) == ("LiberationSans",)
+
+
+def test_a_png_has_300_dots_an_inch(board: Results, tmp_path: Path) -> None:
+    request = FigureRequest(kind="pareto", output=tmp_path / "fig.png", height_pt=180.0)
+    png = drawn(board, request).paths[0].read_bytes()
+    # 252 pt · 300 / 72 = 1050, 180 pt · 300 / 72 = 750
+    assert struct.unpack(">II", png[16:24]) == (1050, 750)
+    assert b"tEXtSoftware\0Drawn by Mansard" in png[:120]
+
+
+@pytest.mark.parametrize("font", ["No Such Font", "sans-serif", '"><script>', "x" * 80])
+def test_a_font_that_is_not_there_is_refused(font: str) -> None:
+    with pytest.raises(UsageError, match="no font"):
+        check_request(FigureRequest(kind="roofline", font=font))
+
+
+def test_names_of_files_are_safe(board: Results) -> None:
+    content = roofline_content(board, Wish(mode="15W"))
+    assert file_stem(content) == "roofline-jetson-agx-orin-64gb-15w"
+    hostile = replace(content, device="../../etc/ü\x00\n", mode=LONG)
+    stem = file_stem(hostile)
+    assert re.fullmatch(r"[a-z0-9-]{1,100}", stem)
+    assert stem.startswith("roofline-etc-u-nnn")
+
+
+def test_texts_of_the_values_are_no_formulas() -> None:
+    text = values_file(pl.DataFrame({"name": ["=1+1", "a\nb", "±"], "x_ms": [1.0, 2.0, 3.0]}))
+    assert text.decode() == "name,x_ms\n'=1+1,1.0\na\\x0ab,2.0\n±,3.0\n"
+
+
+def test_hostile_names_are_drawn_as_text(board: Results, tmp_path: Path) -> None:
+    root = svg_of(board, "roofline", tmp_path)
+    assert not list(root.iter(f"{SVG}script"))
+    assert any(word.startswith("<script>") for word in texts(root))
+
+
+def test_a_caption_says_where_the_values_come_from(board: Results, tmp_path: Path) -> None:
+    done = drawn(board, FigureRequest(kind="roofline", output=tmp_path / "fig.svg", mode="30W"))
+    assert (tmp_path / "fig.txt").read_text("utf-8") == f"{done.caption}\n"
+    assert "power mode 30W" in done.caption
+    assert re.search(r"^n: \d+ trials\.$", done.caption, re.MULTILINE)
+    assert re.search(r"^Measured \d{4}-\d\d-\d\d \(UTC\) by Mansard ", done.caption, re.MULTILINE)
+    assert re.search(r"^Runs: ", done.caption, re.MULTILINE)
+    assert "hollow markers: modelled" in done.caption
+
+
+def test_measured_networks_are_filled(cores: Results, tmp_path: Path) -> None:
+    done = drawn(cores, FigureRequest(kind="roofline", output=tmp_path / "fig.svg"))
+    rows = done.frame.filter(pl.col("part") == "network")
+    sources = {(row["name"], row["source"]) for row in rows.iter_rows(named=True)}
+    assert {("b", "modelled"), ("a", "modelled")} <= sources
+
+
+def test_what_is_missing_is_one_line(cores: Results, tmp_path: Path) -> None:
+    for kind, known, line in (
+        ("energy", {}, "the energy roofline needs kernels whose energy was metered"),
+        ("pareto", {}, "so there is no Pareto front"),
+        ("roofline", {"models": ("nothing",)}, "nothing is known of 'nothing' there"),
+        ("roofline", {"mode": "9c"}, "has no roofs"),
+        ("roofline", {"width_pt": 72.0}, "is too small for this figure"),
+    ):
+        with pytest.raises(UsageError) as refused:
+            svg_of(cores, kind, tmp_path, **known)
+        assert line in refused.value.what
+        assert refused.value.fix
+    assert not list(tmp_path.iterdir())
