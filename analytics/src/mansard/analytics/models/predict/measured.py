@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -30,7 +30,7 @@ from mansard.analytics.data.names import (
 )
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.models.predict.prediction import Prediction
-from mansard.analytics.models.scaling.call_energy import call_energy, timed
+from mansard.analytics.models.scaling.call_energy import CallTime, call_energy, timed
 from mansard.analytics.models.scaling.network_predict import predict_observed
 from mansard.analytics.models.scaling.observations import (
     counted_measurements,
@@ -52,6 +52,7 @@ from mansard.core.records import (
 )
 from mansard.core.text import natural_key
 
+RunKey: TypeAlias = tuple[object, ...]  # run, hash of the model, batch, precision, phase, engine
 _SETTING = attrgetter("device", "network", "precision", "batch", "engine", "mode")
 # Kinds of intervals of modelled rows, the most informative first; the width decides within a kind.
 _SAYS = {"spread": 0, "bounds": 1, "roof": 2}
@@ -131,6 +132,14 @@ class NetworkTimes(Record, frozen=True, kw_only=True):
     remark: str  # why it has no times, or is in no model; empty: it counts
     label: str = ""  # of the build or commit
 
+    @property
+    def key(self) -> RunKey:
+        """What tells its row from the others of a dataset."""
+        return (
+            *(self.run_id, self.model_hash, self.batch),
+            *(self.precision, self.phase, self.engine),
+        )
+
 
 class ProgramTimes(Record, frozen=True, kw_only=True):
     """One program in one mode, or one of its windows (then ``window`` is its name)."""
@@ -190,6 +199,18 @@ def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[Netw
             times = replaced(times, remark=_OF_A_LABEL)
         networks.append(times)
     return tuple(sorted(networks, key=reading_order))
+
+
+def disturbed_times(dataset: Dataset) -> dict[RunKey, CallTime]:
+    """The times of networks of which every sample was disturbed: no model may use them."""
+    return {
+        (
+            *(row.run_id, row.model_hash, row.batch),
+            *(row.precision, row.phase, engine_name(row)),
+        ): timed(row.rejected_s)
+        for row in network_measurements(dataset)
+        if row.rejected_s and not row.seconds_s
+    }
 
 
 def reading_order(row: Record) -> tuple[object, ...]:

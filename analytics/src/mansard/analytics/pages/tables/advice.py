@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from mansard.analytics.data.names import display_name, display_text
+from mansard.analytics.data.names import display_name, display_text, stage_of
 from mansard.analytics.data.quantities import (
     NBSP,
     UNKNOWN,
@@ -75,6 +75,12 @@ def _in_commonest_mode(picks: Sequence[Recommendation]) -> list[Recommendation]:
     return [pick for pick in picks if pick.choice is not None and pick.choice.mode == mode]
 
 
+def count_networks(picks: Iterable[Recommendation]) -> int:
+    """How many networks ``picks`` are of: the stages of a language model are one."""
+    stages = {pick.network: stage_of(pick.network) for pick in picks}
+    return len({stage[0] if stage else network for network, stage in stages.items()})
+
+
 def _choices(picks: Sequence[Recommendation]) -> list[Candidate]:
     return [pick.choice for pick in picks if pick.choice is not None]
 
@@ -88,9 +94,9 @@ def _device_line(picks: Sequence[Recommendation], several: bool, programs: Colle
     if len(picks) == 1:
         return _line(picks[0].sentence)
     same = _in_commonest_mode(picks)
-    choices, n_same = _choices(same), len(same)
+    choices, n_same, n_all = _choices(same), count_networks(same), count_networks(picks)
     mode = choices[0].mode
-    n_roofs = sum(choice.interval == "roof" for choice in choices)
+    n_roofs = count_networks([pick for pick in same if pick.choice and pick.choice.interval == "roof"])
     whose = "" if n_roofs == n_same else f"for {n_roofs} of them "
     by_roofs = (
         f", {whose}by {'its roof' if n_roofs == 1 else 'their roofs'} alone" if n_roofs else ""
@@ -99,7 +105,7 @@ def _device_line(picks: Sequence[Recommendation], several: bool, programs: Colle
     what = (
         "networks and programs" if len(kinds) > 1 else "programs" if True in kinds else "networks"
     )
-    who = f"{n_same} of {len(picks)} {what}" if n_same < len(picks) else f"all {n_same} {what}"
+    who = f"{n_same} of {n_all} {what}" if n_same < n_all else f"all {n_same} {what}"
     where = f"{display_name(picks[0].device)}: " if several else ""
     claims = {pick.claim for pick in same}
     claim = claims.pop() if len(claims) == 1 else "is recommended"

@@ -14,6 +14,7 @@
   const bar = document.getElementById("controls");
   const views = new Map();
   const specs = new Map();
+  const rooms = new Map();
 
   // Each chart has rows of its own: Vega marks those that it holds.
   const rows = ({ n, columns }) => {
@@ -143,6 +144,7 @@
 
   const embed = async (plot, values, theme) => {
     const room = roomOf(plot);
+    rooms.set(plot, room);
     const whole = specOf(plot);
     for (const param of whole.params || []) {
       if (param.name in values) param.value = values[param.name];
@@ -387,17 +389,21 @@
       update(true);
     }, 200);
   });
-  // On paper everything is open.
-  const closed = new Set();
-  window.addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("main details:not([open])")) {
-      details.open = true;
-      closed.add(details);
-    }
-  });
-  window.addEventListener("afterprint", () => {
-    for (const details of closed) details.open = false;
-    closed.clear();
-  });
+  // In closed details nothing has a width: what is in them fits once they are open.
+  for (const details of document.querySelectorAll("main details")) {
+    details.addEventListener("toggle", () => {
+      if (!details.open) return;
+      stack(Array.from(details.querySelectorAll(".scroll > table")));
+      const inside = plots.filter((plot) => details.contains(plot) && plot.clientWidth &&
+        rooms.get(plot) !== roomOf(plot));
+      busy = busy.then(async () => {
+        for (const plot of inside) {
+          if (views.has(plot)) views.get(plot).finalize();
+          views.delete(plot);
+          await show(plot, root.dataset.theme);
+        }
+      });
+    });
+  }
   update(true);
 })();
