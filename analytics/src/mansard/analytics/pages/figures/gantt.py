@@ -148,8 +148,14 @@ def _chart(
             x=x, x2="to_ms:Q", y=y, color=colours
         )
 
+    # At the width that the chart has: a label that a narrow one cannot hold is in the tooltip.
+    has_room = (
+        f"(datum.to_ms - datum.from_ms) / {ends[1]!r} * width > "
+        f"{_PX_OF_A_LETTER} * (length(datum.label) + 1)"
+    )
     labels = (
         plot(frame.filter(pl.col("label") != ""))
+        .transform_filter(has_room)
         .mark_text(style="m-cell-high", align="left", dx=4)
         .encode(x="from_ms:Q", y=y, text="label:N")
     )

@@ -210,6 +210,14 @@ NONE = (
     "The layers of {network} in {precision} have no times in {mode}: it takes the network's ONNX "
     "file and the roofs of the mode. `mansard bench model.onnx` gives both."
 )
+EQUAL = (
+    "The slowest layers of {network} in {mode} take equal time: at best {time_ms} ms each, "
+    "{share} % of the network, limited by {bound}."
+)
+EQUAL_ENERGY = (
+    "The slowest layers of {network} in {mode} take equal energy: at best {energy_mj} mJ each, "
+    "mostly for {energy_bound}."
+)
 _COLUMNS = (
     *(Column.text("Layer", "layer"), Column.text("Class", "operator")),
     Column.number("Time at best, ms", "time_ms"),
@@ -248,7 +256,7 @@ def layer_figures(points: Points, chosen: Chosen, first: str) -> dict[str, Figur
     )
     caption = f"Layers of {HEADING}: the slowest of {{n_layers}}"
     table = LiveTable("layers", caption, columns, every, order="rank")
-    follows = Following(slowest, chosen, HEADING, NONE)
+    follows = Following(slowest, chosen, HEADING, NONE, ("time_ms", EQUAL))
     figures: dict[str, Figure | Missing] = {
         "classes": class_figure(points.classes, chosen, network),
         "layers": make_figure(
@@ -259,7 +267,11 @@ def layer_figures(points: Points, chosen: Chosen, first: str) -> dict[str, Figur
         chart = bar_chart(points.layers, shown_choice, "energy")
         few = LiveTable("layer-energy", f"Energy of {HEADING}", columns, slowest, order="rank")
         figures["layer_energy"] = make_figure(
-            "layer-energy", chart, few, ENERGY_CAPTION, follows=follows
+            "layer-energy",
+            chart,
+            few,
+            ENERGY_CAPTION,
+            follows=Following(slowest, chosen, HEADING, NONE, ("energy_mj", EQUAL_ENERGY)),
         )
     return figures
 

@@ -1,6 +1,6 @@
 """The modes of a device for one network: the Pareto front, and a map over the clocks.
 
-One batch size of each network is drawn: the recommended one, else its smallest. Latencies are in
+One batch size of each network is drawn: that of the page, else the recommended one, else its smallest. Latencies are in
 ms, energies in mJ of one item, powers in W, clocks in MHz.
 """
 
@@ -118,10 +118,12 @@ class ModePoints:
     n_modes: int
 
 
-def gather(results: Results) -> ModePoints:
+def gather(results: Results, chosen: Chosen) -> ModePoints:
     """The points of every device and network; empty without predictions."""
     picks = [advice.choice for advice in results.recommendations if advice.choice is not None]
-    drawn = mode_points(results.predictions, results.modes, mode_labels(results), picks)
+    batch = int(chosen.batch) if chosen.batch.isdigit() else None
+    labels = mode_labels(results)
+    drawn = mode_points(results.predictions, results.modes, labels, picks, batch)
     networks = sorted(set(drawn.frame["network"].to_list()), key=natural_key)
     first = [pick.network for pick in picks if pick.network in networks] or networks or [EVERY]
     # Of a network that was run there is most to see.
@@ -168,14 +170,16 @@ def mode_points(
     modes: pl.DataFrame,
     labels: Mapping[Key, str],
     recommended: Sequence[Candidate] = (),
+    batch: int | None = None,
 ) -> Drawn:
     """Every mode worth a mark for each device, network and precision; see MODE_POINT_SCHEMA.
 
+    ``batch``: the one to draw where a network has it, else the recommended one, else the smallest.
     ``predictions`` has PREDICTION_SCHEMA, ``modes`` MODE_SCHEMA, ``labels`` the name of each device
     and mode. Of modes with one pair of clocks the one of least energy is kept, of many clocks an
     even choice. ``n_dropped``: predictions of that batch without a positive latency.
     """
-    chosen = _of_one_batch(predictions, recommended)
+    chosen = _of_one_batch(predictions, recommended, batch)
     known = chosen.filter((pl.col("latency_s") > 0) & pl.col("latency_s").is_finite())
     n_dropped = len(chosen) - len(known)
     if known.is_empty():
@@ -247,7 +251,9 @@ def _costs(row: dict[str, Any]) -> tuple[str, str, str]:
     )
 
 
-def _of_one_batch(predictions: pl.DataFrame, recommended: Sequence[Candidate]) -> pl.DataFrame:
+def _of_one_batch(
+    predictions: pl.DataFrame, recommended: Sequence[Candidate], batch: int | None
+) -> pl.DataFrame:
     wanted = pl.DataFrame(
         [(pick.device, pick.network, pick.precision, pick.batch) for pick in recommended],
         schema=[*((key, pl.String) for key in _SET), ("wanted", pl.Int64)],
@@ -256,12 +262,15 @@ def _of_one_batch(predictions: pl.DataFrame, recommended: Sequence[Candidate]) -
     phases = set(predictions["phase"].drop_nulls().to_list())
     phase = "inference" if "inference" in phases or not phases else min(phases)
     inference = predictions.filter(pl.col("phase") == phase)
-    smallest = inference.group_by(_SET).agg(pl.col("batch").min().alias("smallest"))
-    batch = smallest.join(wanted, on=_SET, how="left").select(
-        *_SET, pl.coalesce("wanted", "smallest").alias("one")
+    there = inference.group_by(_SET).agg(
+        smallest=pl.col("batch").min(),
+        preferred=pl.when((pl.col("batch") == batch).any()).then(pl.lit(batch, pl.Int64)),
+    )
+    one = there.join(wanted, on=_SET, how="left").select(
+        *_SET, one=pl.coalesce("preferred", "wanted", "smallest")
     )
     return (
-        inference.join(batch, on=_SET).filter(pl.col("batch").eq_missing(pl.col("one"))).drop("one")
+        inference.join(one, on=_SET).filter(pl.col("batch").eq_missing(pl.col("one"))).drop("one")
     )
 
 

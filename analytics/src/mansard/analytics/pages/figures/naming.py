@@ -23,7 +23,7 @@ from mansard.analytics.pages.figures.plane import (
     SLOPE_PX,
     Layout,
     Window,
-    shortened_label,
+    distinct_labels,
 )
 
 POINT_NAME_SCHEMA = schema_of(
@@ -138,7 +138,7 @@ def _point_names(points: pl.DataFrame, layout: Layout, seen: Window) -> tuple[li
     rows = points.rows(named=True)
     spots = [seen.pixels(row["x"], row["y"]) for row in rows]
     n_most = _LONGEST_NARROW if seen.width_px == NARROW_PX else LONGEST_LABEL
-    texts = [shortened_label(row["text"], n_most) for row in rows]
+    texts = distinct_labels([row["text"] for row in rows], n_most)
     places = layout.beside(texts, spots, len(points.filter("is_measured")))
     name_rows: list[Row] = []
     for row, text, placed in zip(rows, texts, places, strict=True):

@@ -274,13 +274,10 @@ def is_one_mode(results: Results) -> bool:
     return len(keys) == len({device for device, _ in keys})
 
 
-def facts(results: Results, chosen: Chosen) -> list[Fact]:
-    """What each roof does, the chosen one first, then what limits the networks under it."""
+def ceilings(results: Results, chosen: Chosen) -> list[Fact]:
+    """The peaks and bandwidths of each roof in a sentence, the chosen one first."""
     roofs = sorted(results.roofs, key=lambda roof: roof.label != chosen.mode)
-    return [
-        *(_ceilings(results, roof) for roof in roofs[:MOST_ROOFS]),
-        *limits(results, chosen),
-    ]
+    return [_ceilings(results, roof) for roof in roofs[:MOST_ROOFS]]
 
 
 def _ceilings(results: Results, roof: Roofline) -> Fact:

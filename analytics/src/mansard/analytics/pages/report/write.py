@@ -190,7 +190,8 @@ def _first_screen(every: Results, results: Results, chosen: Chosen) -> dict[str,
     shown_device = f"{display_name(chosen.device)}: "  # of several devices the one that charts show
     return {
         "is_one_mode": is_one,
-        "facts": opening.facts(results, chosen) if is_one else opening.limits(results, chosen),
+        "facts": opening.limits(results, chosen),
+        "ceilings": opening.ceilings(results, chosen) if is_one else [],
         "next": (step := opening.next_step(every)).what,
         "next_command": step.on_page(every),
         "results": headline.headlines(every, chosen),
@@ -211,7 +212,7 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
     ``others``: of sections that bring their own.
     """
     points = roof_points(results)
-    mode_points = gather(results)
+    mode_points = gather(results, chosen)
     of_energy = arch_figure(results, chosen, points, "efficiency")
     by_name = {
         "roofline": roofline_figure(results, chosen, points),

@@ -6,8 +6,11 @@ network ran on a device, the table has the modelled ones, each bound with the ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import polars as pl
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import UNKNOWN, digits, fixed
@@ -20,6 +23,7 @@ from mansard.analytics.pages.results import Results
 from mansard.core.table import Table
 
 MOST_ROWS = 12
+ENDS = ("", "_low", "_high")
 # Recorded latency over the bound of the roofs, (least, median, most): docs/understand/trust.md.
 PAST_RATIOS = {"TensorRT": (1.64, 4.8, 50.6), "eager PyTorch": (2.51, 29.0, 971.0)}
 ENGINE = "TensorRT"  # whose range the tables show
@@ -71,12 +75,12 @@ def headlines(results: Results, chosen: Chosen) -> list[Headline]:
     """One table for each device with networks, that of ``chosen`` before the others."""
     devices = dict.fromkeys([*device_options(results), *(row.device for row in results.measured)])
     order = sorted(devices, key=lambda device: device != chosen.device)
-    tables = (_headline(results, device, len(order) > 1) for device in order)
+    tables = (_headline(results, device, chosen, len(order) > 1) for device in order)
     return [table for table in tables if table is not None]
 
 
-def _headline(results: Results, device: str, is_named: bool) -> Headline | None:
-    rows = _outcomes(results, device)
+def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> Headline | None:
+    rows = _outcomes(results, device, chosen)
     if not rows:
         return None
     ratios = own_ratios(results)
@@ -95,19 +99,41 @@ def _headline(results: Results, device: str, is_named: bool) -> Headline | None:
         Column("Source", lambda row: row.source),
         Column("Remark", lambda row: row.remark),
     ]
+    columns, same = _told_once(columns, rows)
     has_run = any(row.source != "modelled" for row in rows)
     what = "Networks that ran" if has_run else "Modelled networks; none ran"
     more = f", {MOST_ROWS} of {len(rows)}" if len(rows) > MOST_ROWS else ""
     where = f" on {display_name(device)}" if is_named or has_run else ""
-    table = tabulate(f"{what}{where}{more}", columns, rows[:MOST_ROWS])
+    table = tabulate(f"{what}{where}{more}{same}", columns, rows[:MOST_ROWS])
+    unmetered = all(row.energy_j is None and row.power_w is None for row in rows)
     notes = [
+        *(["Energy and power are unknown."] if unmetered else []),
         *([PAST_NOTE] if any(row.is_bound for row in rows) and not ratios else []),
         *([DISTURBED] if any("disturbed" in row.source for row in rows) else []),
     ]
     return Headline(table, " ".join(notes))
 
 
-def _outcomes(results: Results, device: str) -> list[Outcome]:
+_SETTINGS = ("Batch", "Precision", "Engine", "Mode")
+
+
+def _told_once(columns: list[Column], rows: Sequence[Outcome]) -> tuple[list[Column], str]:
+    """``columns`` without the settings that all rows share, and a text with these."""
+    alike = {
+        column.title: column.cell(rows[0])
+        for column in columns
+        if column.title in _SETTINGS and len({column.cell(row) for row in rows}) == 1
+    }
+    texts = [
+        text if title in {"Precision", "Engine"} else f"{title.lower()} {text}"
+        for title, text in alike.items()
+        if text
+    ]
+    same = f": {', '.join(texts)}" if texts else ""
+    return [column for column in columns if column.title not in alike], same
+
+
+def _outcomes(results: Results, device: str, chosen: Chosen) -> list[Outcome]:
     """Networks that ran here; those that ran elsewhere; else those that are modelled."""
     programs = {row.workload for row in results.programs}
     picks = [
@@ -118,7 +144,8 @@ def _outcomes(results: Results, device: str) -> list[Outcome]:
     by_network = {advised.network: advised.choice.mode for advised in picks if advised.choice}
     ran = list(_ran(results, device, by_network))
     names = {row.network for row in ran}
-    others = [_predicted(pick) for pick in picks if pick.network not in names]
+    of_batch = _of_batch(results, device, chosen.batch)
+    others = [_predicted(pick, of_batch) for pick in picks if pick.network not in names]
     published = [row for row in others if row.source != "modelled"]
     return [*ran, *published] or others
 
@@ -165,23 +192,42 @@ def _measured(
     )
 
 
-def _predicted(pick: Recommendation) -> Outcome:
+_Key: TypeAlias = tuple[str, str, str]  # network, mode, precision
+
+
+def _of_batch(results: Results, device: str, batch: str) -> dict[_Key, dict[str, Any]]:
+    """What is known of each network at the batch of the page."""
+    known = results.decided.filter(
+        pl.col("device") == device,
+        pl.col("batch").cast(pl.String) == batch,
+        pl.col("latency_s").is_not_null(),
+    )
+    return {(row["network"], row["mode"], row["precision"]): row for row in known.to_dicts()}
+
+
+def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) -> Outcome:
+    """A recommended mode at the batch of the page, else at that of the recommendation."""
     choice = pick.choice
     assert choice is not None  # noqa: S101 - the caller keeps those with a choice
+    shared = {"network": choice.network, "precision": choice.precision, "mode": choice.mode}
+    shared |= {"engine": "", "recommended": display_name(choice.mode)}
+    row = of_batch.get((choice.network, choice.mode, choice.precision))
+    if row is None:
+        row = {name: getattr(choice, name) for name in ("batch", "power_w", "interval", "source")}
+        row |= {f"latency{end}_s": getattr(choice, f"latency{end}_s") for end in ENDS}
+        energy_j = choice.energy_j
+    else:
+        energy_j = None if row["energy_j"] is None else row["energy_j"] / (row["batch"] or 1)
     return Outcome(
-        network=choice.network,
-        batch=choice.batch,
-        precision=choice.precision,
-        engine="",
-        mode=choice.mode,
-        recommended=display_name(choice.mode),
-        source=choice.source,
-        latency_s=choice.latency_s,
-        low_s=choice.latency_low_s,
-        high_s=choice.latency_high_s,
-        interval=choice.interval,
-        energy_j=choice.energy_j,
-        power_w=choice.power_w,
+        **shared,
+        batch=row["batch"],
+        source=row["source"],
+        latency_s=row["latency_s"],
+        low_s=row["latency_low_s"],
+        high_s=row["latency_high_s"],
+        interval=row["interval"],
+        energy_j=energy_j,
+        power_w=row["power_w"],
     )
 
 

@@ -193,6 +193,14 @@
     await fit(plot, view, specs.get(plot));
   };
 
+  // More than two bars of one length, as far as anyone can see.
+  const areEqual = (values) => values.length > 2 &&
+    values.every((value) => value !== null && Math.abs(value / values[0] - 1) < 0.01);
+
+  // What is between `backticks` is a command.
+  const withCode = (text) => text.split("`").map((part, at) =>
+    (at % 2 ? cell("code", "", part) : document.createTextNode(part)));
+
   // A chart as the choice shows it, or the words that stand in its place: an axis without a point
   // has no extent.
   const show = async (plot, theme) => {
@@ -201,12 +209,18 @@
     if (rule) {
       const { choice, matching } = resolve(rule.rule);
       const none = plot.closest("figure").querySelector("p.none");
-      none.textContent = matching.length ? "" : words(none.dataset.words, matching, choice);
-      none.hidden = matching.length > 0;
+      const instead = !matching.length ? none.dataset.words
+        : rule.equal && areEqual(matching.map((row) => row[rule.equal[0]])) ? rule.equal[1] : "";
+      // Of equal rows the first has the words.
+      const few = matching.slice(0, 1);
+      none.replaceChildren(...withCode(instead ? words(instead, few, choice) : ""));
+      none.hidden = !instead;
+      // The table stays where only the chart would tell nothing.
       for (const child of plot.parentElement.children) {
-        if (child !== none) child.hidden = matching.length === 0;
+        if (child !== none) child.hidden = Boolean(instead) &&
+          (!matching.length || child === plot || child.tagName === "FIGCAPTION");
       }
-      if (!matching.length) return;
+      if (instead) return;
       values = { ...choice, heading: inLines(words(rule.heading, matching, choice), plot) };
       for (const key of rule.keys) {
         values[`shown_${key}`] = [...new Set(matching.map((row) => row[key]))].sort();
