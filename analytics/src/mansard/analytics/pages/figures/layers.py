@@ -196,19 +196,17 @@ _BAR_PX, _WIDTH_PX = 19, 220
 HEADING = "{network}, batch {batch}, {precision}, {mode}"
 _BY: dict[Name, How] = {"mode": "equal", "network": "first", "precision": "main"}
 CLASS_CAPTION = (
-    "All layers by class. Colour: what binds the time of each, as in the roofline. Modelled: the "
-    "best that the roofs allow, at the network's smallest batch.",
+    "Colour: what limits the time, as in the roofline. Modelled, at best, at the smallest batch.",
 )
 LAYER_CAPTION = (
-    f"The {MOST_BARS} fused layers that take most time, at best by the roofs; the table has more.",
+    f"The {MOST_BARS} slowest fused layers, modelled at best.",
 )
 ENERGY_CAPTION = (
-    "The same layers: their modelled energy, and whether it is mostly for work, for traffic, or "
-    "for the constant power meanwhile.",
+    "Modelled energy of the slowest layers, and its largest part: work, traffic or constant power.",
 )
 NONE = (
-    "The layers of {network} in {precision} have no times in {mode}: it takes the network's ONNX "
-    "file and the roofs of the mode. `mansard bench model.onnx` gives both."
+    "The layers of {network} in {precision} have no times in {mode}. `mansard bench model.onnx` "
+    "scores the network and measures the roofs."
 )
 EQUAL = (
     "The slowest layers of {network} in {mode} take equal time: at best {time_ms} ms each, "

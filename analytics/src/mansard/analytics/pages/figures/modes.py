@@ -76,37 +76,34 @@ BY: Mapping[Name, How] = MappingProxyType(
     {"device": "all", "network": "first", "precision": "main"}
 )
 PARETO_CAPTION = (
-    "Faint points are dominated: another mode is better in latency, energy and power at once. The "
-    "star is the recommended mode. Shapes tell what a point is: measured, published, modelled with "
-    "an interval, within bounds, or at best by the roofs, without any time that was measured.",
+    "Star: the recommended mode. Faint: dominated, another mode is better in latency, energy and "
+    "power.",
+    "Shapes: measured, published, modelled with an interval, within bounds, or at best by the "
+    "roofs. Click a point to choose its mode.",
 )
 NONE = (
-    "Nothing was predicted of {network} in {precision} on {device}: `mansard bench model.onnx` "
-    "predicts a network where a mode has roofs, `mansard data import` takes measured times."
+    "No prediction of {network} in {precision} on {device}: `mansard bench model.onnx` predicts "
+    "networks, `mansard data import` reads measured times."
 )
-NONE_PRICED = "No energy of {network} in {precision} on {device} is known, so there is no front."
+NONE_PRICED = "The energy of {network} in {precision} on {device} is unknown, so there is no front."
 NONE_MAPPED = (
-    "No mode of {device} has both its GPU clock and its memory clock beside a time of {network} in "
-    "{precision}, so there is no map."
+    "No mode of {device} has a GPU clock, a memory clock and a time of {network} in {precision}."
 )
 HEAT_CAPTION = (
-    "Darker is more under a light appearance, brighter under a dark one. A cell says the least "
-    "that the roofs allow, the range where only bounds are known, else the value itself; its "
-    "tooltip has the interval.",
+    "Stronger colour: more. Click a cell to choose its mode.",
+    "A cell has the value, its bound at best, or the range of bounds. The tooltip has the interval.",
 )
 NO_NETWORK = (
-    "No network was predicted, so there is nothing to compare modes by: "
-    "`mansard bench model.onnx` scores one and predicts it in every mode."
+    "No network was predicted: `mansard bench model.onnx` predicts one in every mode."
 )
 ONE_MODE = (
-    "Only one mode is known, and a front takes several: `mansard bench --mode all` measures the "
-    "board's own, `mansard board plan` selects those worth measuring."
+    "The Pareto front needs two modes: `mansard bench --mode all` measures the board's modes, "
+    "`mansard board plan` selects a few."
 )
 NO_ENERGY = (
-    "The front of latency and energy takes energies, and none is predicted: "
-    "energies of work, traffic and time are fitted where a power meter can be read."
+    "The Pareto front needs energies, and no power meter was read."
 )
-NO_CLOCKS = "No map over clocks: the modes of this machine do not differ in two known clocks."
+NO_CLOCKS = "No map over clocks: the modes do not differ in two known clocks."
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,9 +259,10 @@ def _of_one_batch(
     phases = set(predictions["phase"].drop_nulls().to_list())
     phase = "inference" if "inference" in phases or not phases else min(phases)
     inference = predictions.filter(pl.col("phase") == phase)
-    there = inference.group_by(_SET).agg(
-        smallest=pl.col("batch").min(),
-        preferred=pl.when((pl.col("batch") == batch).any()).then(pl.lit(batch, pl.Int64)),
+    smallest = inference.group_by(_SET).agg(smallest=pl.col("batch").min())
+    preferred = inference.filter(pl.col("batch") == pl.lit(batch, pl.Int64))
+    there = smallest.join(
+        preferred.select(*_SET, preferred="batch").unique(), on=_SET, how="left"
     )
     one = there.join(wanted, on=_SET, how="left").select(
         *_SET, one=pl.coalesce("preferred", "wanted", "smallest")

@@ -65,6 +65,16 @@ class Names:
     points: pl.DataFrame  # POINT_NAME_SCHEMA
     n_unnamed: dict[tuple[str, str, int], int]
 
+    def count(self, mode: str, batch: str, width_px: int, precision: str) -> int:
+        """The number of names of points in one precision."""
+        same = self.points.filter(
+            pl.col("mode") == mode,
+            pl.col("batch") == batch,
+            pl.col("width_px") == width_px,
+            pl.col("precision") == precision,
+        )
+        return len(same)
+
 
 def place_names(
     roofs: Sequence[NamedLine], marks: pl.DataFrame, points: pl.DataFrame, seen: Window

@@ -32,8 +32,8 @@ MOST_ROWS = 100
 
 
 NO_ADVICE = (
-    "No mode is recommended yet: it takes a scored network (`mansard bench model.onnx`) whose time "
-    "is known in at least one mode. `mansard recommend model.onnx --max-latency 20ms` takes limits."
+    "No recommendation yet: it needs a network with a known time. `mansard bench model.onnx` adds "
+    "one, `mansard recommend model.onnx --max-latency 20ms` sets limits."
 )
 
 
@@ -99,7 +99,7 @@ def _device_line(picks: Sequence[Recommendation], several: bool, programs: Colle
     n_roofs = count_networks([pick for pick in same if pick.choice and pick.choice.interval == "roof"])
     whose = "" if n_roofs == n_same else f"for {n_roofs} of them "
     by_roofs = (
-        f", {whose}by {'its roof' if n_roofs == 1 else 'their roofs'} alone" if n_roofs else ""
+        f", {whose}by the roofs alone" if n_roofs else ""
     )
     kinds = {pick.network in programs for pick in picks}
     what = (
@@ -130,7 +130,7 @@ def _typical(same: Sequence[Recommendation], mode: str) -> str:
     ]
     if not parts:
         return ""
-    return f": against {display_name(savings[0].mode)} {', '.join(parts)} (medians)"
+    return f": compared with {display_name(savings[0].mode)} {', '.join(parts)} (medians)"
 
 
 def advice(results: Results) -> list[Advice]:
@@ -167,7 +167,7 @@ def advice_table(results: Results) -> Table:
     device = ("Device",) * several
     columns = (
         *("Network", *device, "Mode", "Batch", "Precision", "Latency of one batch"),
-        *("Energy of one item", "Power", "Against", "Energy", "Time", "Power "),
+        *("Energy of one item", "Power", "Compared with", "Energy", "Time", "Power "),
     )
     numeric = frozenset({at + several for at in (2, 4, 5, 6, 8, 9, 10)})
     what = "network or program" if programs else "network"
@@ -210,7 +210,7 @@ def _neighbours(pick: Recommendation) -> Table:
         for other in pick.neighbours
     ]
     columns = ("Mode", "Batch", "Latency of one batch", "Energy of one item", "Power", "Why not")
-    caption = "Its neighbours on the Pareto front, and why they were not chosen"
+    caption = "Its neighbours on the Pareto front"
     return Table(caption, columns, rows, frozenset({1, 2, 3, 4}))
 
 

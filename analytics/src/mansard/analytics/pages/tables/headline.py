@@ -17,7 +17,7 @@ from mansard.analytics.data.quantities import UNKNOWN, digits, fixed
 from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.models.predict.measured import NetworkTimes, disturbed_times
 from mansard.analytics.models.scaling.call_energy import CallTime
-from mansard.analytics.pages.figures.parameters import Chosen, device_options
+from mansard.analytics.pages.figures.parameters import Chosen, device_options, roof_devices
 from mansard.analytics.pages.figures.tables import Column, batch_text, tabulate
 from mansard.analytics.pages.results import Results
 from mansard.core.table import Table
@@ -83,7 +83,7 @@ def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> 
     rows = _outcomes(results, device, chosen)
     if not rows:
         return None
-    ratios = own_ratios(results)
+    ratios, processor = own_ratios(results), processor_of(results, device)
     columns = [
         Column("Network", lambda row: display_name(row.network)),
         Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
@@ -91,7 +91,11 @@ def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> 
         Column("Engine", lambda row: row.engine),
         Column("Mode", lambda row: display_name(row.mode)),
         Column("Latency, ms", _latency_text, is_numeric=True),
-        Column(practice_title(results), lambda row: _practice_cell(row, ratios), is_numeric=True),
+        Column(
+            practice_title(ratios),
+            lambda row: practice_text(row.latency_s, ratios, processor) if row.is_bound else "",
+            is_numeric=True,
+        ),
         Column("Items/s", _rate_text, is_numeric=True),
         Column("mJ per item", _energy_text, is_numeric=True),
         Column("Power, W", _power_text, is_numeric=True),
@@ -240,21 +244,25 @@ def own_ratios(results: Results) -> list[float]:
     )
 
 
-def practice_title(results: Results) -> str:
+def processor_of(results: Results, device: str) -> str:
+    """The processor of a device's roofs; empty without any."""
+    devices = roof_devices(results)
+    return next((roof.processor for roof in results.roofs if devices[roof.label] == device), "")
+
+
+def practice_title(ratios: Sequence[float]) -> str:
     """The title of the column beside a bound."""
-    return "In practice, ms" if own_ratios(results) else f"With {ENGINE} so far, ms"
+    return "In practice, ms" if ratios else f"With {ENGINE} so far, ms"
 
 
-def practice_text(bound_s: float, ratios: Sequence[float]) -> str:
-    """The range of real latencies of a bound, ms: by ``ratios``, else by recorded ones."""
+def practice_text(bound_s: float | None, ratios: Sequence[float], processor: str) -> str:
+    """The range of real latencies of a bound, ms: by ``ratios``, else by those recorded of GPUs."""
+    if bound_s is None or (processor != "gpu" and not ratios):
+        return ""
     low, _, high = PAST_RATIOS[ENGINE]
     ends = (ratios[0], ratios[-1]) if ratios else (low, high)
     first, last = (digits(bound_s * 1e3 * ratio, 2) for ratio in ends)
     return first if first == last else f"{first} to {last}"
-
-
-def _practice_cell(row: Outcome, ratios: Sequence[float]) -> str:
-    return practice_text(row.latency_s, ratios) if row.is_bound and row.latency_s else ""
 
 
 def _latency_text(row: Outcome) -> str:
