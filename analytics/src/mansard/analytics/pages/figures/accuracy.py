@@ -45,9 +45,7 @@ WITHIN = 0.2  # the band that is drawn around equality
 _PLOT_PX = (400, 340)
 _KEYS = ["device", "mode", "network", "batch", "precision", "phase"]
 FOLLOWED: tuple[Name, ...] = ("device", "network", "precision")
-CAPTION = (
-    "Dashed: predicted equals measured. Band: ± 20 %. The tooltip has the source.",
-)
+CAPTION = ("Dashed: predicted equals measured. Band: ± 20 %. The tooltip has the source.",)
 NONE = (
     "No measured time of {network} in {precision} on {device}: `mansard measure` runs it, "
     "`mansard data import` reads a table."

@@ -47,9 +47,7 @@ from mansard.core.units import Interval
 
 MOST_ROWS = 1500  # in all, over modes, networks, precisions and batches
 _WIDTH_PX, _HEIGHT_PX = 430, 280
-CAPTION = (
-    "Larger batches share weight traffic and launches. At best: real rates are at most those drawn.",
-)
+CAPTION = ("Larger batches share weight traffic and launches. At best: real rates are lower.",)
 ONE_BATCH = (
     "Only one batch size of each network was scored: "
     "`mansard bench model.onnx --batch 1,8` adds another."

@@ -68,9 +68,7 @@ NO_METER = (
     "No energy roofline: it needs a power meter. `mansard doctor` lists the meters and why one "
     "cannot be read."
 )
-NO_COSTS = (
-    "The energy of work in {precision}, of traffic or of time in {mode} is unknown."
-)
+NO_COSTS = "The energy of work in {precision}, of traffic or of time in {mode} is unknown."
 NO_KERNELS = "No energy roofline: no kernel was measured, of which it takes the energy."
 NO_PUBLISHED = "No energy roofline: nothing is published of the energy of work, traffic and time."
 

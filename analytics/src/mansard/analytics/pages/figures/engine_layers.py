@@ -34,7 +34,7 @@ _KINDS = ("compute", "memory", "launch", "reformat", _OWN, "not joined", "no roo
 NO_TIMES = "The profile has no times: nothing is drawn."
 NO_ROOFS = "No layer has a roof: name runs, a device, or peaks and a bandwidth."
 STRIP_CAPTION = (
-    "Layers in execution order. Width: time. Colour: the limit. Dark: share of the roof; pale: gap.",
+    "Layers in execution order. Width: time. Colour: limit. Dark: share of the roof. Pale: gap.",
 )
 ROOF_CAPTION = (
     "Each point is a layer. Marker size: time. Large points far below their roof can gain most.",

@@ -1,6 +1,7 @@
 """The modes of a device for one network: the Pareto front, and a map over the clocks.
 
-One batch size of each network is drawn: that of the page, else the recommended one, else its smallest. Latencies are in
+One batch size of each network is drawn: that of the page, else the recommended one, else its
+smallest. Latencies are in
 ms, energies in mJ of one item, powers in W, clocks in MHz.
 """
 
@@ -91,18 +92,14 @@ NONE_MAPPED = (
 )
 HEAT_CAPTION = (
     "Stronger colour: more. Click a cell to choose its mode.",
-    "A cell has the value, its bound at best, or the range of bounds. The tooltip has the interval.",
+    "A cell has the value, its bound, or the range of bounds. The tooltip has the interval.",
 )
-NO_NETWORK = (
-    "No network was predicted: `mansard bench model.onnx` predicts one in every mode."
-)
+NO_NETWORK = "No network was predicted: `mansard bench model.onnx` predicts one in every mode."
 ONE_MODE = (
     "The Pareto front needs two modes: `mansard bench --mode all` measures the board's modes, "
     "`mansard board plan` selects a few."
 )
-NO_ENERGY = (
-    "The Pareto front needs energies, and no power meter was read."
-)
+NO_ENERGY = "The Pareto front needs energies, and no power meter was read."
 NO_CLOCKS = "No map over clocks: the modes do not differ in two known clocks."
 
 
@@ -261,9 +258,7 @@ def _of_one_batch(
     inference = predictions.filter(pl.col("phase") == phase)
     smallest = inference.group_by(_SET).agg(smallest=pl.col("batch").min())
     preferred = inference.filter(pl.col("batch") == pl.lit(batch, pl.Int64))
-    there = smallest.join(
-        preferred.select(*_SET, preferred="batch").unique(), on=_SET, how="left"
-    )
+    there = smallest.join(preferred.select(*_SET, preferred="batch").unique(), on=_SET, how="left")
     one = there.join(wanted, on=_SET, how="left").select(
         *_SET, one=pl.coalesce("preferred", "wanted", "smallest")
     )

@@ -91,7 +91,7 @@ class Points:
         )
 
     def counts(self, height: str = "rate") -> pl.DataFrame:
-        """By mode, batch and precision: how many marks of ``height`` there are of how many networks.
+        """By mode, batch and precision: the marks of ``height``, and of how many networks.
 
         ``precision`` is EVERY in the rows of all precisions.
         ``n_measured``, ``n_drawn`` of the modelled, and ``n_modelled``: those that were not run.

@@ -147,9 +147,7 @@ def first_choice(results: Results) -> Chosen:
 def _first_batch(results: Results, device: str) -> str:
     """The smallest batch that ran on ``device``, else the smallest of all."""
     batches = batch_options(results)
-    ran = {
-        batch_text(row.batch) for row in results.measured if row.device == device and row.time_s
-    }
+    ran = {batch_text(row.batch) for row in results.measured if row.device == device and row.time_s}
     return next((batch for batch in batches if batch in ran), batches[0] if batches else "1")
 
 

@@ -37,9 +37,7 @@ NO_SHARES = (
     "`mansard bench model.onnx` measures all of them."
 )
 NONE_HERE = "No network at batch {batch} has a roof of its precision in {mode}."
-_SOLID = (
-    "{solid} Solid: measured. The line across a bar is the model's bound."
-)
+_SOLID = "{solid} Solid: measured. The line across a bar is the model's bound."
 _HOLLOW = (
     "{hollow} Hollow: modelled. The gap to 100 % arises because layers differ in what limits them."
 )

@@ -335,9 +335,7 @@ def _name_all(alike: Sequence[Ceiling]) -> str:
     by_unit: dict[str, list[Ceiling]] = {}
     for ceiling in alike:
         by_unit.setdefault(ceiling.unit, []).append(ceiling)
-    return ", ".join(
-        f"{_names(peaks)} {value_text(peaks[0])}" for peaks in by_unit.values()
-    )
+    return ", ".join(f"{_names(peaks)} {value_text(peaks[0])}" for peaks in by_unit.values())
 
 
 def _names(peaks: Sequence[Ceiling]) -> str:

@@ -56,9 +56,7 @@ STAIRCASE_CAPTION_OF_A_GPU = (
 )
 LATENCY_CAPTION = ("One thread follows a random ring. Dashed: the L1 of an SM, and L2.",)
 CHAINS_CAPTION = ("Dashed: peaks, from points with at least 64 FMA per element.",)
-NONE = (
-    "No such sweep in {mode}: `mansard bench` measures it."
-)
+NONE = "No such sweep in {mode}: `mansard bench` measures it."
 _SIZE = Column.text("Working set", "size")
 _CALM = "!datum.is_disturbed"
 _CROSS = "M-1,-1L1,1M1,-1L-1,1"

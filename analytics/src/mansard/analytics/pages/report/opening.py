@@ -354,9 +354,12 @@ def limits(results: Results, chosen: Chosen) -> list[Fact]:
         what, _, n = first.rpartition(" ")
         sentence = f"Of {networks}, {what} limits {listed([n, *others])} (by the roofs)."
     elif n_all == 1:
-        sentence = f"{_sentence(parts[0])} limits {display_name(fastest['network'][0])} (by the roofs)."
+        sentence = (
+            f"{_sentence(parts[0])} limits {display_name(fastest['network'][0])} (by the roofs)."
+        )
     else:
-        sentence = f"{_sentence(parts[0])} limits all {networks} (by the roofs)."
+        all_networks = "both networks" if n_all == 2 else f"all {networks}"
+        sentence = f"{_sentence(parts[0])} limits {all_networks} (by the roofs)."
     reached, sources = _reached(results, chosen)
     return [Fact("What limits", f"{sentence}{reached}", ["modelled", *sources])]
 

@@ -96,11 +96,11 @@ def _device_line(picks: Sequence[Recommendation], several: bool, programs: Colle
     same = _in_commonest_mode(picks)
     choices, n_same, n_all = _choices(same), count_networks(same), count_networks(picks)
     mode = choices[0].mode
-    n_roofs = count_networks([pick for pick in same if pick.choice and pick.choice.interval == "roof"])
-    whose = "" if n_roofs == n_same else f"for {n_roofs} of them "
-    by_roofs = (
-        f", {whose}by the roofs alone" if n_roofs else ""
+    n_roofs = count_networks(
+        [pick for pick in same if pick.choice and pick.choice.interval == "roof"]
     )
+    whose = "" if n_roofs == n_same else f"for {n_roofs} of them "
+    by_roofs = f", {whose}by the roofs alone" if n_roofs else ""
     kinds = {pick.network in programs for pick in picks}
     what = (
         "networks and programs" if len(kinds) > 1 else "programs" if True in kinds else "networks"

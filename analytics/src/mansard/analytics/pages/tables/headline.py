@@ -27,6 +27,8 @@ ENDS = ("", "_low", "_high")
 # Recorded latency over the bound of the roofs, (least, median, most): docs/understand/trust.md.
 PAST_RATIOS = {"TensorRT": (1.64, 4.8, 50.6), "eager PyTorch": (2.51, 29.0, 971.0)}
 ENGINE = "TensorRT"  # whose range the tables show
+NO_ENERGY = "Energy and power are unknown."
+NO_METER = "Energy and power are unknown: no power meter was read."
 DISTURBED = "Disturbed medians are of samples that other work disturbed. No conclusion uses them."
 PAST_NOTE = (
     "At best: the bound of the roofs. Recorded latency was "
@@ -109,9 +111,10 @@ def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> 
     more = f", {MOST_ROWS} of {len(rows)}" if len(rows) > MOST_ROWS else ""
     where = f" on {display_name(device)}" if is_named or has_run else ""
     table = tabulate(f"{what}{where}{more}{same}", columns, rows[:MOST_ROWS])
+    has_meter = any(run.total_rails is not None for run in results.dataset.all_manifests)
     unmetered = all(row.energy_j is None and row.power_w is None for row in rows)
     notes = [
-        *(["Energy and power are unknown."] if unmetered else []),
+        *([NO_ENERGY if has_meter else NO_METER] if unmetered else []),
         *([PAST_NOTE] if any(row.is_bound for row in rows) and not ratios else []),
         *([DISTURBED] if any("disturbed" in row.source for row in rows) else []),
     ]
@@ -164,15 +167,11 @@ def _ran(results: Results, device: str, wanted: dict[str, str]) -> Iterator[Outc
     disturbed = disturbed_times(results.dataset)
     for rows in groups.values():
         mode = wanted.get(rows[0].network)
-        best = min(
-            rows, key=lambda row: (row.time_s is None, row.mode != mode, row.time_s or 0.0)
-        )
+        best = min(rows, key=lambda row: (row.time_s is None, row.mode != mode, row.time_s or 0.0))
         yield _measured(best, mode, disturbed.get(best.key))
 
 
-def _measured(
-    row: NetworkTimes, mode: str | None, disturbed: CallTime | None
-) -> Outcome:
+def _measured(row: NetworkTimes, mode: str | None, disturbed: CallTime | None) -> Outcome:
     time_s, low_s, high_s = row.time_s, row.low_s, row.high_s
     is_disturbed = time_s is None and disturbed is not None
     if is_disturbed and disturbed is not None:

@@ -212,7 +212,8 @@
       const instead = !matching.length ? none.dataset.words
         : rule.equal && areEqual(matching.map((row) => row[rule.equal[0]])) ? rule.equal[1] : "";
       // Of equal rows the first has the words.
-      const few = matching.slice(0, 1);
+      const few = matching.slice(0, 1).map((row) => Object.fromEntries(Object.entries(row).map(
+        ([name, value]) => [name, typeof value === "number" ? Number(value.toPrecision(3)) : value])));
       none.replaceChildren(...withCode(instead ? words(instead, few, choice) : ""));
       none.hidden = !instead;
       // The table stays where only the chart would tell nothing.
