@@ -202,14 +202,17 @@ def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[Netw
 
 
 def disturbed_times(dataset: Dataset) -> dict[RunKey, CallTime]:
-    """The times of networks of which every sample was disturbed: no model may use them."""
+    """The times of networks that were disturbed, or of which every sample was.
+
+    No model uses them.
+    """
     return {
         (
             *(row.run_id, row.model_hash, row.batch),
             *(row.precision, row.phase, engine_name(row)),
-        ): timed(row.rejected_s)
+        ): timed(row.seconds_s or row.rejected_s)
         for row in network_measurements(dataset)
-        if row.rejected_s and not row.seconds_s
+        if row.disturbances or (row.rejected_s and not row.seconds_s)
     }
 
 

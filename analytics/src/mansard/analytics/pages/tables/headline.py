@@ -172,10 +172,7 @@ def _ran(results: Results, device: str, wanted: dict[str, str]) -> Iterator[Outc
 
 
 def _measured(row: NetworkTimes, mode: str | None, disturbed: CallTime | None) -> Outcome:
-    time_s, low_s, high_s = row.time_s, row.low_s, row.high_s
-    is_disturbed = time_s is None and disturbed is not None
-    if is_disturbed and disturbed is not None:
-        time_s, low_s, high_s = disturbed
+    time_s, low_s, high_s = disturbed or (row.time_s, row.low_s, row.high_s)
     n_items = row.batch or 1
     return Outcome(
         network=row.network,
@@ -184,14 +181,14 @@ def _measured(row: NetworkTimes, mode: str | None, disturbed: CallTime | None) -
         engine=row.engine,
         mode=row.mode,
         recommended="" if mode is None else display_name(mode),
-        source=f"{row.source}, disturbed" if is_disturbed else row.source,
+        source=row.source if disturbed is None else f"{row.source}, disturbed",
         latency_s=time_s,
         low_s=low_s,
         high_s=high_s,
         interval="spread",
         energy_j=None if row.energy_j is None else row.energy_j / n_items,
         power_w=row.power_w,
-        remark="" if time_s is not None else row.remark,
+        remark="" if disturbed else row.remark,
     )
 
 
