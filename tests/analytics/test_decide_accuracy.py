@@ -69,7 +69,7 @@ def test_the_accuracy_of_the_choice_stands_beside_it() -> None:
         "on onnxruntime cpu, a drop of 1.2 (0.4 to 2.0)\N{NO-BREAK SPACE}% from fp32."
     )
     (note,) = [each for each in found.notes if "were open" in each]
-    assert "of fp32 it is not known" in note
+    assert "of fp32 it is unknown" in note
     assert "int8 is right for 74.8" in note
     blind = recommend(frame(THREE), Wanted())
     assert blind.accuracy is None
@@ -83,7 +83,7 @@ def test_without_labels_the_agreement_with_fp32_is_named() -> None:
     note, *_ = recommend(frame(THREE), Wanted(), (), {"int8": found}).notes
     # 99 of 100, by Wilson 94.6 to 99.8.
     assert "int8 is as in fp32 for 99.0 (94.6 to 99.8)" in note
-    assert "of fp16, fp32 it is not known" in note
+    assert "of fp16, fp32 it is unknown" in note
 
 
 def test_a_program_is_not_limited() -> None:
@@ -99,7 +99,7 @@ def test_what_is_left_out_is_said() -> None:
     assert found.choice.precision == "fp32"
     assert found.n_candidates == 1
     fp16, int8 = found.notes[:2]
-    assert fp16.startswith("fp16 is left out: its accuracy against fp32 is not known; mansard mea")
+    assert fp16.startswith("fp16 is left out: its accuracy compared with fp32 is unknown; mansard")
     assert "mansard measure net --precision fp32,fp16 --data DATA" in fp16
     assert "that holds with a probability of 89" in int8
 

@@ -105,7 +105,7 @@ def test_where_some_have_no_power_it_is_not_said_that_none_keeps_a_limit() -> No
     assert found.verdict == "unknown"
     assert (found.n_candidates, found.n_broken, found.n_unknown) == (20, 3, 17)
     assert plain(found.sentence).startswith(
-        "Whether a mode keeps the limit 15 W for net is not known: 3 candidates of 20 cannot, and "
+        "Whether a mode keeps the limit 15 W for net is unknown: 3 candidates of 20 cannot, and "
         "of 17 the power is unknown."
     )
     assert "No mode" not in found.sentence

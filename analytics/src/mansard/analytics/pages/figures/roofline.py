@@ -318,7 +318,9 @@ def named_roofs(roofs: Sequence[Roofline], seen: Window) -> list[NamedLine]:
             ranked = ranked[len(alike) :]
             height = peak / GIGA
             ends = [(max(peak / steepest, seen.x_low), height), (seen.x_high, height)]
-            texts = [_name_all(alike), f"{ceiling.name} {value_text(ceiling)}", _names(alike)]
+            texts = [_name_all(alike), _names(alike), ceiling.name]
+            if len(alike) == 1:
+                texts = [f"{ceiling.name} {value_text(ceiling)}", ceiling.name]
             precisions = " ".join(ceiling.subject for ceiling in alike)
             lines.append(NamedLine(roof.label, precisions, texts, "level", ends))
         for ceiling, slope in sorted(slopes, key=lambda pair: pair[1]):

@@ -75,9 +75,9 @@ def open_note(precisions: list[str], known: Accuracies) -> str:
     rights = {name: words for name in precisions if (words := _words(known.get(name)))}
     others = [name for name in precisions if name not in rights]
     if not rights:
-        return f"{', '.join(others)} were open: what each does to the results is not known here"
+        return f"{', '.join(others)} were open: their accuracy is unknown"
     words = ", ".join(f"{name} is {what}" for name, what in rights.items())
-    rest = f"; of {', '.join(others)} it is not known" if others else ""
+    rest = f"; of {', '.join(others)} it is unknown" if others else ""
     return f"{', '.join(precisions)} were open: {words}{rest}"
 
 
@@ -162,7 +162,7 @@ def fallback_note(fallback: FallBack) -> str:
     )
 
 
-_NO_COMMANDS = "which commands set a mode is the board's matter, not the prediction's"
+_NO_COMMANDS = "a prediction does not have the commands that set a mode"
 _NO_LIMITS_KEPT = "no mode is known to keep the limits"
 
 

@@ -34,10 +34,10 @@ from mansard.analytics.pages.words.comparisons import (
 )
 
 _BOUND_WORDS = {
-    "compute": "its time is limited by arithmetic",
-    "memory": "its time is limited by main memory: a faster clock for arithmetic would not help",
-    "launch": "its time is limited by the start of kernels: a larger batch would help",
-    "power": "its time is limited by the mode's power limit",
+    "compute": "arithmetic limits its time",
+    "memory": "memory limits its time: a faster clock for arithmetic would not help",
+    "launch": "kernel launches limit its time: a larger batch would help",
+    "power": "the mode's power limit limits its time",
 }
 
 
@@ -119,7 +119,7 @@ def likeliest_sentence(
         "roof": f"its times on {display_name(choice.device)} are those of its roof alone",
     }.get(choice.certainty or "", f"{mode} has a value without an interval")
     return (
-        f"Whether a mode keeps the {limits} for {network} is not known: {why}. {mode} may keep "
+        f"Whether a mode keeps the {limits} for {network} is unknown: {why}. {mode} may keep "
         f"{_them(wanted)}{facts}"
     )
 
@@ -175,15 +175,15 @@ def nearest_sentence(
     if open_words:
         known = "1 candidate" if counts.n_broken == 1 else f"{counts.n_broken} candidates"
         claim = (
-            f"Whether a mode keeps the {limits} for {network} is not known: {known} of "
+            f"Whether a mode keeps the {limits} for {network} is unknown: {known} of "
             f"{counts.n_asked} cannot, and {open_words}"
         )
     ways = "; or ".join(map(_relaxed, relaxations))
     relax = f"One looser limit is enough: {ways}." if ways else "One looser limit is not enough."
     if not ways and not is_all_known:
-        relax = "Whether one looser limit is enough is not known."
+        relax = "Whether one looser limit is enough is unknown."
     if nearest.interval == "roof":
-        relax = "How much looser a limit has to be is not known: the network was not measured."
+        relax = "The network was not measured, so the looser limit is unknown."
     place = f"{mode_words(nearest)} {NEARNESS_WORDS[rank]}"
     return f"{claim}. {place} ({figures(nearest)}; {nearest.source}). {relax}"
 
@@ -249,7 +249,7 @@ def why_chosen(
         words = f"at its roof {_BOUND_WORDS[choice.bound]}"
         lines.append(words if is_roof else _CLOCK_WORDS[choice.bound])
     if choice.is_extrapolated:
-        lines.append("its clocks are beyond those that were measured: measure it before you use it")
+        lines.append("its clocks are beyond the measured ones: measure it before you use it")
     return tuple(lines)
 
 
@@ -260,16 +260,16 @@ def _rest(counts: CandidateCounts) -> str:
         parts.append(f"{counts.n_broken} break{'s' if counts.n_broken == 1 else ''} one")
     n_unknown = counts.n_open + counts.n_unknown + counts.n_timeless
     if n_unknown:
-        parts.append(f"of {n_unknown} it is not known")
+        parts.append(f"{n_unknown} {'is' if n_unknown == 1 else 'are'} undetermined")
     return "".join(f", {part}" for part in parts)
 
 
 def roof_note(choice: Candidate) -> str:
     """Times are roofs here; how to get a time with a known error."""
     return (
-        f"{display_name(choice.network)} takes at best what its roof says; how much longer it "
-        f"takes on {display_name(choice.device)} is not known: with --calibrate it follows from "
-        "networks that were timed there (docs/understand/calibration.md)"
+        f"no measurement of {display_name(choice.network)} on {display_name(choice.device)} yet: "
+        "real latency may be several times higher; --calibrate predicts it from networks that "
+        "were timed there (docs/understand/calibration.md)"
     )
 
 
@@ -350,7 +350,7 @@ def equal_words(n_equals: int) -> str:
     return f"the intervals do not separate it from {others}"
 
 
-_HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "not known", "broken": "broken"}
+_HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "unknown", "broken": "broken"}
 
 
 def check_words(check: LimitCheck, candidate: Candidate) -> str:
@@ -363,7 +363,7 @@ def check_words(check: LimitCheck, candidate: Candidate) -> str:
         holds = f"it holds with a probability of {likely(check.probability)}"
         held = f"{_HOLDS_WORDS[check.holds]}: {holds}"
     elif check.holds == "unknown":
-        held = f"not known: {check.unknown['probability']}"
+        held = f"unknown: {check.unknown['probability']}"
     else:
         held = _HOLDS_WORDS[check.holds]
     return f"{word} {figure(candidate, check.quantity)}, limit {limit}: {held}"
