@@ -137,7 +137,8 @@ def test_a_column_that_says_the_same_in_every_row_is_in_the_caption(
     load(chromium, page)
     same = chromium.execute_script(
         """
-        return [...document.querySelectorAll("main .scroll:not(.results) table")].filter((table) => {
+        return [...document.querySelectorAll("main .scroll:not(.results) table")]
+          .filter((table) => {
           const rows = [...table.tBodies[0].rows].map((row) => [...row.cells]);
           return rows.length > 1 && rows[0].length > 2 && rows[0].some((_, at) =>
             new Set(rows.map((row) => row[at].textContent)).size === 1);

@@ -350,7 +350,7 @@ def equal_words(n_equals: int) -> str:
     return f"the intervals do not separate it from {others}"
 
 
-_HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "unknown", "broken": "broken"}
+_HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "undetermined", "broken": "broken"}
 
 
 def check_words(check: LimitCheck, candidate: Candidate) -> str:
@@ -363,7 +363,7 @@ def check_words(check: LimitCheck, candidate: Candidate) -> str:
         holds = f"it holds with a probability of {likely(check.probability)}"
         held = f"{_HOLDS_WORDS[check.holds]}: {holds}"
     elif check.holds == "unknown":
-        held = f"unknown: {check.unknown['probability']}"
+        held = f"undetermined: {check.unknown['probability']}"
     else:
         held = _HOLDS_WORDS[check.holds]
     return f"{word} {figure(candidate, check.quantity)}, limit {limit}: {held}"
