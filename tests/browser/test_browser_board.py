@@ -16,10 +16,10 @@ from tests.browser.pages import MARKS, choose, chosen, count, drawing
 
 pytestmark = MARKS
 CHARTS = (
-    *("roofline", "roof-shares", "energy-roofline", "power-roof", "pareto", "heat"),
+    *("pareto", "heat", "roofline", "roof-shares", "energy-roofline", "power-roof"),
     *("layer-classes", "layers", "layer-energy", "batches", "staircase", "latency", "chains"),
 )
-ROOFS = CHARTS[:4]
+ROOFS = CHARTS[2:6]
 OF_ONE = ("pareto", "heat", "layer-classes", "layers", "layer-energy", "batches")
 NETWORKS = {"moves": 10**7, "works": 10**9}  # FLOP of a layer that moves 1 MB
 

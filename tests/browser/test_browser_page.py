@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.browser import pages
-from tests.browser.pages import MARKS, choose
+from tests.browser.pages import MARKS, choose, open_all
 
 pytestmark = MARKS
 KINDS = ("one", "simulated", "published")
@@ -44,20 +44,6 @@ def load(chromium: Any, page: Path, width_px: int = 1280, scheme: str = "light")
     metrics = {"width": width_px, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     pages.load(chromium, page, page.read_text().count("data-spec="), scheme)
-
-
-def open_all(chromium: Any) -> None:
-    """Open every details element, and wait until what is in them has been drawn again."""
-    chromium.execute_async_script(
-        """
-        const done = arguments[0];
-        for (const details of document.querySelectorAll("main details")) details.open = true;
-        const isDrawn = () => [...document.querySelectorAll("[data-spec]")]
-          .every((plot) => plot.hidden || plot.querySelector("svg.marks"));
-        const look = () => (isDrawn() ? setTimeout(done, 500) : setTimeout(look, 50));
-        setTimeout(look, 500);
-        """
-    )
 
 
 def tops(chromium: Any, *selectors: str) -> list[int]:

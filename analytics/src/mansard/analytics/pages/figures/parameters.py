@@ -152,9 +152,14 @@ def _first_batch(results: Results, device: str) -> str:
 
 
 def _first_precision(results: Results, device: str) -> str:
-    """The commonest precision of what ran on ``device``, else of what is recommended for it."""
+    """The commonest precision of what ran on ``device``, else of what is recommended for it.
+
+    Only one that every network has: no network is hidden at first.
+    """
     options = precision_options(results)
-    if len(options) < 2:
+    sets = results.predictions.group_by("network").agg(pl.col("precision").unique())
+    options = [name for name in options if all(name in names for names in sets["precision"])]
+    if len(precision_options(results)) < 2:
         return EVERY
     ran = [row.precision for row in results.measured if row.device == device and row.time_s]
     wanted = [
