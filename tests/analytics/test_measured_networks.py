@@ -320,7 +320,7 @@ def test_the_page_draws_measured_marks_solid_and_modelled_ones_hollow(results: R
     roofs = str(specs(page)["roofline"])
     assert "'filled': False" in roofs
     assert chart_rows(page, "accuracy")
-    assert "How far off modelled times are" in page.text
+    assert "Error of predictions, and calibration" in page.text
     assert "totals, each network by the others" in page.text
 
 
@@ -330,7 +330,7 @@ def test_without_measured_networks_figures_and_tables_are_as_they_were(tmp_path:
     assert roof_points(results).every.equals(roof_points(results).networks)
     assert "Measured" not in network_table(results).columns
     assert measured_tables(results) == []
-    assert "How far off modelled times are" not in render(results)
+    assert "Error of predictions, and calibration" not in render(results)
     assert isinstance(accuracy_figure(results, first_choice(results)), Missing)
 
 
