@@ -198,7 +198,7 @@ def test_a_disturbed_time_is_shown_with_what_disturbed_it(tmp_path: Path) -> Non
     assert text.endswith(f"ms, {ENGINE} (it throttled)")
     figure = accuracy_figure(results, first_choice(results))
     assert isinstance(figure, Missing)
-    assert "for each network why" in figure.reason
+    assert "has the reasons" in figure.reason
 
 
 def test_networks_in_modes_without_roofs_say_what_would_predict_them(tmp_path: Path) -> None:
