@@ -316,7 +316,7 @@ def test_the_page_draws_measured_marks_solid_and_modelled_ones_hollow(results: R
     assert "Networks that were run" in page.text
     assert "it needs more memory than there is" in page.text
     assert "llm [prompt]" in page.text
-    assert "● Solid: measured, the work over the measured time. ○ Hollow: modelled" in page.text
+    assert "● Solid: measured. ○ Hollow: modelled" in page.text
     roofs = str(specs(page)["roofline"])
     assert "'filled': False" in roofs
     assert chart_rows(page, "accuracy")
