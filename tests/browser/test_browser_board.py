@@ -56,6 +56,8 @@ def test_every_chart_is_drawn_without_an_error(
     record_property("milliseconds_to_draw", milliseconds)
     kinds = (".mark-symbol.role-mark path", ".mark-line path", ".mark-rect path")
     for chart in CHARTS:
+        if "take equal" in drawing(chromium, chart):  # bars of one length are a sentence
+            continue
         n_least = {"layer-classes": 1, "roof-shares": 2}.get(chart, 3)
         assert sum(count(chromium, chart, kind) for kind in kinds) >= n_least, chart
         assert "NaN" not in drawing(chromium, chart), chart
