@@ -211,7 +211,7 @@ def test_a_simulated_machine_never_says_measured(tmp_path: Path) -> None:
     assert 'class="tag measured"' not in page
     assert 'class="tag simulated"' in page
     assert "(simulated)</h1>" in page
-    assert "How it was simulated" in page
+    assert "How was it simulated?" in page
     assert '<p class="when">simulated from 2026-01-02</p>' in page
     assert "Machine (simulated)" in page
     (mode,) = summary(results.dataset, results).modes

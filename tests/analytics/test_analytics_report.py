@@ -192,7 +192,7 @@ def test_missing_meters_are_named(tmp_path: Path) -> None:
     write_run(tmp_path / "r", manifest("r"), fma_trials("r"))
     text, page = write(tmp_path)
     assert "rapl: /sys/class/powercap/intel-rapl:0/energy_uj is missing" in page.text
-    assert "No energy roofline: it takes the energy of the trials" in page.text
+    assert "No energy roofline: it needs a power meter" in page.text
     assert "<code>mansard doctor</code>" in text
 
 

@@ -308,7 +308,7 @@ def test_a_mode_without_its_clocks_is_left_out_and_said() -> None:
     odd = modes((0.5,), (None,)).with_columns(mode=pl.lit("odd"))
     plan = plan_in_words(plan_next(pl.concat([GRID, odd]), n=18))
     assert "odd" not in picked(plan)
-    assert plan.notes == ("left out, their memory clock is not known: odd",)
+    assert plan.notes == ("left out, their memory clock is unknown: odd",)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_bars_are_alone_contention_and_transitions() -> None:
     assert slowdowns == ["1.375", "1.000", "1.000"]  # 5.5 / 4
     deadlines = [data for data in figure.datasets.values() if "deadline" in data["columns"]]
     assert deadlines[0]["columns"]["deadline"] == [9]
-    assert "Dashed lines are deadlines." in figure.caption[0]
+    assert "Dashed: deadlines." in figure.caption[0]
 
 
 def test_the_axis_ends_with_the_last_group_or_a_deadline_close_behind() -> None:

@@ -25,6 +25,7 @@ from mansard.analytics.pages.figures.plane import (
     Window,
     cross,
     cut,
+    distinct_labels,
     extent,
     meet,
     shortened_label,
@@ -199,3 +200,20 @@ def test_a_long_name_of_a_roof_gives_way_to_a_short_one() -> None:
     long = NamedLine("2c", "fp32", ["f" * 200, "fp32"], "level", ROOF.path)
     names = place_names([long], NO_MARKS, rows(("net", 50.0, 200.0, False)), SEEN)
     assert set(names.roofs["text"].to_list()) == {"fp32"}
+
+
+def test_labels_that_would_be_cut_to_one_stay_distinct() -> None:
+    names = [
+        f"Meta-Llama-3.1-8B-Instruct {quantization} [decode at 512]"
+        for quantization in ("Q4_K_M", "Q8_0")
+    ]
+    assert shortened_label(names[0]) == shortened_label(names[1])
+    labels = distinct_labels(names)
+    assert len(set(labels)) == 2
+    assert distinct_labels(["short", "short"]) == ["short", "short"]
+
+
+@given(st.lists(st.text(st.sampled_from("ab["), max_size=40), max_size=8))
+def test_labels_are_equal_only_where_names_are(names: list[str]) -> None:
+    labels = distinct_labels(names, 8)
+    assert len(set(labels)) == len(set(names))

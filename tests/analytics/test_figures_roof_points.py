@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from mansard.analytics.pages.figures.network_points import MOST_HOLLOW, Points, spread
+from mansard.analytics.pages.figures.parameters import EVERY
 from mansard.analytics.pages.figures.roof_shares import share_bars
 
 COLUMNS = ("mode", "batch", "network", "precision")
@@ -66,5 +67,6 @@ def test_bars_are_the_measured_first_each_from_the_best_with_what_the_model_allo
         ("● a", 25.0, 95.0, 2),
         ("○ c", 50.0, None, 3),
     ]
-    counts = points.counts().select("n_measured", "n_drawn", "n_modelled").rows()
+    every = points.counts().filter(precision=EVERY)
+    counts = every.select("n_measured", "n_drawn", "n_modelled").rows()
     assert counts == [(2, 1, 1)]

@@ -97,9 +97,9 @@ def test_the_page_says_what_ran_where_and_how_near_the_limit(page: str) -> None:
     assert "computes at most 1.228 ± 0.002 TFLOP/s in fp32" in page
     assert "9.526 ± 0.029 TFLOP/s in fp16 on tensor cores" in page
     for text in (
-        *("Backends beside their limits", "98.0 %", "1.253 TFLOP/s"),
+        *("Kernels and libraries compared with their limits", "98.0 %", "1.253 TFLOP/s"),
         *("Launch of one kernel or node", "one by one", "in a CUDA graph", "1.25", "4.00"),
-        *("Latency: the ladder", "57.19 ± 0.12 ns", "numba-cuda", "read, zero-copy"),
+        *("Memory latency by working set", "57.19 ± 0.12 ns", "numba-cuda", "read, zero-copy"),
         *("true idle", "Power with chaotic and with constant values", "Compute capability"),
         *("mansard:l4t-r36, dddddddddddd", "read, sliced", "fp32, 64 MiB"),
     ):

@@ -198,7 +198,7 @@ def test_a_disturbed_time_is_shown_with_what_disturbed_it(tmp_path: Path) -> Non
     assert text.endswith(f"ms, {ENGINE} (it throttled)")
     figure = accuracy_figure(results, first_choice(results))
     assert isinstance(figure, Missing)
-    assert "for each network why" in figure.reason
+    assert "has the reasons" in figure.reason
 
 
 def test_networks_in_modes_without_roofs_say_what_would_predict_them(tmp_path: Path) -> None:
@@ -316,11 +316,11 @@ def test_the_page_draws_measured_marks_solid_and_modelled_ones_hollow(results: R
     assert "Networks that were run" in page.text
     assert "it needs more memory than there is" in page.text
     assert "llm [prompt]" in page.text
-    assert "● Solid: measured, the work over the measured time. ○ Hollow: modelled" in page.text
+    assert "● Solid: measured. ○ Hollow: modelled" in page.text
     roofs = str(specs(page)["roofline"])
     assert "'filled': False" in roofs
     assert chart_rows(page, "accuracy")
-    assert "How far off modelled times are" in page.text
+    assert "Error of predictions, and calibration" in page.text
     assert "totals, each network by the others" in page.text
 
 
@@ -330,7 +330,7 @@ def test_without_measured_networks_figures_and_tables_are_as_they_were(tmp_path:
     assert roof_points(results).every.equals(roof_points(results).networks)
     assert "Measured" not in network_table(results).columns
     assert measured_tables(results) == []
-    assert "How far off modelled times are" not in render(results)
+    assert "Error of predictions, and calibration" not in render(results)
     assert isinstance(accuracy_figure(results, first_choice(results)), Missing)
 
 

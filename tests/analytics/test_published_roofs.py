@@ -217,7 +217,7 @@ def test_a_page_of_published_roofs_alone(tmp_path: Path) -> None:
     assert "Nothing was measured here" in text
     assert "A. &lt;Author&gt;, 2026" in text
     assert "A. <Author>" not in text
-    assert ">unstable<" not in text.split("What the labels mean")[0]
+    assert ">unstable<" not in text.split("<summary>Labels</summary>")[0]
     modes = summary(dataset, results).modes
     assert [mode.source for mode in modes] == ["published"] * 2
     assert modes[0].unknown["energy"] == "published figures have no energy of their own"

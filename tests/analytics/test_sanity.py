@@ -251,8 +251,8 @@ def test_nothing_is_recommended_and_the_page_says_why_at_its_top(tmp_path: Path)
     assert 'class="warning"' in top
     assert "1 check failed" in top
     assert "L2 (12.0 GB/s by read)" not in top
-    assert "L2 (12.0 GB/s by read)" in rest.partition('<section id="notices">')[2]
-    assert "No mode is recommended yet" not in page
+    assert "L2 (12.0 GB/s by read)" in rest.partition('<h3 id="notices">')[2]
+    assert "No recommendation yet" not in page
     assert "takes the least" not in page
 
 

@@ -65,4 +65,4 @@ def test_layers_have_energy_and_the_board_reports_its_memory_use(
     rails = found["residual"]["cpu"].power
     assert all("VDD_GPU_SOC" in rails[str(each.part.number)] for each in known)
     page = Path(api.report((str(request_of_board.runs),)).path).read_text(encoding="utf-8")
-    assert "Memory use beside our traffic" in page
+    assert "Memory use compared with modelled traffic" in page

@@ -44,6 +44,20 @@ def load(chromium: Any, page: Path, n_charts: int, scheme: str = "light") -> Non
     WebDriverWait(chromium, 300).until(lambda view: view.execute_script(drawn) == str(n_charts))
 
 
+def open_all(chromium: Any) -> None:
+    """Open every details element, and wait until what is in them has been drawn again."""
+    chromium.execute_async_script(
+        """
+        const done = arguments[0];
+        for (const details of document.querySelectorAll("main details")) details.open = true;
+        const isDrawn = () => [...document.querySelectorAll("[data-spec]")]
+          .every((plot) => plot.hidden || plot.querySelector("svg.marks"));
+        const look = () => (isDrawn() ? setTimeout(done, 500) : setTimeout(look, 50));
+        setTimeout(look, 500);
+        """
+    )
+
+
 def drawing(chromium: Any, chart: str) -> str:
     """The paths and texts of one chart as they are drawn now, or the words in its place."""
     script = """

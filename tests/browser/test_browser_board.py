@@ -16,10 +16,10 @@ from tests.browser.pages import MARKS, choose, chosen, count, drawing
 
 pytestmark = MARKS
 CHARTS = (
-    *("roofline", "roof-shares", "energy-roofline", "power-roof", "pareto", "heat"),
+    *("pareto", "heat", "roofline", "roof-shares", "energy-roofline", "power-roof"),
     *("layer-classes", "layers", "layer-energy", "batches", "staircase", "latency", "chains"),
 )
-ROOFS = CHARTS[:4]
+ROOFS = CHARTS[2:6]
 OF_ONE = ("pareto", "heat", "layer-classes", "layers", "layer-energy", "batches")
 NETWORKS = {"moves": 10**7, "works": 10**9}  # FLOP of a layer that moves 1 MB
 
@@ -56,7 +56,9 @@ def test_every_chart_is_drawn_without_an_error(
     record_property("milliseconds_to_draw", milliseconds)
     kinds = (".mark-symbol.role-mark path", ".mark-line path", ".mark-rect path")
     for chart in CHARTS:
-        n_least = 1 if chart == "layer-classes" else 3
+        if "take equal" in drawing(chromium, chart):  # bars of one length are a sentence
+            continue
+        n_least = {"layer-classes": 1, "roof-shares": 2}.get(chart, 3)
         assert sum(count(chromium, chart, kind) for kind in kinds) >= n_least, chart
         assert "NaN" not in drawing(chromium, chart), chart
 

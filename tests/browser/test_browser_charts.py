@@ -69,6 +69,7 @@ def test_no_text_covers_another_or_a_point_whatever_is_chosen(
     chromium: Any, report: Path, width: int
 ) -> None:
     load(chromium, report, width)
+    pages.open_all(chromium)
     assert overlaps(chromium) == []
     for name, value in (("batch", "8"), ("mode", "1c"), ("batch", "1"), ("mode", "2c")):
         choose(chromium, name, value)

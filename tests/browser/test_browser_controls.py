@@ -58,8 +58,8 @@ def test_captions_titles_and_tables_name_what_was_chosen(chromium: Any, page: Pa
         unit = "FLOP/byte (int8: OP/byte)"
         assert caption == f"Balance points of {mode} from main memory, {unit}"
     choose(chromium, "network", "network-01")
-    # The recommendation is in fp16 with batch 8; in fp32 the smallest batch is drawn.
-    assert "network-01, batch 8, fp16: at best" in drawing(chromium, "pareto")
+    # The recommendation is in fp16 with batch 8; the page has one batch.
+    assert "network-01, batch 1, fp16: at best" in drawing(chromium, "pareto")
     choose(chromium, "precision", "fp32")
     assert "network-01, batch 1, fp32: at best" in drawing(chromium, "pareto")
     layers = chromium.execute_script(

@@ -15,7 +15,7 @@ from tests.analytics.gpu_factory import board, write_orin
 from tests.analytics.score_factory import layer, score, write_scores
 from tests.browser import pages
 from tests.browser.overlaps import overlaps
-from tests.browser.pages import MARKS, choose, drawing
+from tests.browser.pages import MARKS, choose, drawing, open_all
 
 pytestmark = MARKS
 CHARTS = (
@@ -71,6 +71,7 @@ def test_modes_of_cpu_and_gpu_show_their_own_roofs(chromium: Any, report: Path) 
 
 def test_names_of_peaks_cover_neither_each_other_nor_points(chromium: Any, report: Path) -> None:
     pages.load(chromium, report, len(CHARTS))
+    open_all(chromium)
     choose_mode(chromium, GPU)
     drawn = drawing(chromium, "roofline")
     assert len(set(re.findall(r">([^<>]* [\d.]+&nbsp;[GT](?:FL)?OP/s)<", drawn))) >= 5

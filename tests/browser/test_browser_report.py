@@ -142,7 +142,8 @@ def test_hostile_names_are_text_and_run_nothing(chromium: Any, report: Path) -> 
         _ = chromium.switch_to.alert.text
     assert chromium.execute_script("return document.querySelectorAll('img').length") == 0
     headers = chromium.execute_script(
-        "return Array.from(document.querySelectorAll('#networks th[scope=row]'), e => e.innerText)"
+        "return Array.from("
+        "document.querySelectorAll('#networks th[scope=row]'), e => e.textContent)"
     )
     assert HOSTILE in headers
     options = chromium.execute_script(

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 _OF_PEAK = 0.8  # of the memory's peak, where no board of the kind was recorded; made up
 _JITTER = 0.002  # relative, of a launch's time; made up
-_VERSION = "1"  # of the stand-in's physics: another one makes other runs
+_LATENCY_CYCLES = {"L1": 33, "L2": 200, "L2 near": 200, "L2 far": 280}  # made up, of a load
+_VERSION = "2"  # of the stand-in's physics: another one makes other runs
 _PRECISIONS = ("fp64", "fp32", "fp16", "bf16", "tf32", "int8", "fp8", "fp4")
 
 
@@ -139,6 +140,7 @@ def _physics(
         clock_hz=lambda _now_s: clocks.gpu_hz,
         flop_per_cycle=rates,
         l2_bytes_per_cycle=64.0,
+        cache_latency_s={name: n / clocks.gpu_hz for name, n in _LATENCY_CYCLES.items()},
         memory_bytes_per_s=known or _OF_PEAK * memory_bytes_per_s(module, clocks.memory_hz),
         free_bytes=(gpu.memory_bytes or 0) * 3 // 4,
         factor=lambda _launch: share * (1 + abs(jitter.gauss(0, _JITTER))),

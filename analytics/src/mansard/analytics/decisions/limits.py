@@ -288,7 +288,7 @@ def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wante
 _HOLDS: dict[int, Holds] = {KEPT: "kept", UNKNOWN: "unknown", BROKEN: "broken"}
 _NO_CHANCE = {
     "bounds": "only its bounds are known, and nothing tells where between them it lies",
-    "roof": "nothing tells how much longer than its roof the network takes",
+    "roof": "no measurement yet: real latency may be several times higher",
 }
 
 

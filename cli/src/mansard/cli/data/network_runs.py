@@ -152,7 +152,7 @@ def _cells(row: results.NetworkTimes) -> tuple[str, ...]:
     n_items = row.batch or 1
     times_s: tuple[float | None, ...] = (row.time_s, row.low_s, row.high_s)
     mark = ""
-    if row.time_s is None and row.disturbed_s:
+    if row.disturbed_s:
         times_s = (*row.disturbed_s, None, None)[:3]
         mark = f", {DISTURBED}"
     rate_s = None if times_s[0] is None else n_items / times_s[0]

@@ -70,7 +70,7 @@ class NetworkTimes(Record, frozen=True, kw_only=True):
     error: float | None  # predicted over measured time, less 1
     remark: str  # why it has no times, or is in no model; empty: it counts
     label: str = ""  # of the build or commit
-    # Where other work disturbed every sample: the median of these, and its interval; in no model.
+    # Where other work disturbed it: the median of its samples and its interval; in no model.
     disturbed_s: tuple[float, ...] = ()
 
 
@@ -143,7 +143,7 @@ def network_times(
         source=row.source,
         n_calls=len(row.call_seconds_s),
         remark=why,
-        disturbed_s=() if row.seconds_s else disturbed_median(row.rejected_s),
+        disturbed_s=_disturbed(row),
         unknown={name: reasons[name] for name, value in values.items() if value is None},
         **values,
     )
@@ -166,9 +166,12 @@ def times_of(row: Measurement) -> dict[str, float | None]:
     return timing._asdict()
 
 
-def disturbed_median(seconds_s: Sequence[float]) -> tuple[float, ...]:
-    """The median of rejected samples and the ends of its interval; empty without samples."""
-    return tuple(value for value in timed(seconds_s) if value is not None)
+def _disturbed(row: Measurement) -> tuple[float, ...]:
+    """The median of disturbed samples with its interval; empty where they count, or are none."""
+    if row.seconds_s and not row.disturbances:
+        return ()
+    times_s = timed(row.seconds_s or row.rejected_s)
+    return tuple(value for value in times_s if value is not None)
 
 
 _OF_ENERGY = ("energy_j", "energy_low_j", "energy_high_j", "power_w")

@@ -45,24 +45,20 @@ WITHIN = 0.2  # the band that is drawn around equality
 _PLOT_PX = (400, 340)
 _KEYS = ["device", "mode", "network", "batch", "precision", "phase"]
 FOLLOWED: tuple[Name, ...] = ("device", "network", "precision")
-CAPTION = (
-    "Across: what was measured, here or by those who published it; the tooltip has the source. Up: "
-    "what is modelled. On the dashed line both are equal; the band is 20 % to either side.",
-)
+CAPTION = ("Dashed: predicted equals measured. Band: ± 20 %. The tooltip has the source.",)
 NONE = (
-    "No measured time of {network} in {precision} on {device} stands beside a prediction: "
-    "`mansard measure` runs it, `mansard data import` takes a table of measured times."
+    "No measured time of {network} in {precision} on {device}: `mansard measure` runs it, "
+    "`mansard data import` reads a table."
 )
 NO_OBSERVATIONS = (
-    "No network was run and timed in a mode that is predicted: `mansard measure` runs networks, "
-    "`mansard data import` takes a table of measured times. Predictions are then calibrated."
+    "No network ran in a predicted mode: `mansard measure` runs networks, `mansard data import` "
+    "reads a table of times. Predictions can then be calibrated."
 )
 NONE_COUNTS = (
-    "No measured time can be compared with a prediction: the table below says for each network why."
+    "No measured time can be compared with a prediction; the table of all runs has the reasons."
 )
 NONE_PREDICTED = (
-    "Nothing is predicted for the networks and modes that were run: `mansard bench` measures the "
-    "roofs of a mode, from which times are predicted."
+    "The networks that ran have no predictions: `mansard bench` measures the roofs that they need."
 )
 _COLUMNS = (
     *(Column.text("Network", "network"), Column.text("Mode", "mode")),

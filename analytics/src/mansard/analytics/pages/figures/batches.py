@@ -47,11 +47,7 @@ from mansard.core.units import Interval
 
 MOST_ROWS = 1500  # in all, over modes, networks, precisions and batches
 _WIDTH_PX, _HEIGHT_PX = 430, 280
-CAPTION = (
-    "The items of a larger batch share the traffic of the weights and the launches. A "
-    "point that is at best by the roofs rests on no measured time: real items per second are at "
-    "most those drawn.",
-)
+CAPTION = ("Larger batches share weight traffic and launches. At best: real rates are lower.",)
 ONE_BATCH = (
     "Only one batch size of each network was scored: "
     "`mansard bench model.onnx --batch 1,8` adds another."
@@ -66,8 +62,8 @@ BATCH_SCHEMA = schema_of(
     flag="is_priced",
 )
 NONE = (
-    "Several batch sizes of {network} are not known in {mode}, {precision}: "
-    "`mansard bench model.onnx --batch 1,8` adds them where a mode has roofs."
+    "{network} has one batch size in {mode}, {precision}: "
+    "`mansard bench model.onnx --batch 1,8` adds more."
 )
 _COLUMNS = (
     *(Column.number("Batch", "batch", "d"), Column.name("Precision", "precision")),

@@ -76,6 +76,12 @@ def vega_config(theme: Theme) -> dict[str, Any]:
         "view": {"stroke": None},
         "axis": _axis(theme),
         "legend": _legend(theme),
+        "header": {
+            "labelColor": theme.ink,
+            "labelFontSize": FONT_PX,
+            "titleColor": theme.ink,
+            "titleFontSize": FONT_PX,
+        },
         "range": {
             "category": list(theme.categories),
             "ramp": list(theme.ramp),
@@ -231,16 +237,16 @@ def rate_axis(title: str) -> alt.Axis:
     return alt.Axis(title=title, format=".12~g", tickCount=6)
 
 
-# Vega cuts labels at their end, where a language model's name has its stage.
-_WITH_STAGE = (
-    "length(datum.label) < 28 || indexof(datum.label, ' [') < 0 ? datum.label : "
-    "slice(datum.label, 0, 13) + '…' + slice(datum.label, indexof(datum.label, ' ['))"
+# Vega cuts labels at their end, which tells names apart: a language model's size and stage.
+_WITH_END = (
+    "length(datum.label) < 32 ? datum.label : slice(datum.label, 0, 10) + '…' + "
+    "slice(datum.label, indexof(datum.label, ' [') < 0 ? -18 : indexof(datum.label, ' [') - 5)"
 )
 
 
 def bar_names(field: str, sort: alt.EncodingSortField) -> alt.Y:
     """The names of bars at their left, in the order of ``sort``."""
-    axis = alt.Axis(title=None, labelLimit=200, labelExpr=_WITH_STAGE, domain=False, grid=False)
+    axis = alt.Axis(title=None, labelLimit=200, labelExpr=_WITH_END, domain=False, grid=False)
     return alt.Y(f"{field}:N", sort=sort, axis=axis)
 
 

@@ -26,8 +26,8 @@ from mansard.core.table import Table
 MOST_LINES = 6  # own demands that are drawn: as many as there are shapes
 _SIZE_PX = (560, 300)
 CAPTION = (
-    "Points: measured, medians of samples. Across: what the other asks for, as it reaches alone. "
-    "Lines: the fit (PCCS), which is modelled, for the same own demands.",
+    "Points: measured medians. Lines: the modelled fit (PCCS). Across: the demand of the other "
+    "processor.",
 )
 
 

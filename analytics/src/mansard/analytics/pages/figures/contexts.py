@@ -24,10 +24,9 @@ from mansard.core.units import Interval
 MOST_MODELS, MOST_MODES = 4, 6  # that are drawn; as many modes as there are shapes
 _WIDTH_PX, _HEIGHT_PX = 380, 260
 CAPTION = (
-    "Tokens per second of decode with one sequence, over the tokens that are cached. Lines are at "
-    "best by the roofs: a real model makes at most those. Marks were measured or published, or are "
-    "predicted from such times in other modes; the table says which. The cache holds the keys and "
-    "values of one sequence.",
+    "Decode of one sequence over cached tokens. Lines: at most, by the roofs. Marks: measured, "
+    "published, or predicted from such times.",
+    "The cache contains the keys and values of one sequence.",
 )
 _SCHEMA = schema_of(
     text="mode source basis tokens step item", number="rate cache energy", count="context"

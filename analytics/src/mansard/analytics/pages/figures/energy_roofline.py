@@ -65,13 +65,10 @@ BALANCE_FIELDS = ("time", "energy", "half")
 BALANCES = ("time balance", "energy balance", "half the best efficiency")
 Kind = Literal["efficiency", "power"]
 NO_METER = (
-    "No energy roofline: it takes the energy of the trials, from a power meter that this machine "
-    "can read. `mansard doctor` lists the meters and what keeps one from being read."
+    "No energy roofline: it needs a power meter. `mansard doctor` lists the meters and why one "
+    "cannot be read."
 )
-NO_COSTS = (
-    "The energy of work in {precision}, of traffic or of time in {mode} is unknown, so there is no "
-    "roof of energy and power."
-)
+NO_COSTS = "The energy of work in {precision}, of traffic or of time in {mode} is unknown."
 NO_KERNELS = "No energy roofline: no kernel was measured, of which it takes the energy."
 NO_PUBLISHED = "No energy roofline: nothing is published of the energy of work, traffic and time."
 
@@ -94,9 +91,8 @@ _WORDS = {
         "for each precision of the chosen power mode, with its balance points and the networks "
         "under it",
         caption=Markup(
-            "1 / (ε<sub>work</sub> + ε<sub>byte</sub>/I + π<sub>0</sub>·T/W), data from main "
-            "memory. The energy roof has no corner. The square marks half of its height. At the "
-            "diamond time turns from memory to arithmetic, at the triangle energy does."
+            "1 / (ε<sub>work</sub> + ε<sub>byte</sub>/I + π<sub>0</sub>·T/W), from main memory. "
+            "Diamond: time balance. Triangle: energy balance. Square: half the best efficiency."
         ),
     ),
     "power": _Words(
@@ -105,8 +101,7 @@ _WORDS = {
         heading="Power",
         description="Power roof: watts over intensity in {intensity} at the roof of time, for each "
         "precision of the chosen power mode, with the networks' mean power",
-        caption="The power at the roof of time. It is highest at the ridge, where memory and "
-        "arithmetic are both busy. It includes the constant power.",
+        caption="Power at the roof of time, with constant power. It peaks at the ridge.",
     ),
 }
 

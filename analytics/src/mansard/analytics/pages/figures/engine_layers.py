@@ -34,13 +34,10 @@ KINDS = ("compute", "memory", "launch", "reformat", _OWN, "not joined", "no roof
 NO_TIMES = "The profile has no times: nothing is drawn."
 NO_ROOFS = "No layer has a roof: name runs, a device, or peaks and a bandwidth."
 STRIP_CAPTION = (
-    "The layers in the order in which they run, each as wide as its time. The colour shows what "
-    "bounds a layer. The dark part is its share of the roof, the pale part above it the gap.",
+    "Layers in execution order. Width: time. Colour: limit. Dark: share of the roof. Pale: gap.",
 )
 ROOF_CAPTION = (
-    "Each point is a layer: its rate over its arithmetic intensity. Lines are the roofs of the "
-    "precisions that occur. Larger points take more time; the farther a large point lies below "
-    "its roof, the more can be gained.",
+    "Each point is a layer. Marker size: time. Large points far below their roof can gain most.",
 )
 _COLUMNS = (
     Column.text("Layer", "layer"),

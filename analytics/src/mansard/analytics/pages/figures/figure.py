@@ -60,13 +60,15 @@ class Following:
     """How a figure follows the reader's choice, and the first choice.
 
     ``heading`` and ``none`` are templates of ``parameters.words``: what the chart shows, and why it
-    shows nothing where ``shown`` has no rows for the choice.
+    shows nothing where ``shown`` has no rows for the choice. ``equal``: a field, and the words in
+    place of a chart of which it is the same everywhere.
     """
 
     shown: Shown
     chosen: Chosen
     heading: str
     none: str
+    equal: tuple[str, str] | None = None
 
 
 def make_figure(
@@ -108,6 +110,7 @@ def make_figure(
     if follows is not None:
         rule = follows.shown.rule(_data_name(rows_of, follows.shown))
         spec["usermeta"] = {"rule": rule, "heading": follows.heading, "keys": keys}
+        spec["usermeta"] |= {} if follows.equal is None else {"equal": list(follows.equal)}
     return Figure(
         name=name,
         description=description,

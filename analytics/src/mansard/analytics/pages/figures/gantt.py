@@ -19,12 +19,12 @@ _WIDTH_PX, _ROW_PX = 760, 64
 _PX_OF_A_LETTER = 9.0
 _FAR = 1.5  # times the end of the last group: later deadlines are not drawn
 _IN_A_ROW = 7  # names in the legend, as many as there are colours
-BARS = "A bar is a group of layers on its accelerator, its colour the network."
-PALE = "The pale end of a bar is what contention adds to the time alone."
-NARROW = "A narrow bar is a transition, out of one accelerator or into the next."
-DEADLINES = "Dashed lines are deadlines."
-REPEATED = "Networks in one column of the legend share a colour."
-LAST_RUNS = "The last run of each network is drawn; those before it, and beside it, are not."
+BARS = "Bar: a group of layers. Colour: network."
+PALE = "Pale end: time added by contention."
+NARROW = "Narrow bar: a transition between accelerators."
+DEADLINES = "Dashed: deadlines."
+REPEATED = "Networks in one legend column share a colour."
+LAST_RUNS = "Only the last run of each network is drawn."
 _SCHEMA = schema_of(
     text="accelerator network group part label",
     number="from_ms to_ms start end alone slowdown transition",
@@ -148,8 +148,14 @@ def _chart(
             x=x, x2="to_ms:Q", y=y, color=colours
         )
 
+    # At the width that the chart has: a label that a narrow one cannot hold is in the tooltip.
+    has_room = (
+        f"(datum.to_ms - datum.from_ms) / {ends[1]!r} * width > "
+        f"{_PX_OF_A_LETTER} * (length(datum.label) + 1)"
+    )
     labels = (
         plot(frame.filter(pl.col("label") != ""))
+        .transform_filter(has_room)
         .mark_text(style="m-cell-high", align="left", dx=4)
         .encode(x="from_ms:Q", y=y, text="label:N")
     )

@@ -196,19 +196,23 @@ _BAR_PX, _WIDTH_PX = 19, 220
 HEADING = "{network}, batch {batch}, {precision}, {mode}"
 _BY: dict[Name, How] = {"mode": "equal", "network": "first", "precision": "main"}
 CLASS_CAPTION = (
-    "All layers by class. Colour: what binds the time of each, as in the roofline. Modelled: the "
-    "best that the roofs allow, at the network's smallest batch.",
+    "Colour: what limits the time, as in the roofline. Modelled, at best, at the smallest batch.",
 )
-LAYER_CAPTION = (
-    f"The {MOST_BARS} fused layers that take most time, at best by the roofs; the table has more.",
-)
+LAYER_CAPTION = (f"The {MOST_BARS} slowest fused layers, modelled at best.",)
 ENERGY_CAPTION = (
-    "The same layers: their modelled energy, and whether it is mostly for work, for traffic, or "
-    "for the constant power meanwhile.",
+    "Modelled energy of the slowest layers, and its largest part: work, traffic or constant power.",
 )
 NONE = (
-    "The layers of {network} in {precision} have no times in {mode}: it takes the network's ONNX "
-    "file and the roofs of the mode. `mansard bench model.onnx` gives both."
+    "The layers of {network} in {precision} have no times in {mode}. `mansard bench model.onnx` "
+    "scores the network and measures the roofs."
+)
+EQUAL = (
+    "The slowest layers of {network} in {mode} take equal time: at best {time_ms} ms each, "
+    "{share} % of the network, limited by {bound}."
+)
+EQUAL_ENERGY = (
+    "The slowest layers of {network} in {mode} take equal energy: at best {energy_mj} mJ each, "
+    "mostly for {energy_bound}."
 )
 _COLUMNS = (
     *(Column.text("Layer", "layer"), Column.text("Class", "operator")),
@@ -248,7 +252,7 @@ def layer_figures(points: Points, chosen: Chosen, first: str) -> dict[str, Figur
     )
     caption = f"Layers of {HEADING}: the slowest of {{n_layers}}"
     table = LiveTable("layers", caption, columns, every, order="rank")
-    follows = Following(slowest, chosen, HEADING, NONE)
+    follows = Following(slowest, chosen, HEADING, NONE, ("time_ms", EQUAL))
     figures: dict[str, Figure | Missing] = {
         "classes": class_figure(points.classes, chosen, network),
         "layers": make_figure(
@@ -259,7 +263,11 @@ def layer_figures(points: Points, chosen: Chosen, first: str) -> dict[str, Figur
         chart = bar_chart(points.layers, shown_choice, "energy")
         few = LiveTable("layer-energy", f"Energy of {HEADING}", columns, slowest, order="rank")
         figures["layer_energy"] = make_figure(
-            "layer-energy", chart, few, ENERGY_CAPTION, follows=follows
+            "layer-energy",
+            chart,
+            few,
+            ENERGY_CAPTION,
+            follows=Following(slowest, chosen, HEADING, NONE, ("energy_mj", EQUAL_ENERGY)),
         )
     return figures
 

@@ -1,6 +1,7 @@
 """The modes of a device for one network: the Pareto front, and a map over the clocks.
 
-One batch size of each network is drawn: the recommended one, else its smallest. Latencies are in
+One batch size of each network is drawn: that of the page, else the recommended one, else its
+smallest. Latencies are in
 ms, energies in mJ of one item, powers in W, clocks in MHz.
 """
 
@@ -76,37 +77,30 @@ BY: Mapping[Name, How] = MappingProxyType(
     {"device": "all", "network": "first", "precision": "main"}
 )
 PARETO_CAPTION = (
-    "Faint points are dominated: another mode is better in latency, energy and power at once. The "
-    "star is the recommended mode. Shapes tell what a point is: measured, published, modelled with "
-    "an interval, within bounds, or at best by the roofs, without any time that was measured.",
+    "Star: the recommended mode. Faint: dominated, another mode is better in latency, energy and "
+    "power.",
+    "Shapes: measured, published, modelled with an interval, within bounds, or at best by the "
+    "roofs. Click a point to choose its mode.",
 )
 NONE = (
-    "Nothing was predicted of {network} in {precision} on {device}: `mansard bench model.onnx` "
-    "predicts a network where a mode has roofs, `mansard data import` takes measured times."
+    "No prediction of {network} in {precision} on {device}: `mansard bench model.onnx` predicts "
+    "networks, `mansard data import` reads measured times."
 )
-NONE_PRICED = "No energy of {network} in {precision} on {device} is known, so there is no front."
+NONE_PRICED = "The energy of {network} in {precision} on {device} is unknown, so there is no front."
 NONE_MAPPED = (
-    "No mode of {device} has both its GPU clock and its memory clock beside a time of {network} in "
-    "{precision}, so there is no map."
+    "No mode of {device} has a GPU clock, a memory clock and a time of {network} in {precision}."
 )
 HEAT_CAPTION = (
-    "Darker is more under a light appearance, brighter under a dark one. A cell says the least "
-    "that the roofs allow, the range where only bounds are known, else the value itself; its "
-    "tooltip has the interval.",
+    "Stronger colour: more. Click a cell to choose its mode.",
+    "A cell has the value, its bound, or the range of bounds. The tooltip has the interval.",
 )
-NO_NETWORK = (
-    "No network was predicted, so there is nothing to compare modes by: "
-    "`mansard bench model.onnx` scores one and predicts it in every mode."
-)
+NO_NETWORK = "No network was predicted: `mansard bench model.onnx` predicts one in every mode."
 ONE_MODE = (
-    "Only one mode is known, and a front takes several: `mansard bench --mode all` measures the "
-    "board's own, `mansard board plan` selects those worth measuring."
+    "The Pareto front needs two modes: `mansard bench --mode all` measures the board's modes, "
+    "`mansard board plan` selects a few."
 )
-NO_ENERGY = (
-    "The front of latency and energy takes energies, and none is predicted: "
-    "energies of work, traffic and time are fitted where a power meter can be read."
-)
-NO_CLOCKS = "No map over clocks: the modes of this machine do not differ in two known clocks."
+NO_ENERGY = "The Pareto front needs energies, and no power meter was read."
+NO_CLOCKS = "No map over clocks: the modes do not differ in two known clocks."
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +112,12 @@ class ModePoints:
     n_modes: int
 
 
-def gather(results: Results) -> ModePoints:
+def gather(results: Results, chosen: Chosen) -> ModePoints:
     """The points of every device and network; empty without predictions."""
     picks = [advice.choice for advice in results.recommendations if advice.choice is not None]
-    drawn = mode_points(results.predictions, results.modes, mode_labels(results), picks)
+    batch = int(chosen.batch) if chosen.batch.isdigit() else None
+    labels = mode_labels(results)
+    drawn = mode_points(results.predictions, results.modes, labels, picks, batch)
     networks = sorted(set(drawn.frame["network"].to_list()), key=natural_key)
     first = [pick.network for pick in picks if pick.network in networks] or networks or [EVERY]
     # Of a network that was run there is most to see.
@@ -168,14 +164,16 @@ def mode_points(
     modes: pl.DataFrame,
     labels: Mapping[Key, str],
     recommended: Sequence[Candidate] = (),
+    batch: int | None = None,
 ) -> Drawn:
     """Every mode worth a mark for each device, network and precision; see MODE_POINT_SCHEMA.
 
+    ``batch``: the one to draw where a network has it, else the recommended one, else the smallest.
     ``predictions`` has PREDICTION_SCHEMA, ``modes`` MODE_SCHEMA, ``labels`` the name of each device
     and mode. Of modes with one pair of clocks the one of least energy is kept, of many clocks an
     even choice. ``n_dropped``: predictions of that batch without a positive latency.
     """
-    chosen = _of_one_batch(predictions, recommended)
+    chosen = _of_one_batch(predictions, recommended, batch)
     known = chosen.filter((pl.col("latency_s") > 0) & pl.col("latency_s").is_finite())
     n_dropped = len(chosen) - len(known)
     if known.is_empty():
@@ -247,7 +245,9 @@ def _costs(row: dict[str, Any]) -> tuple[str, str, str]:
     )
 
 
-def _of_one_batch(predictions: pl.DataFrame, recommended: Sequence[Candidate]) -> pl.DataFrame:
+def _of_one_batch(
+    predictions: pl.DataFrame, recommended: Sequence[Candidate], batch: int | None
+) -> pl.DataFrame:
     wanted = pl.DataFrame(
         [(pick.device, pick.network, pick.precision, pick.batch) for pick in recommended],
         schema=[*((key, pl.String) for key in _SET), ("wanted", pl.Int64)],
@@ -256,12 +256,14 @@ def _of_one_batch(predictions: pl.DataFrame, recommended: Sequence[Candidate]) -
     phases = set(predictions["phase"].drop_nulls().to_list())
     phase = "inference" if "inference" in phases or not phases else min(phases)
     inference = predictions.filter(pl.col("phase") == phase)
-    smallest = inference.group_by(_SET).agg(pl.col("batch").min().alias("smallest"))
-    batch = smallest.join(wanted, on=_SET, how="left").select(
-        *_SET, pl.coalesce("wanted", "smallest").alias("one")
+    smallest = inference.group_by(_SET).agg(smallest=pl.col("batch").min())
+    preferred = inference.filter(pl.col("batch") == pl.lit(batch, pl.Int64))
+    there = smallest.join(preferred.select(*_SET, preferred="batch").unique(), on=_SET, how="left")
+    one = there.join(wanted, on=_SET, how="left").select(
+        *_SET, one=pl.coalesce("preferred", "wanted", "smallest")
     )
     return (
-        inference.join(batch, on=_SET).filter(pl.col("batch").eq_missing(pl.col("one"))).drop("one")
+        inference.join(one, on=_SET).filter(pl.col("batch").eq_missing(pl.col("one"))).drop("one")
     )
 
 

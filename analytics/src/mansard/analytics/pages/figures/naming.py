@@ -23,7 +23,7 @@ from mansard.analytics.pages.figures.plane import (
     SLOPE_PX,
     Layout,
     Window,
-    shortened_label,
+    distinct_labels,
 )
 
 POINT_NAME_SCHEMA = schema_of(
@@ -65,6 +65,16 @@ class Names:
     roofs: pl.DataFrame  # ROOF_NAME_SCHEMA
     points: pl.DataFrame  # POINT_NAME_SCHEMA
     n_unnamed: dict[tuple[str, str, int], int]
+
+    def count(self, mode: str, batch: str, width_px: int, precision: str) -> int:
+        """The number of names of points in one precision."""
+        same = self.points.filter(
+            pl.col("mode") == mode,
+            pl.col("batch") == batch,
+            pl.col("width_px") == width_px,
+            pl.col("precision") == precision,
+        )
+        return len(same)
 
 
 def place_names(
@@ -146,7 +156,7 @@ def _point_names(points: pl.DataFrame, layout: Layout, seen: Window) -> tuple[li
     rows = points.rows(named=True)
     spots = [seen.pixels(row["x"], row["y"]) for row in rows]
     n_most = _LONGEST_NARROW if seen.width_px == NARROW_PX else LONGEST_LABEL
-    texts = [shortened_label(row["text"], n_most) for row in rows]
+    texts = distinct_labels([row["text"] for row in rows], n_most)
     places = layout.beside(texts, spots, len(points.filter("is_measured")))
     name_rows: list[Row] = []
     for row, text, placed in zip(rows, texts, places, strict=True):

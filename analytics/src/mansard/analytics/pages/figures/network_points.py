@@ -18,7 +18,7 @@ from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.charting import Chart, plot, shape_scale, with_tooltip
 from mansard.analytics.pages.figures.figure import GIGA, Drawn, in_giga, positive, schema_of
-from mansard.analytics.pages.figures.parameters import equals, equals_or_all, mode_labels
+from mansard.analytics.pages.figures.parameters import EVERY, equals, equals_or_all, mode_labels
 from mansard.analytics.pages.figures.tables import batch_text, bound_text
 from mansard.analytics.pages.results import Results
 from mansard.core.precision import unit_title
@@ -91,19 +91,21 @@ class Points:
         )
 
     def counts(self, height: str = "rate") -> pl.DataFrame:
-        """By mode and batch: how many marks of ``height`` there are of how many networks.
+        """By mode, batch and precision: the marks of ``height``, and of how many networks.
 
+        ``precision`` is EVERY in the rows of all precisions.
         ``n_measured``, ``n_drawn`` of the modelled, and ``n_modelled``: those that were not run.
         """
         ran = under_roofs(self.measured, height)
         others = under_roofs(self.networks, height).join(ran, on=_SAME, how="anti")
-        key = ("mode", "batch")
+        key = ("mode", "batch", "precision")
         both = pl.concat(
             [
                 frame.select(*key, "is_drawn", ran=pl.lit(value=is_ran))
                 for frame, is_ran in ((ran, True), (others, False))
             ]
         )
+        both = pl.concat([both.with_columns(precision=pl.lit(EVERY)), both])
         return both.group_by(key, maintain_order=True).agg(
             n_measured=pl.col("ran").sum(),
             n_drawn=(~pl.col("ran") & pl.col("is_drawn")).sum(),

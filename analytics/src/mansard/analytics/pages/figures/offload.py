@@ -124,14 +124,12 @@ def _bin_table(calibration: Calibration) -> Table:
 
 _FRONTIER_PX = (300, 270)
 FRONTIER_CAPTION = (
-    "The line: the chosen rule in the chosen mode at every threshold, from no offload at the left "
-    "to all at the right; the band holds 95 % of samples drawn again. Marks: rules at their best "
-    "thresholds, the best of each other mode, and the baselines, with the intervals of their "
-    "accuracy.",
+    "Line: the chosen rule at every threshold, with its 95 % bootstrap band. Marks: other rules "
+    "and modes at their best thresholds, and baselines, with 95 % intervals.",
 )
 UNANSWERED = (
-    "Where answers of offloaded samples were not recorded, the line is the least accuracy, and the "
-    "band reaches to the most."
+    "Some answers of offloaded samples were not recorded: the line is the least accuracy, and the "
+    "band reaches the highest."
 )
 _TEXTS = ("rule", "mode", "below", "offloaded", "said", "time", "item", "cost", "limits")
 _POINTS_SCHEMA = schema_of(
@@ -238,9 +236,8 @@ def _panel(line: pl.DataFrame, marks: pl.DataFrame, field: str, title: str) -> C
 
 _REGRET_PX = (420, 230)
 REGRET_CAPTION = (
-    "Policies like HI-LCB and HI-LCB-lite, simulated with a bound of our own: their loss less that "
-    "of the best fixed threshold, in wrong answers, the mean of random orders of the samples. On "
-    "this axis a regret that grows as a logarithm is a straight line.",
+    "Regret in wrong answers against the best fixed threshold, the mean of random sample orders. "
+    "Logarithmic regret is a straight line. HI-LCB and HI-LCB-lite are simulated.",
 )
 _REGRET_SCHEMA = schema_of(text="policy", number="step regret")
 _COLUMNS = (

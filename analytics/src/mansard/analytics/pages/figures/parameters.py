@@ -112,8 +112,10 @@ class Control:
 
 
 def first_choice(results: Results) -> Chosen:
-    """What the page shows first: the recommended device and mode, the smallest batch."""
-    batches = batch_options(results)
+    """What the page shows first: the recommended device and mode, in one batch and precision.
+
+    The precision is that of the most networks that ran, else of the most recommendations.
+    """
     devices = device_options(results)
     picks = [
         advised.choice.device for advised in results.recommendations if advised.choice is not None
@@ -135,10 +137,38 @@ def first_choice(results: Results) -> Chosen:
     start = starts(results).get(device, Start(EVERY, EVERY))
     return Chosen(
         mode=start.mode,
-        batch=batches[0] if batches else "1",
+        batch=_first_batch(results, device),
+        precision=_first_precision(results, device),
         device=device if len(devices) > 1 else EVERY,
         picked=start.picked,
     )
+
+
+def _first_batch(results: Results, device: str) -> str:
+    """The smallest batch that ran on ``device``, else the smallest of all."""
+    batches = batch_options(results)
+    ran = {batch_text(row.batch) for row in results.measured if row.device == device and row.time_s}
+    return next((batch for batch in batches if batch in ran), batches[0] if batches else "1")
+
+
+def _first_precision(results: Results, device: str) -> str:
+    """The commonest precision of what ran on ``device``, else of what is recommended for it.
+
+    Only one that every network has: no network is hidden at first.
+    """
+    options = precision_options(results)
+    sets = results.predictions.group_by("network").agg(pl.col("precision").unique())
+    options = [name for name in options if all(name in names for names in sets["precision"])]
+    if len(precision_options(results)) < 2:
+        return EVERY
+    ran = [row.precision for row in results.measured if row.device == device and row.time_s]
+    wanted = [
+        advised.choice.precision
+        for advised in results.recommendations
+        if advised.choice is not None and advised.device == device
+    ]
+    counts = Counter(name for name in (ran or wanted) if name in options)
+    return max(counts, key=lambda name: (counts[name], -options.index(name)), default=EVERY)
 
 
 class Start(NamedTuple):
@@ -189,8 +219,7 @@ def controls(results: Results, chosen: Chosen) -> list[Control]:
             *results.predictions["network"].unique().to_list(),
         ]
     )
-    frames = (results.networks, results.predictions)
-    precisions = in_order([name for frame in frames for name in frame["precision"].drop_nulls()])
+    precisions = precision_options(results)
     bar = [
         Control("device", "Device", _same(device_options(results)), chosen.device),
         Control("mode", "Power mode", mode_options(results), chosen.mode),
@@ -215,6 +244,12 @@ def mode_options(results: Results) -> list[Option]:
         for device, labels in modes.items()
         for label in labels
     ]
+
+
+def precision_options(results: Results) -> list[str]:
+    """The precisions of all networks."""
+    frames = (results.networks, results.predictions)
+    return in_order([name for frame in frames for name in frame["precision"].drop_nulls()])
 
 
 def batch_options(results: Results) -> list[str]:

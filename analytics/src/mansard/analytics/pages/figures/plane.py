@@ -11,6 +11,7 @@ which hold their anchors: they would have met before.)
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
@@ -61,6 +62,24 @@ def shortened_label(text: str, n_most: int = LONGEST_LABEL) -> str:
     at = text.rfind(" [")
     end = text[at:] if at > 0 and len(text) - at < n_most - 4 and text.endswith("]") else ""
     return f"{text[: n_most - 1 - len(end)]}…{end}"
+
+
+def distinct_labels(texts: Sequence[str], n_most: int = LONGEST_LABEL) -> list[str]:
+    """``texts`` as a chart prints them: equal only where they are equal.
+
+    Of those that would be cut to one label the beginning and the end are kept, as much of the end
+    as tells them apart.
+    """
+    labels = {text: shortened_label(text, n_most) for text in texts}
+    for n_end in range(n_most // 3, max(map(len, texts), default=0)):
+        counts = Counter(labels.values())
+        alike = [text for text, label in labels.items() if counts[label] > 1]
+        if not alike:
+            break
+        for text in alike:
+            begin = text[: max(1, n_most - 1 - n_end)]
+            labels[text] = f"{begin}…{text[-n_end:]}" if len(begin) + n_end < len(text) else text
+    return [labels[text] for text in texts]
 
 
 def text_box(anchor: Spot, align: Align, wide: float) -> tuple[float, float, float, float]:

@@ -16,6 +16,7 @@ from mansard.analytics.pages.figures.network_points import (
     bound_scale,
 )
 from mansard.analytics.pages.figures.parameters import (
+    EVERY,
     Chosen,
     How,
     LiveTable,
@@ -32,22 +33,17 @@ WIDTH_PX, BAR_PX = 170, 19
 FULL = 100.0
 _AXIS = (0, 25, 50, 75, 100)
 NO_SHARES = (
-    "No network has a roof here: it takes a network whose work, traffic and time are known, and "
-    "the peak of its precision. `mansard bench model.onnx` gives all of them."
+    "No network has a roof here: its work, traffic, time and the peak of its precision are needed. "
+    "`mansard bench model.onnx` measures all of them."
 )
 NONE_HERE = "No network at batch {batch} has a roof of its precision in {mode}."
-_SOLID = (
-    "{solid} Solid: measured, as a share of the roof at the network's intensity. The line across a "
-    "bar is the best that the model allows."
-)
+_SOLID = "{solid} Solid: measured. The line across a bar is the model's bound."
 _HOLLOW = (
-    "{hollow} Hollow: modelled, not run. A network stays below the roof where some of its layers "
-    "are bound by memory and others by arithmetic. These networks are those of the roofline; the "
-    "table has all."
+    "{hollow} Hollow: modelled. The gap to 100 % arises because layers differ in what limits them."
 )
 _ROOF = (
-    "The roof is that of the network's precision and of main memory; what stays in the caches can "
-    "pass it. What binds is the model's."
+    "Roof: the peak of the network's precision, and main memory. Data in caches can exceed it. The "
+    "limit is modelled."
 )
 
 
@@ -82,16 +78,18 @@ def _columns(bars: pl.DataFrame) -> tuple[Column, ...]:
 
 def _subtitle(bars: pl.DataFrame) -> str:
     """The numbers of bars and of networks, for Vega."""
-    counts = bars.group_by("mode", "batch", "kind", maintain_order=True).agg(
+    both = pl.concat([bars.with_columns(precision=pl.lit(EVERY)), bars])
+    counts = both.group_by("mode", "batch", "precision", "kind", maintain_order=True).agg(
         n=pl.len(), n_drawn=pl.col("is_drawn").sum()
     )
     said: dict[str, list[str]] = {}
     for row in counts.sort("kind").iter_rows(named=True):
         of = "" if row["n"] == row["n_drawn"] else f" of {row['n']}"
         line = f"{SIGNS[row['kind']]} {row['n_drawn']}{of} {row['kind']}"
-        said.setdefault(f"{row['mode']}|{row['batch']}", []).append(line)
+        key = f"{row['mode']}|{row['batch']}|{row['precision']}"
+        said.setdefault(key, []).append(line)
     lines = json.dumps({key: ", ".join(parts) for key, parts in said.items()})
-    return f"({lines})[mode + '|' + batch] || ''"
+    return f"({lines})[mode + '|' + batch + '|' + precision] || ''"
 
 
 def share_bars(points: Points) -> pl.DataFrame:

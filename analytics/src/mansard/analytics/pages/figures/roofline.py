@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.quantities import quantity
+from mansard.analytics.data.quantities import counted, quantity
 from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling
 from mansard.analytics.models.roofs.roofline import Ridge, Roofline
 from mansard.analytics.pages.figures.charting import Chart, following, log_scale, plot, with_tooltip
@@ -41,6 +41,7 @@ from mansard.analytics.pages.figures.network_points import (
     under_roofs,
 )
 from mansard.analytics.pages.figures.parameters import (
+    EVERY,
     Chosen,
     How,
     LiveTable,
@@ -59,25 +60,22 @@ WIDTH_PX = 500
 ONE_LINE = 0.02  # peaks this near to each other have one name, with the value of the highest
 LOWEST = 15  # the height of the plane goes at least as far below the highest roof
 _CAPTION = (
-    "Heavy lines: main memory and arithmetic; thin lines: caches, lower peaks. Shaded: within "
-    "reach from main memory. Diamonds: ridge points. Colour and shape: what binds most of the "
-    "time, by the model. A network that is chosen shows its slowest layers, larger where they take "
-    "more of its time, as far as the axes go."
+    "Heavy lines: main memory and the highest peak. Thin lines: caches and lower peaks. Shaded: "
+    "within reach from main memory. Diamonds: ridge points. Colour and shape: the limit of most of "
+    "the time. A chosen network shows its slowest layers. Marker size: share of time."
 )
 _CHOICE_CAPTION = (
-    "{solid}{hollow} Hollow: modelled, at the best that the roofs allow. At most {most} of these "
-    "are drawn: those that stand farthest apart, the least and the greatest intensity among them, "
-    "one of each precision, and one of those that would be one mark. The table has all. Names "
-    "without a place are left out and counted."
+    "{solid}{hollow} Hollow: modelled, at best. At most {most} are drawn; the table has all. "
+    "Overlapping labels are hidden."
 )
-_SOLID_CAPTION = "{sign} Solid: measured, the work over the measured time. "
+_SOLID_CAPTION = "{sign} Solid: measured. "
 NO_ROOFS = (
-    "No roofs: no kernel was measured here and no ceilings were imported. `mansard bench` measures "
-    "them, `mansard data import` takes a table of GFLOP/s and GB/s."
+    "No roofs: `mansard bench` measures them, `mansard data import` reads a table of GFLOP/s and "
+    "GB/s."
 )
 NO_ROOF_HERE = (
-    "{mode} has no roofs: no kernel was measured in it and no ceilings of it were imported. "
-    "`mansard bench` measures them, `mansard data import` takes a table of GFLOP/s and GB/s."
+    "{mode} has no roofs: `mansard bench` measures them, `mansard data import` reads a table of "
+    "GFLOP/s and GB/s."
 )
 HEADING = "{mode}, batch {batch}"
 # A filter: rows of the chosen mode and precision.
@@ -121,9 +119,9 @@ def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure 
         description=f"Time roofline: attainable {rate} over intensity in {intensity}, with the "
         "roofs of the chosen power mode and the networks under them",
     )
-    why = "their time or their work is unknown or zero; counted over all modes"
+    why = "unknown or zero time or work, in all modes"
     notes = dropped_note(points.n_networks_dropped, "networks", why)
-    caption = "{network} in {mode}, batch {batch}, drawn or not"
+    caption = "{network} in {mode}, batch {batch}"
     table = LiveTable("roofline", caption, _columns(points), under(points))
     follows = Following(Shown(lines, {"mode": "equal"}), chosen, HEADING, NO_ROOF_HERE)
     return make_figure(
@@ -173,12 +171,15 @@ def subtitle(points: Points, names: Names, seen: Window, height: str = "rate") -
         ran = f"{SIGNS['measured']} {row['n_measured']} measured" if row["n_measured"] else ""
         of = "" if row["n_drawn"] == row["n_modelled"] else f" of {row['n_modelled']}"
         hollow = f"{SIGNS['modelled']} {row['n_drawn']}{of} modelled" if row["n_modelled"] else ""
+        precision, n_marks = row["precision"], row["n_measured"] + row["n_drawn"]
         for (mode, batch, width_px), n_unnamed in names.n_unnamed.items():
             if (mode, batch) == (row["mode"], row["batch"]):
-                unnamed = f"{n_unnamed} unnamed" if n_unnamed else ""
-                line = ", ".join(filter(None, (ran, hollow, unnamed)))
-                said[f"{mode}|{batch}|{width_px}"] = line
-    key = f"mode + '|' + batch + '|' + {layout_width(seen)}"
+                n_named = names.count(mode, batch, width_px, precision)
+                n_hidden = n_unnamed if precision == EVERY else n_marks - n_named
+                hidden = f"{counted(n_hidden, 'label')} hidden" if n_hidden else ""
+                line = ", ".join(filter(None, (ran, hollow, hidden)))
+                said[f"{mode}|{batch}|{width_px}|{precision}"] = line
+    key = f"mode + '|' + batch + '|' + {layout_width(seen)} + '|' + precision"
     return f"({json.dumps(said)})[{key}] || ''"
 
 
@@ -317,7 +318,9 @@ def named_roofs(roofs: Sequence[Roofline], seen: Window) -> list[NamedLine]:
             ranked = ranked[len(alike) :]
             height = peak / GIGA
             ends = [(max(peak / steepest, seen.x_low), height), (seen.x_high, height)]
-            texts = [_name_all(alike), f"{ceiling.name} {value_text(ceiling)}", ceiling.name]
+            texts = [_name_all(alike), _names(alike), ceiling.name]
+            if len(alike) == 1:
+                texts = [f"{ceiling.name} {value_text(ceiling)}", ceiling.name]
             precisions = " ".join(ceiling.subject for ceiling in alike)
             lines.append(NamedLine(roof.label, precisions, texts, "level", ends))
         for ceiling, slope in sorted(slopes, key=lambda pair: pair[1]):
@@ -334,10 +337,15 @@ def _name_all(alike: Sequence[Ceiling]) -> str:
     by_unit: dict[str, list[Ceiling]] = {}
     for ceiling in alike:
         by_unit.setdefault(ceiling.unit, []).append(ceiling)
-    return ", ".join(
-        f"{', '.join(ceiling.name for ceiling in peaks)} {value_text(peaks[0])}"
-        for peaks in by_unit.values()
-    )
+    return ", ".join(f"{_names(peaks)} {value_text(peaks[0])}" for peaks in by_unit.values())
+
+
+def _names(peaks: Sequence[Ceiling]) -> str:
+    """``fp32``; ``bf16, fp16 tensor`` of several peaks of tensor cores."""
+    if len({ceiling.family for ceiling in peaks}) > 1:
+        return ", ".join(ceiling.name for ceiling in peaks)
+    *others, last = peaks
+    return ", ".join([*(ceiling.subject for ceiling in others), last.name])
 
 
 def _known(ceilings: Iterable[Ceiling]) -> list[tuple[Ceiling, float]]:

@@ -48,21 +48,15 @@ LINE_PX = 15  # of text
 SLICED = ", sliced"  # of curves in which every SM has a slice of the working set
 PATHS = ("through L1", "past L1")
 STAIRCASE_CAPTION = (
-    "Broad grey strokes are the roofs, over the working sets from which they were taken. Dashed "
-    "lines are the capacities of the caches in use. Bars are 95 % intervals; where none shows, it "
-    "is smaller than its point."
+    "Broad strokes: roofs, over their working sets. Dashed: cache capacities. Bars: 95 % intervals."
 )
 STAIRCASE_CAPTION_OF_A_GPU = (
-    "On a GPU, a curve called sliced gives every SM a slice of the working set, so that its L1 may "
-    "hold it. For the other curves L2 is the first level. The capacity of L1 is that of all SMs "
-    "together."
+    "Sliced: each SM reads its slice of the working set, which L1 may contain. Other curves bypass "
+    "L1. The capacity of L1 is of all SMs."
 )
-LATENCY_CAPTION = ("Dashed lines are the caches that one SM sees: its own L1, and L2.",)
-CHAINS_CAPTION = ("Dashed lines are the peaks, from the points of at least 64 FMA per element.",)
-NONE = (
-    "Nothing of this kind was measured in {mode}. `mansard bench` measures what a mode's processor "
-    "can run; a published table has no such points."
-)
+LATENCY_CAPTION = ("One thread follows a random ring. Dashed: the L1 of an SM, and L2.",)
+CHAINS_CAPTION = ("Dashed: peaks, from points with at least 64 FMA per element.",)
+NONE = "No such sweep in {mode}: `mansard bench` measures it."
 _SIZE = Column.text("Working set", "size")
 _CALM = "!datum.is_disturbed"
 _CROSS = "M-1,-1L1,1M1,-1L-1,1"

@@ -85,7 +85,7 @@ def _choice_table(results: Results, device: str) -> Table | None:
         networks = counted(n_networks, "network")
         kind = "of" if n_networks == 1 else "medians over"
         where = " and ".join(sources)
-        caption += f"; costs beside {display_name(base)}, {kind} {networks}, {where}"
+        caption += f"; costs relative to {display_name(base)}, {kind} {networks}, {where}"
     return Table(caption, columns, rows, frozenset(range(4, len(columns))))
 
 
@@ -198,17 +198,17 @@ def next_step(results: Results) -> NextStep:
     steps: tuple[tuple[bool, str, str, About], ...] = (
         (
             all(run.machine.is_simulated for run in manifests),  # or nothing was measured
-            "Measure a machine of your own the same way",
+            "Measure your own machine",
             "mansard bench",
             "elsewhere",
         ),
         (
             any(finding.is_serious for finding in results.findings),
-            "Measure again while nothing else runs",
+            "Measure again on an idle machine",
             f"mansard bench{every} --runs quiet",
             "board",
         ),
-        (not networks, "Put a network under these roofs", "mansard bench model.onnx", "here"),
+        (not networks, "Add a network", "mansard bench model.onnx", "here"),
         (
             is_jetson and is_one,
             "Measure the board's other modes",
@@ -217,17 +217,17 @@ def next_step(results: Results) -> NextStep:
         ),
         (
             not (results.measured or results.generations),
-            "Run a network, to see how near it comes to the roofs",
+            "Run a network",
             measuring_command(networks[0]) if networks else f"mansard measure {scored}",
             "here",
         ),
         (
             bool(chosen) and not is_one,
-            "Give the recommendation a limit",
+            "Recommend a mode under a limit",
             f"mansard recommend {limited}",
             "runs",
         ),
-        (True, "Put a network of yours under these roofs", "mansard bench model.onnx", "here"),
+        (True, "Add your own network", "mansard bench model.onnx", "here"),
     )
     _, what, command, about = next(step for step in steps if step[0])
     return NextStep(what=what, command=command, about=about)
@@ -251,8 +251,8 @@ _ANSWER = 128  # tokens
 MOST_ROOFS = 3  # that the first screen tells in sentences
 _LIMITS = {
     "compute": "arithmetic",
-    "memory": "the bandwidth of main memory",
-    "launch": "the start of kernels",
+    "memory": "memory bandwidth",
+    "launch": "kernel launches",
     "power": "the power limit",
 }
 
@@ -274,13 +274,10 @@ def is_one_mode(results: Results) -> bool:
     return len(keys) == len({device for device, _ in keys})
 
 
-def facts(results: Results, chosen: Chosen) -> list[Fact]:
-    """What each roof does, the chosen one first, then what limits the networks under it."""
+def ceilings(results: Results, chosen: Chosen) -> list[Fact]:
+    """The peaks and bandwidths of each roof in a sentence, the chosen one first."""
     roofs = sorted(results.roofs, key=lambda roof: roof.label != chosen.mode)
-    return [
-        *(_ceilings(results, roof) for roof in roofs[:MOST_ROOFS]),
-        *limits(results, chosen),
-    ]
+    return [_ceilings(results, roof) for roof in roofs[:MOST_ROOFS]]
 
 
 def _ceilings(results: Results, roof: Roofline) -> Fact:
@@ -302,13 +299,13 @@ def _subject(results: Results, roof: Roofline) -> str:
 def _does(roof: Roofline) -> str:
     first = headline(roof)
     peaks = [f"{ceiling_text(peak)} in {_where(peak)}" for peak in first]
-    computes = listed(peaks) if peaks else "an unknown number of operations"
+    computes = listed(peaks) if peaks else "at an unknown rate"
     dram = roof.bandwidth(DRAM)
     moved = quantity(dram.value, dram.unit, dram.low, dram.high)
     no_dram = f"its main memory bandwidth is unknown ({dram.unknown.get('value')})"
     if roof.source == "published":
         moves = f"moved {moved}" if dram.value else no_dram
-        return f"computed {computes} and {moves} when others measured it."
+        return f"computed {computes} and {moves} in published measurements."
     moves = f"moves up to {moved} to and from main memory" if dram.value else no_dram
     ridge = next(
         (ridge for peak in first if (ridge := roof.ridge(peak.subject, family=peak.family))), None
@@ -355,13 +352,20 @@ def limits(results: Results, chosen: Chosen) -> list[Fact]:
     if len(parts) > 1:
         first, *others = parts
         what, _, n = first.rpartition(" ")
-        sentence = f"Of {networks}, {what} limits {listed([n, *others])}, by the roofs."
+        sentence = f"Of {networks}, {what} limits {listed([n, *others])} (by the roofs)."
     elif n_all == 1:
-        sentence = f"By the roofs {parts[0]} limits {display_name(fastest['network'][0])}."
+        sentence = (
+            f"{_sentence(parts[0])} limits {display_name(fastest['network'][0])} (by the roofs)."
+        )
     else:
-        sentence = f"By the roofs {parts[0]} limits all {networks}."
+        all_networks = "both networks" if n_all == 2 else f"all {networks}"
+        sentence = f"{_sentence(parts[0])} limits {all_networks} (by the roofs)."
     reached, sources = _reached(results, chosen)
     return [Fact("What limits", f"{sentence}{reached}", ["modelled", *sources])]
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _reached(results: Results, chosen: Chosen) -> tuple[str, list[str]]:
@@ -376,11 +380,11 @@ def _reached(results: Results, chosen: Chosen) -> tuple[str, list[str]]:
         return "", []
     shares = sorted(share for _, share in ran)
     names = sorted({row.network for row, _ in ran})
-    who = display_name(names[0]) if len(names) == 1 else f"The {len(names)} that were run"
+    who = display_name(names[0]) if len(names) == 1 else f"The {len(names)} that ran"
     low, high = percent(shares[0]), percent(shares[-1])
     verb = "reaches" if len(names) == 1 else "reach"
     reached = low if low == high else f"{low.split()[0]} to {high}"
     return (
-        f" {who} {verb} {reached} of the speed that the roofs allow.",
+        f" {who} {verb} {reached} of the roof's speed.",
         sorted({row.source for row, _ in ran}),
     )

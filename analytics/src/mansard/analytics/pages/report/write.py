@@ -47,6 +47,7 @@ from mansard.analytics.pages.tables import (
     contention,
     counters,
     energy,
+    headline,
     modes,
     networks,
     offloads,
@@ -55,6 +56,7 @@ from mansard.analytics.pages.tables import (
 from mansard.core.text import listed
 
 MOST_ROOFS, LEAST_ROOFS = 16, 4  # power modes with roofs, sweeps and tables of their own
+MOST_NOTES = 8  # of more the rest is folded
 MOST_NAMED = 3  # machines in the title
 _KINDS = (" (published)", " (simulated)")
 MOST_ENGINES, MOST_LAYERS = 6, 40  # whose layers are drawn, and listed of each
@@ -125,6 +127,7 @@ def _context(
         "started": _started(results),
         "warnings": warnings(every),
         # Of all modes, drawn or not.
+        "most_notes": MOST_NOTES,
         "notes": [*_refused(every), *left_out, *map(display_text, notices(every))],
         "controls": controls(results, chosen),
         "choice": page.choice(chosen, starts(results)),
@@ -187,9 +190,11 @@ def _first_screen(every: Results, results: Results, chosen: Chosen) -> dict[str,
     shown_device = f"{display_name(chosen.device)}: "  # of several devices the one that charts show
     return {
         "is_one_mode": is_one,
-        "facts": opening.facts(results, chosen) if is_one else opening.limits(results, chosen),
+        "facts": opening.limits(results, chosen),
+        "ceilings": opening.ceilings(results, chosen) if is_one else [],
         "next": (step := opening.next_step(every)).what,
         "next_command": step.on_page(every),
+        "results": headline.headlines(every, chosen),
         "choices": [] if is_one else opening.choice_tables(every, chosen.device),
         "overview": sorted(lines, key=lambda line: not line[0].startswith(shown_device)),
         "advice": advice.advice(results),
@@ -207,7 +212,7 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
     ``others``: of sections that bring their own.
     """
     points = roof_points(results)
-    mode_points = gather(results)
+    mode_points = gather(results, chosen)
     of_energy = arch_figure(results, chosen, points, "efficiency")
     by_name = {
         "roofline": roofline_figure(results, chosen, points),

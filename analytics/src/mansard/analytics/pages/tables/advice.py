@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from mansard.analytics.data.names import display_name, display_text
+from mansard.analytics.data.names import display_name, display_text, stage_of
 from mansard.analytics.data.quantities import (
     NBSP,
     UNKNOWN,
@@ -32,8 +32,8 @@ MOST_ROWS = 100
 
 
 NO_ADVICE = (
-    "No mode is recommended yet: it takes a scored network (`mansard bench model.onnx`) whose time "
-    "is known in at least one mode. `mansard recommend model.onnx --max-latency 20ms` takes limits."
+    "No recommendation yet: it needs a network with a known time. `mansard bench model.onnx` adds "
+    "one, `mansard recommend model.onnx --max-latency 20ms` sets limits."
 )
 
 
@@ -75,6 +75,12 @@ def _in_commonest_mode(picks: Sequence[Recommendation]) -> list[Recommendation]:
     return [pick for pick in picks if pick.choice is not None and pick.choice.mode == mode]
 
 
+def count_networks(picks: Iterable[Recommendation]) -> int:
+    """How many networks ``picks`` are of: the stages of a language model are one."""
+    stages = {pick.network: stage_of(pick.network) for pick in picks}
+    return len({stage[0] if stage else network for network, stage in stages.items()})
+
+
 def _choices(picks: Sequence[Recommendation]) -> list[Candidate]:
     return [pick.choice for pick in picks if pick.choice is not None]
 
@@ -88,18 +94,18 @@ def _device_line(picks: Sequence[Recommendation], several: bool, programs: Colle
     if len(picks) == 1:
         return _line(picks[0].sentence)
     same = _in_commonest_mode(picks)
-    choices, n_same = _choices(same), len(same)
+    choices, n_same, n_all = _choices(same), count_networks(same), count_networks(picks)
     mode = choices[0].mode
-    n_roofs = sum(choice.interval == "roof" for choice in choices)
-    whose = "" if n_roofs == n_same else f"for {n_roofs} of them "
-    by_roofs = (
-        f", {whose}by {'its roof' if n_roofs == 1 else 'their roofs'} alone" if n_roofs else ""
+    n_roofs = count_networks(
+        [pick for pick in same if pick.choice and pick.choice.interval == "roof"]
     )
+    whose = "" if n_roofs == n_same else f"for {n_roofs} of them "
+    by_roofs = f", {whose}by the roofs alone" if n_roofs else ""
     kinds = {pick.network in programs for pick in picks}
     what = (
         "networks and programs" if len(kinds) > 1 else "programs" if True in kinds else "networks"
     )
-    who = f"{n_same} of {len(picks)} {what}" if n_same < len(picks) else f"all {n_same} {what}"
+    who = f"{n_same} of {n_all} {what}" if n_same < n_all else f"all {n_same} {what}"
     where = f"{display_name(picks[0].device)}: " if several else ""
     claims = {pick.claim for pick in same}
     claim = claims.pop() if len(claims) == 1 else "is recommended"
@@ -124,7 +130,7 @@ def _typical(same: Sequence[Recommendation], mode: str) -> str:
     ]
     if not parts:
         return ""
-    return f": against {display_name(savings[0].mode)} {', '.join(parts)} (medians)"
+    return f": compared with {display_name(savings[0].mode)} {', '.join(parts)} (medians)"
 
 
 def advice(results: Results) -> list[Advice]:
@@ -161,7 +167,7 @@ def advice_table(results: Results) -> Table:
     device = ("Device",) * several
     columns = (
         *("Network", *device, "Mode", "Batch", "Precision", "Latency of one batch"),
-        *("Energy of one item", "Power", "Against", "Energy", "Time", "Power "),
+        *("Energy of one item", "Power", "Compared with", "Energy", "Time", "Power "),
     )
     numeric = frozenset({at + several for at in (2, 4, 5, 6, 8, 9, 10)})
     what = "network or program" if programs else "network"
@@ -204,7 +210,7 @@ def _neighbours(pick: Recommendation) -> Table:
         for other in pick.neighbours
     ]
     columns = ("Mode", "Batch", "Latency of one batch", "Energy of one item", "Power", "Why not")
-    caption = "Its neighbours on the Pareto front, and why they were not chosen"
+    caption = "Its neighbours on the Pareto front"
     return Table(caption, columns, rows, frozenset({1, 2, 3, 4}))
 
 

@@ -22,6 +22,7 @@ from mansard.analytics.pages.figures.tables import (
 )
 from mansard.analytics.pages.results import Results
 from mansard.analytics.pages.tables import generations, workloads
+from mansard.analytics.pages.tables.headline import own_ratios, practice_text, practice_title
 from mansard.analytics.pages.tables.workloads import measured_text, network_tables
 from mansard.core.precision import unit_title
 from mansard.core.table import Table
@@ -34,6 +35,8 @@ def network_table(results: Results) -> Table:
     what was measured where any network was run."""
     measured = measured_times(results)
     has_energy = bool(results.networks["energy_j"].is_not_null().any())
+    ratios = own_ratios(results)
+    processors = {roof.label: roof.processor for roof in results.roofs}
     order = {roof.label: at for at, roof in enumerate(results.roofs)}
     precisions = results.networks["precision"].to_list()
     columns = [
@@ -53,6 +56,11 @@ def network_table(results: Results) -> Table:
         ),
         Column.name("Mode", "label"),
         Column("Time", _time_text, is_numeric=True),
+        Column(
+            practice_title(ratios),
+            lambda row: practice_text(_bound_s(row), ratios, processors[row["label"]]),
+            is_numeric=True,
+        ),
         *([Column("Measured", lambda row: measured.get(_key(row), ""))] if measured else []),
         *([Column("Energy", _energy_text, is_numeric=True)] if has_energy else []),
         Column("Bound", _bound_or_reason),
@@ -81,6 +89,11 @@ def measured_times(results: Results) -> dict[tuple[object, ...], str]:
 
 def _key(row: Cells) -> tuple[object, ...]:
     return tuple(row[name] for name in ("label", "network", "batch", "precision", "phase"))
+
+
+def _bound_s(row: Cells) -> float | None:
+    """The time, where it is the bound of the roofs alone."""
+    return float(row["time_s"]) if row["time_s"] and row["interval"] == "roof" else None
 
 
 def _time_text(row: Cells) -> str:

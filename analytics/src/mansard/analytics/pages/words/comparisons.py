@@ -273,7 +273,7 @@ def lost_words(
                 f"{likely(check.probability)}, {asked_words(wanted)} required"
             )
         if check.holds == "unknown":
-            return f"whether it keeps the limit of {word}, {limit}, is not known"
+            return f"whether it keeps the limit of {word}, {limit}, is unknown"
     mine, its = (objective_value(candidate, wanted.minimise) for candidate in (choice, other))
     is_less = mine is not None and its is not None and its < mine
     if is_less and not other.is_measured and not is_bounded(other, choice):
@@ -413,7 +413,7 @@ def _why_left_out(
     if accuracy is None or accuracy.drop is None:
         reason = "" if accuracy is None else f" ({accuracy.unknown['drop']})"
         return (
-            f"its accuracy against {REFERENCE} is not known{reason}; mansard measure {network} "
+            f"its accuracy compared with {REFERENCE} is unknown{reason}; mansard measure {network} "
             f"--precision {REFERENCE},{precision} --data DATA measures it"
         )
     chance = accuracy.drop.probability_at_most(drops.most)

@@ -19,7 +19,7 @@ def with_first_token(answer: Recommendation, first: FirstToken | None) -> Recomm
         return answer
     prefill = first.prefill
     if prefill is None:
-        return replace(answer, notes=(*answer.notes, "the time to the first token is not known"))
+        return replace(answer, notes=(*answer.notes, "the time to the first token is unknown"))
     if first.holds == "broken" and answer.choice is not None:
         return _none_in_time(answer, answer.choice, prefill, first)
     notes = [f"prefill takes {_energy(prefill)}"] if prefill.energy_j is not None else []

@@ -10,8 +10,8 @@ from mansard.analytics.decisions.time_sharing import MixAnswer, MixPlan
 from mansard.analytics.decisions.workload import MixDecision
 from mansard.analytics.pages.words.comparisons import unknown_modes_sentence
 
-_NO_QUEUE = "no queue is modelled: the wait while another network runs is in no latency"
-_IDLE_IS_AWAKE = "idle is counted at the mode's constant power; a board that sleeps draws less"
+_NO_QUEUE = "no queue is modelled: latencies exclude the wait for other networks"
+_IDLE_IS_AWAKE = "idle counts at the mode's constant power; a sleeping board draws less"
 
 
 def mix_in_words(decision: MixDecision) -> MixAnswer:
@@ -20,7 +20,7 @@ def mix_in_words(decision: MixDecision) -> MixAnswer:
     reasons = dict(decision.modes_unknown)
     sentence, why = _answer(decision)
     if reasons and why:
-        sentence = f"Whether a mode keeps up is not known. Of those that are known: {sentence}"
+        sentence = f"Whether a mode keeps up is unknown. Of the known ones: {sentence}"
     unknown = {"one_mode": why, "schedule": why} if why else {}
     if one_mode is None and schedule is not None:
         unknown = {"one_mode": "no single mode keeps up"}

@@ -27,7 +27,7 @@ _NOUNS: dict[Objective, str] = {
     "edp": "energy times time",
     "power": "power",
 }
-_NO_BEST = "no mode is measured yet whose objective is known and within the limits"
+_NO_BEST = "no measured mode has a known objective within the limits"
 
 
 def plan_in_words(chosen: NextModes) -> Plan:
@@ -131,7 +131,7 @@ def _gap_note(gap: SettingGap) -> str:
     setting = SETTING_WORDS[gap.setting]
     if not gap.is_ignored:
         names = first_names([printable(name) for name in gap.without])
-        return f"left out, their {setting} is not known: {names}"
+        return f"left out, their {setting} is unknown: {names}"
     why = {
         "measured": "no measured mode names it",
         "candidates": "no mode to choose from names it",

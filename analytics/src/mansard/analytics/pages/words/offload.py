@@ -150,7 +150,7 @@ def _decision_notes(answer: Hierarchical) -> Iterator[str]:
             "every rule; --decision-latency takes the device's"
         )
     if any(costs.local_j is not None and costs.decision_j is None for costs in answer.costs):
-        yield "energies are without that of the decision, which is not known: --decision-energy"
+        yield "energies exclude the decision's, which is unknown: --decision-energy sets it"
 
 
 def calibration_text(calibration: Calibration) -> str:

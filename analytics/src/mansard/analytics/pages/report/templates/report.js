@@ -14,6 +14,7 @@
   const bar = document.getElementById("controls");
   const views = new Map();
   const specs = new Map();
+  const rooms = new Map();
 
   // Each chart has rows of its own: Vega marks those that it holds.
   const rows = ({ n, columns }) => {
@@ -143,6 +144,7 @@
 
   const embed = async (plot, values, theme) => {
     const room = roomOf(plot);
+    rooms.set(plot, room);
     const whole = specOf(plot);
     for (const param of whole.params || []) {
       if (param.name in values) param.value = values[param.name];
@@ -195,6 +197,14 @@
     await fit(plot, view, specs.get(plot));
   };
 
+  // More than two bars of one length, as far as anyone can see.
+  const areEqual = (values) => values.length > 2 &&
+    values.every((value) => value !== null && Math.abs(value / values[0] - 1) < 0.01);
+
+  // What is between `backticks` is a command.
+  const withCode = (text) => text.split("`").map((part, at) =>
+    (at % 2 ? cell("code", "", part) : document.createTextNode(part)));
+
   // A chart as the choice shows it, or the words that stand in its place: an axis without a point
   // has no extent.
   const show = async (plot, theme) => {
@@ -203,12 +213,19 @@
     if (rule) {
       const { choice, matching } = resolve(rule.rule);
       const none = plot.closest("figure").querySelector("p.none");
-      none.textContent = matching.length ? "" : words(none.dataset.words, matching, choice);
-      none.hidden = matching.length > 0;
+      const instead = !matching.length ? none.dataset.words
+        : rule.equal && areEqual(matching.map((row) => row[rule.equal[0]])) ? rule.equal[1] : "";
+      // Of equal rows the first has the words.
+      const few = matching.slice(0, 1).map((row) => Object.fromEntries(Object.entries(row).map(
+        ([name, value]) => [name, typeof value === "number" ? Number(value.toPrecision(3)) : value])));
+      none.replaceChildren(...withCode(instead ? words(instead, few, choice) : ""));
+      none.hidden = !instead;
+      // The table stays where only the chart would tell nothing.
       for (const child of plot.parentElement.children) {
-        if (child !== none) child.hidden = matching.length === 0;
+        if (child !== none) child.hidden = Boolean(instead) &&
+          (!matching.length || child === plot || child.tagName === "FIGCAPTION");
       }
-      if (!matching.length) return;
+      if (instead) return;
       values = { ...choice, heading: inLines(words(rule.heading, matching, choice), plot) };
       for (const key of rule.keys) {
         values[`shown_${key}`] = [...new Set(matching.map((row) => row[key]))].sort();
@@ -391,17 +408,21 @@
       update(true);
     }, 200);
   });
-  // On paper everything is open.
-  const closed = new Set();
-  window.addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("main details:not([open])")) {
-      details.open = true;
-      closed.add(details);
-    }
-  });
-  window.addEventListener("afterprint", () => {
-    for (const details of closed) details.open = false;
-    closed.clear();
-  });
+  // In closed details nothing has a width: what is in them fits once they are open.
+  for (const details of document.querySelectorAll("main details")) {
+    details.addEventListener("toggle", () => {
+      if (!details.open) return;
+      stack(Array.from(details.querySelectorAll(".scroll > table")));
+      const inside = plots.filter((plot) => details.contains(plot) && plot.clientWidth &&
+        rooms.get(plot) !== roomOf(plot));
+      busy = busy.then(async () => {
+        for (const plot of inside) {
+          if (views.has(plot)) views.get(plot).finalize();
+          views.delete(plot);
+          await show(plot, root.dataset.theme);
+        }
+      });
+    });
+  }
   update(true);
 })();

@@ -1,0 +1,296 @@
+"""The first table of a report: each network that ran, in the units that people plan with.
+
+Milliseconds, items per second, millijoules per item and watts, each value with its source. Where no
+network ran on a device, the table has the modelled ones, each bound with the range of real times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.quantities import UNKNOWN, digits, fixed
+from mansard.analytics.decisions.records import Recommendation
+from mansard.analytics.models.predict.row_times import NetworkTimes
+from mansard.analytics.pages.figures.parameters import Chosen, device_options, roof_devices
+from mansard.analytics.pages.figures.tables import Column, batch_text, tabulate
+from mansard.analytics.pages.results import Results
+from mansard.core.table import Table
+
+MOST_ROWS = 12
+ENDS = ("", "_low", "_high")
+# Recorded latency over the bound of the roofs, (least, median, most): docs/understand/trust.md.
+PAST_RATIOS = {"TensorRT": (1.64, 4.8, 50.6), "eager PyTorch": (2.51, 29.0, 971.0)}
+ENGINE = "TensorRT"  # whose range the tables show
+NO_ENERGY = "Energy and power are unknown."
+NO_METER = "Energy and power are unknown: no power meter was read."
+DISTURBED = "Disturbed medians are of samples that other work disturbed. No conclusion uses them."
+PAST_NOTE = (
+    "At best: the bound of the roofs. Recorded latency was "
+    + ", ".join(
+        f"{low:.1f} to {high:.0f} times (median {digits(middle, 2)}) the bound with {engine}"
+        for engine, (low, middle, high) in PAST_RATIOS.items()
+    )
+    + "."
+)
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The table of one device, and the sentences below it."""
+
+    table: Table
+    note: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One row: a network in one mode. Energies are of one item, ends as in ``Candidate``."""
+
+    network: str
+    batch: int | None
+    precision: str
+    engine: str
+    mode: str
+    recommended: str
+    source: str
+    latency_s: float | None
+    low_s: float | None
+    high_s: float | None
+    interval: str | None
+    energy_j: float | None
+    power_w: float | None
+    remark: str = ""
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether its latency is the bound of the roofs alone."""
+        return self.interval == "roof"
+
+
+def headlines(results: Results, chosen: Chosen) -> list[Headline]:
+    """One table for each device with networks, that of ``chosen`` before the others."""
+    devices = dict.fromkeys([*device_options(results), *(row.device for row in results.measured)])
+    order = sorted(devices, key=lambda device: device != chosen.device)
+    tables = (_headline(results, device, chosen, len(order) > 1) for device in order)
+    return [table for table in tables if table is not None]
+
+
+def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> Headline | None:
+    rows = _outcomes(results, device, chosen)
+    if not rows:
+        return None
+    ratios, processor = own_ratios(results), processor_of(results, device)
+    columns = [
+        Column("Network", lambda row: display_name(row.network)),
+        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
+        Column("Precision", lambda row: display_name(row.precision)),
+        Column("Engine", lambda row: row.engine),
+        Column("Mode", lambda row: display_name(row.mode)),
+        Column("Latency, ms", _latency_text, is_numeric=True),
+        Column(
+            practice_title(ratios),
+            lambda row: practice_text(row.latency_s, ratios, processor) if row.is_bound else "",
+            is_numeric=True,
+        ),
+        Column("Items/s", _rate_text, is_numeric=True),
+        Column("mJ per item", _energy_text, is_numeric=True),
+        Column("Power, W", _power_text, is_numeric=True),
+        Column("Recommended mode", lambda row: row.recommended),
+        Column("Source", lambda row: row.source),
+        Column("Remark", lambda row: row.remark),
+    ]
+    columns, same = _told_once(columns, rows)
+    has_run = any(row.source != "modelled" for row in rows)
+    what = "Networks that ran" if has_run else "Modelled networks; none ran"
+    more = f", {MOST_ROWS} of {len(rows)}" if len(rows) > MOST_ROWS else ""
+    where = f" on {display_name(device)}" if is_named or has_run else ""
+    table = tabulate(f"{what}{where}{more}{same}", columns, rows[:MOST_ROWS])
+    has_meter = any(run.total_rails is not None for run in results.dataset.all_manifests)
+    unmetered = all(row.energy_j is None and row.power_w is None for row in rows)
+    notes = [
+        *([NO_ENERGY if has_meter else NO_METER] if unmetered else []),
+        *([PAST_NOTE] if any(row.is_bound for row in rows) and not ratios else []),
+        *([DISTURBED] if any("disturbed" in row.source for row in rows) else []),
+    ]
+    return Headline(table, " ".join(notes))
+
+
+_SETTINGS = ("Batch", "Precision", "Engine", "Mode")
+
+
+def _told_once(columns: list[Column], rows: Sequence[Outcome]) -> tuple[list[Column], str]:
+    """``columns`` without the settings that all rows share, and a text with these."""
+    alike = {
+        column.title: column.cell(rows[0])
+        for column in columns
+        if column.title in _SETTINGS and len({column.cell(row) for row in rows}) == 1
+    }
+    texts = [
+        text if title in {"Precision", "Engine"} else f"{title.lower()} {text}"
+        for title, text in alike.items()
+        if text
+    ]
+    same = f": {', '.join(texts)}" if texts else ""
+    return [column for column in columns if column.title not in alike], same
+
+
+def _outcomes(results: Results, device: str, chosen: Chosen) -> list[Outcome]:
+    """Networks that ran here; those that ran elsewhere; else those that are modelled."""
+    programs = {row.workload for row in results.programs}
+    picks = [
+        advised
+        for advised in results.recommendations
+        if advised.device == device and advised.choice and advised.network not in programs
+    ]
+    by_network = {advised.network: advised.choice.mode for advised in picks if advised.choice}
+    ran = list(_ran(results, device, by_network))
+    names = {row.network for row in ran}
+    of_batch = _of_batch(results, device, chosen.batch)
+    others = [_predicted(pick, of_batch) for pick in picks if pick.network not in names]
+    published = [row for row in others if row.source != "modelled"]
+    return [*ran, *published] or others
+
+
+def _ran(results: Results, device: str, wanted: dict[str, str]) -> Iterator[Outcome]:
+    """Each network that ran on ``device`` in its recommended mode, else in its fastest."""
+    groups: dict[tuple[object, ...], list[NetworkTimes]] = {}
+    for row in results.measured:
+        if row.device == device:
+            key = (row.network, row.batch, row.precision, row.phase, row.engine)
+            groups.setdefault(key, []).append(row)
+    for rows in groups.values():
+        mode = wanted.get(rows[0].network)
+        best = min(rows, key=lambda row: (row.time_s is None, row.mode != mode, row.time_s or 0.0))
+        yield _measured(best, mode)
+
+
+def _measured(row: NetworkTimes, mode: str | None) -> Outcome:
+    time_s, low_s, high_s = row.time_s, row.low_s, row.high_s
+    if row.disturbed_s:
+        time_s, low_s, high_s = (*row.disturbed_s, None, None)[:3]
+    n_items = row.batch or 1
+    return Outcome(
+        network=row.network,
+        batch=row.batch,
+        precision=row.precision,
+        engine=row.engine,
+        mode=row.mode,
+        recommended="" if mode is None else display_name(mode),
+        source=f"{row.source}, disturbed" if row.disturbed_s else row.source,
+        latency_s=time_s,
+        low_s=low_s,
+        high_s=high_s,
+        interval="spread",
+        energy_j=None if row.energy_j is None else row.energy_j / n_items,
+        power_w=row.power_w,
+        remark="" if row.disturbed_s else row.remark,
+    )
+
+
+_Key: TypeAlias = tuple[str, str, str]  # network, mode, precision
+
+
+def _of_batch(results: Results, device: str, batch: str) -> dict[_Key, dict[str, Any]]:
+    """What is known of each network at the batch of the page."""
+    known = results.decided.filter(
+        pl.col("device") == device,
+        pl.col("batch").cast(pl.String) == batch,
+        pl.col("latency_s").is_not_null(),
+    )
+    return {(row["network"], row["mode"], row["precision"]): row for row in known.to_dicts()}
+
+
+def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) -> Outcome:
+    """A recommended mode at the batch of the page, else at that of the recommendation."""
+    choice = pick.choice
+    assert choice is not None  # noqa: S101 - the caller keeps those with a choice
+    shared = {"network": choice.network, "precision": choice.precision, "mode": choice.mode}
+    shared |= {"engine": "", "recommended": display_name(choice.mode)}
+    row = of_batch.get((choice.network, choice.mode, choice.precision))
+    if row is None:
+        row = {name: getattr(choice, name) for name in ("batch", "power_w", "interval", "source")}
+        row |= {f"latency{end}_s": getattr(choice, f"latency{end}_s") for end in ENDS}
+        energy_j = choice.energy_j
+    else:
+        energy_j = None if row["energy_j"] is None else row["energy_j"] / (row["batch"] or 1)
+    return Outcome(
+        **shared,
+        batch=row["batch"],
+        source=row["source"],
+        latency_s=row["latency_s"],
+        low_s=row["latency_low_s"],
+        high_s=row["latency_high_s"],
+        interval=row["interval"],
+        energy_j=energy_j,
+        power_w=row["power_w"],
+    )
+
+
+def own_ratios(results: Results) -> list[float]:
+    """Measured time over the bound of the roofs, of each network that ran, in order."""
+    return sorted(
+        row.time_s / row.predicted_s
+        for row in results.measured
+        if row.time_s and row.predicted_s and row.predicted_interval == "roof"
+    )
+
+
+def processor_of(results: Results, device: str) -> str:
+    """The processor of a device's roofs; empty without any."""
+    devices = roof_devices(results)
+    return next((roof.processor for roof in results.roofs if devices[roof.label] == device), "")
+
+
+def practice_title(ratios: Sequence[float]) -> str:
+    """The title of the column beside a bound."""
+    return "In practice, ms" if ratios else f"With {ENGINE} so far, ms"
+
+
+def practice_text(bound_s: float | None, ratios: Sequence[float], processor: str) -> str:
+    """The range of real latencies of a bound, ms: by ``ratios``, else by those recorded of GPUs."""
+    if bound_s is None or (processor != "gpu" and not ratios):
+        return ""
+    low, _, high = PAST_RATIOS[ENGINE]
+    ends = (ratios[0], ratios[-1]) if ratios else (low, high)
+    first, last = (digits(bound_s * 1e3 * ratio, 2) for ratio in ends)
+    return first if first == last else f"{first} to {last}"
+
+
+def _latency_text(row: Outcome) -> str:
+    return _with_ends(row, 1e3, "at best")
+
+
+def _with_ends(row: Outcome, unit: float, bound: str) -> str:
+    if row.latency_s is None:
+        return UNKNOWN
+    value = row.latency_s * unit
+    if row.is_bound:
+        return f"{bound} {digits(value, 3)}"
+    if row.low_s is None or row.high_s is None:
+        return digits(value, 3)
+    if row.interval == "bounds":
+        return f"{digits(row.low_s * unit, 2)} to {digits(row.high_s * unit, 2)}"
+    return fixed(value, "", row.low_s * unit, row.high_s * unit)
+
+
+def _rate_text(row: Outcome) -> str:
+    if row.latency_s is None:
+        return UNKNOWN
+    rate = digits((row.batch or 1) / row.latency_s, 3)
+    return f"at most {rate}" if row.is_bound else rate
+
+
+def _energy_text(row: Outcome) -> str:
+    if row.energy_j is None:
+        return UNKNOWN
+    energy = digits(row.energy_j * 1e3, 3)
+    return f"at best {energy}" if row.is_bound else energy
+
+
+def _power_text(row: Outcome) -> str:
+    return UNKNOWN if row.power_w is None else digits(row.power_w, 3)

@@ -1,0 +1,124 @@
+"""The first table of the report, and what is folded below it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.pages.figures.parameters import first_choice
+from mansard.analytics.pages.report.write import render
+from mansard.analytics.pages.results import Results, compute
+from mansard.analytics.pages.tables.headline import (
+    DISTURBED,
+    ENGINE,
+    NO_METER,
+    PAST_RATIOS,
+    Headline,
+    headlines,
+    practice_text,
+)
+from mansard.core.records import Measurement
+from tests.analytics.factory import measurement, write_networks, write_two_modes
+from tests.analytics.page_reader import Page
+from tests.analytics.score_factory import layer, score, write_scores
+
+NET = score("net", [layer(0, 1_280_000_000, 10**6)])
+OTHER = score("other", [layer(0, 10**7, 10**6)])
+
+
+def results(folder: Path, *rows: Measurement) -> Results:
+    runs = write_two_modes(folder)
+    write_scores(runs, [NET, OTHER])
+    if rows:
+        write_networks(runs, rows)
+    return compute(ingest(runs))
+
+
+def headline(found: Results) -> Headline:
+    (only,) = headlines(found, first_choice(found))
+    return only
+
+
+def cells(found: Headline) -> list[dict[str, str]]:
+    return [dict(zip(found.table.columns, row, strict=True)) for row in found.table.rows]
+
+
+def test_the_first_table_has_what_ran_in_the_units_of_its_reader(tmp_path: Path) -> None:
+    times_s = [0.0125 * factor for factor in (0.99, 1.0, 1.01)]
+    row = measurement("nets", times_s, model_hash=NET.model_hash, batch=1)
+    found = headline(results(tmp_path, row))
+    (net,) = cells(found)  # "other" did not run
+    assert net["Network"] == "net"
+    assert net["Latency, ms"].startswith("12.50")
+    assert net["Items/s"] == "80.0"  # 1 / 12.5 ms
+    assert net["mJ per item"] == net["Power, W"] == "unknown"
+    assert net["Source"] == "measured"
+    assert "Networks that ran" in found.table.title
+    assert "batch 1, fp32, onnxruntime cpu, mode 2c" in found.table.title
+    assert found.note == NO_METER
+
+
+def test_a_disturbed_network_has_its_median_and_its_interval(tmp_path: Path) -> None:
+    rejected_s = (0.020, 0.021, 0.022)
+    row = measurement(
+        "nets",
+        (),
+        model_hash=NET.model_hash,
+        rejected_s=rejected_s,
+        rejected_reason=("another program ran",) * 3,
+        block=(),
+        call_seconds_s=(),
+    )
+    found = headline(results(tmp_path, row))
+    (net,) = cells(found)
+    assert net["Source"] == "measured, disturbed"
+    assert net["Latency, ms"].startswith("21.0")
+    assert net["Items/s"] == "47.6"  # 1 / 21 ms
+    assert DISTURBED in found.note
+
+
+def test_a_bound_has_the_range_of_real_times_beside_it(tmp_path: Path) -> None:
+    found = headline(results(tmp_path))
+    # 1.28 GFLOP at 128 GFLOP/s; a CPU: no range was recorded
+    rows = {row["Network"]: row for row in cells(found)}
+    assert rows["net"]["Latency, ms"] == "at best 10.0"
+    assert rows["net"]["Items/s"] == "at most 100"
+    assert rows["net"]["Source"] == "modelled"
+    assert "none ran" in found.table.title
+    assert "1.6 to 51 times" in found.note
+    assert "2.5 to 971 times" in found.note
+    # 10 ms × 1.64 and × 50.6; × 1.5 and × 3 where the page has ratios of its own
+    assert practice_text(0.01, (), "gpu") == "16 to 510"
+    assert practice_text(0.01, (1.5, 3.0), "cpu") == "15 to 30"
+    assert practice_text(0.01, (), "cpu") == ""
+
+
+def test_the_recorded_ratios_are_those_of_the_documents() -> None:
+    text = Path("docs/understand/trust.md").read_text(encoding="utf-8")
+    for engine, (low, middle, high) in PAST_RATIOS.items():
+        found = re.search(rf"{engine} ([\d.]+) / ([\d.]+) / ([\d.]+)", text)
+        assert found is not None, engine
+        assert tuple(map(float, found.groups())) == (low, middle, high)
+    assert ENGINE in PAST_RATIOS
+
+
+@pytest.mark.parametrize("part", ["How ceilings are computed", "Sources of all numbers"])
+def test_evidence_is_folded_and_questions_are_not(tmp_path: Path, part: str) -> None:
+    text = render(results(tmp_path))
+    main = text.split("<main>")[1].split("</main>")[0]
+    opened = re.sub(r"<details(?:(?!<details).)*?</details>", "", main, flags=re.DOTALL)
+    while "<details" in opened:
+        opened = re.sub(r"<details(?:(?!<details).)*?</details>", "", opened, flags=re.DOTALL)
+    assert f"<summary>{part}" in main
+    assert part not in opened
+    headings = re.findall(r"<h2>(.*?)</h2>", opened)
+    assert headings[:2] == ["Results", "Which power mode?"]
+    assert headings[2:] == ["What limits it?", "Which layers?", "How was it measured?"]
+    # The first table, and no other, is on the page without a click.
+    assert opened.count("<table") <= 2
+    assert "<details open" not in main
+    # One count of the notices, in the navigation.
+    assert len(re.findall(r"\d+ notice|Notices \(\d+\)", Page(text).text)) <= 1
