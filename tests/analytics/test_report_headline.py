@@ -15,12 +15,12 @@ from mansard.analytics.pages.tables.headline import (
     DISTURBED,
     ENGINE,
     NO_METER,
-    PAST_RATIOS,
     Headline,
     headlines,
     practice_text,
 )
 from mansard.core.records import Measurement
+from mansard.core.units import ROOF_RATIOS
 from tests.analytics.factory import measurement, write_networks, write_two_modes
 from tests.analytics.page_reader import Page
 from tests.analytics.score_factory import layer, score, write_scores
@@ -98,11 +98,11 @@ def test_a_bound_has_the_range_of_real_times_beside_it(tmp_path: Path) -> None:
 
 def test_the_recorded_ratios_are_those_of_the_documents() -> None:
     text = Path("docs/understand/trust.md").read_text(encoding="utf-8")
-    for engine, (low, middle, high) in PAST_RATIOS.items():
+    for engine, (low, middle, high) in ROOF_RATIOS.items():
         found = re.search(rf"{engine} ([\d.]+) / ([\d.]+) / ([\d.]+)", text)
         assert found is not None, engine
         assert tuple(map(float, found.groups())) == (low, middle, high)
-    assert ENGINE in PAST_RATIOS
+    assert ENGINE in ROOF_RATIOS
 
 
 @pytest.mark.parametrize("part", ["How ceilings are computed", "Sources of all numbers"])

@@ -35,6 +35,7 @@ OF_THE_USER = {
     ("importing.py", "open_file"),  # likewise
     ("answer_pages.py", "write_page"),
     ("layers_page.py", "write_page"),
+    ("figure.py", "write_atomic"),  # -o FILE
     ("engine_layers.py", "read_whole"),  # a profile, a description
     ("schedules.py", "make_folder"),  # --html FILE
     ("haxconn_logs.py", "read_whole"),  # --from FOLDER

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from mansard.cli.board.watch_graphs import (
-    Look,
-    Reading,
+    GraphValue,
+    TimedLook,
     blocks,
     columns,
     graph_lines,
@@ -25,14 +25,14 @@ from mansard.simulator import create_board
 BOARDS = ("agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor")
 
 
-def _looks(*values: float | None, unit: str = "%", top: float | None = 100) -> list[Look]:
+def _looks(*values: float | None, unit: str = "%", top: float | None = 100) -> list[TimedLook]:
     return [
-        Look(1000.0 + at, {"GPU load": Reading("GPU load", unit, value, top)})
+        TimedLook(1000.0 + at, {"GPU load": GraphValue("GPU load", unit, value, top)})
         for at, value in enumerate(values)
     ]
 
 
-def _text(looks: list[Look], width: int, height: int, step_s: float = 1.0) -> list[str]:
+def _text(looks: list[TimedLook], width: int, height: int, step_s: float = 1.0) -> list[str]:
     return [plain(line) for line in graph_lines(looks, width, height, step_s)]
 
 
@@ -65,7 +65,9 @@ def test_rows_of_blocks() -> None:
 
 
 def test_a_late_look_leaves_a_gap() -> None:
-    looks = [Look(at, {"power": Reading("power", "W", at)}) for at in (10.0, 11.02, 14.0, 14.98)]
+    looks = [
+        TimedLook(at, {"power": GraphValue("power", "W", at)}) for at in (10.0, 11.02, 14.0, 14.98)
+    ]
     # Of six seconds that end with 14.98: 10, 11.02, none at 12 and 13, 14, 14.98.
     assert columns(looks, "power", 6, 1.0) == [10.0, 11.02, None, None, 14.0, 14.98]
     assert columns(looks, "power", 2, 1.0) == [14.0, 14.98]  # a narrower window
@@ -95,7 +97,7 @@ def test_a_reading_that_is_gone_keeps_its_past() -> None:
 
 def test_a_long_span_and_a_long_name() -> None:
     name = "V" * 500
-    looks = [Look(0, {name: Reading(name, "W", 3.0)})]
+    looks = [TimedLook(0, {name: GraphValue(name, "W", 3.0)})]
     lines = _text(looks, 44, 4, step_s=60.0)
     # "3.00 W  min 3.00 max 3.00" is 25 wide: 44 - 25 - 1 are left, the last of them the mark.
     assert lines[0] == f"{'V' * 17}… 3.00 W  min 3.00 max 3.00"
@@ -104,7 +106,7 @@ def test_a_long_span_and_a_long_name() -> None:
 
 
 def test_history_is_bounded(sample: BoardSample) -> None:
-    looks: tuple[Look, ...] = ()
+    looks: tuple[TimedLook, ...] = ()
     for at in range(50):
         looks = with_look(looks, replace(sample, time_s=float(at)), 20)
     assert [look.time_s for look in looks] == [float(at) for at in range(30, 50)]

@@ -15,7 +15,7 @@ from mansard.cli.app import make_app
 ROOT = Path(__file__).resolve().parents[2]
 # `mansard score a.onnx --batch 1` in a line of a block or in code of a sentence; what stands
 # behind "--" alone is another program's.
-_COMMAND = re.compile(r"(?<!from )mansard ((?:[a-z]+ ?){1,3})([^`\n|#;]*)")
+_COMMAND = re.compile(r"(?<!from )(?<!import )mansard ((?:[a-z]+ ?){1,3})([^`\n|#;]*)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _GLOBAL = {"--debug", "--help", "-h", "--version", "--quiet", "--verbose"}
 

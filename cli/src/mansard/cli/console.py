@@ -276,7 +276,7 @@ def _bar(title: str) -> Iterator[ProgressDisplay]:
         task = rich.add_task("", total=None, left="", now="")
         steady = SteadyTimeLeft()
 
-        class Bar:
+        class ProgressBar:
             def update(
                 self, n_done: int, n_total: int, remaining_s: float | None, now: str
             ) -> None:
@@ -286,4 +286,4 @@ def _bar(title: str) -> Iterator[ProgressDisplay]:
                 rich.update(task, completed=n_done, total=n_total, left=left, now=printable(now))
                 rich.refresh()
 
-        yield Bar()
+        yield ProgressBar()

@@ -24,7 +24,7 @@ import typer
 from mansard import api
 from mansard.api import results
 from mansard.cli.board import watch_lines
-from mansard.cli.board.watch_graphs import Look, screen_lines, with_look
+from mansard.cli.board.watch_graphs import TimedLook, screen_lines, with_look
 from mansard.cli.board.watch_lines import Line, brief_lines, fitted, in_ascii
 from mansard.cli.console import is_quiet, note
 from mansard.cli.json_output import print_json_line
@@ -106,7 +106,7 @@ class WatchScreen:
         self._samples: dict[str, BoardSample] = {}
         self._why: dict[str, str] = {}
         self._interval_s = interval_s
-        self._looks: tuple[Look, ...] = ()  # of one board, for its graphs
+        self._looks: tuple[TimedLook, ...] = ()  # of one board, for its graphs
         self.footer: Callable[[], str] = lambda: ""
 
     def take(self, sample: BoardSample) -> None:

@@ -33,7 +33,7 @@ _AXIS = 5  # columns of the labels of an axis, and a blank
 _DIGITS = {"%": 0, "MHz": 0, "W": 2, "°C": 1}
 
 
-class Reading(NamedTuple):
+class GraphValue(NamedTuple):
     """One number of a look."""
 
     name: str
@@ -42,22 +42,24 @@ class Reading(NamedTuple):
     top: float | None = None  # 100 %, or the cap of a clock
 
 
-class Look(NamedTuple):
+class TimedLook(NamedTuple):
     """What the graphs keep of one look."""
 
     time_s: float
-    readings: dict[str, Reading]  # by name, in the order of the graphs
+    readings: dict[str, GraphValue]  # by name, in the order of the graphs
 
 
-def with_look(looks: Sequence[Look], sample: BoardSample, n_columns: int) -> tuple[Look, ...]:
+def with_look(
+    looks: Sequence[TimedLook], sample: BoardSample, n_columns: int
+) -> tuple[TimedLook, ...]:
     """``looks`` and a new one; the oldest leave where there are more than ``n_columns``."""
-    return (*looks, Look(sample.time_s, {each.name: each for each in _readings(sample)}))[
+    return (*looks, TimedLook(sample.time_s, {each.name: each for each in _readings(sample)}))[
         -n_columns:
     ]
 
 
 def screen_lines(
-    sample: BoardSample, looks: Sequence[Look], width: int, height: int, step_s: float
+    sample: BoardSample, looks: Sequence[TimedLook], width: int, height: int, step_s: float
 ) -> list[Line]:
     """The lines of ``sample``, and graphs below or beside them: where there is more room.
 
@@ -80,7 +82,7 @@ def screen_lines(
     return [*lines, [], *below] if below else lines
 
 
-def graph_lines(looks: Sequence[Look], width: int, height: int, step_s: float) -> list[Line]:
+def graph_lines(looks: Sequence[TimedLook], width: int, height: int, step_s: float) -> list[Line]:
     """As many graphs as ``width`` by ``height`` have room for, and the axis of their time.
 
     Empty where not even one has room, or nothing was read yet.
@@ -104,7 +106,9 @@ def graph_lines(looks: Sequence[Look], width: int, height: int, step_s: float) -
     return [*lines, *_side_by_side([[axis]] * n_across, n_columns + _AXIS)]
 
 
-def columns(looks: Sequence[Look], name: str, n_columns: int, step_s: float) -> list[float | None]:
+def columns(
+    looks: Sequence[TimedLook], name: str, n_columns: int, step_s: float
+) -> list[float | None]:
     """The reading ``name`` in each of ``n_columns`` intervals that end with the last look.
 
     None where there was no look, or it had no reading.
@@ -135,22 +139,22 @@ def blocks(values: Sequence[float | None], low: float, high: float, n_rows: int)
     ]
 
 
-def _readings(sample: BoardSample) -> Iterator[Reading]:
+def _readings(sample: BoardSample) -> Iterator[GraphValue]:
     """The numbers that have graphs, those first that are drawn where only few have room."""
     for gpu in sample.gpus:
         name = gpu.gpu if len(sample.gpus) > 1 else "GPU"
-        yield Reading(f"{name} load", "%", percent(gpu.busy_share), 100)
-        yield Reading(f"{name} clock", "MHz", mega(gpu.clock_hz), mega(gpu.cap_hz))
-    yield Reading("total power", "W", sample.power_w)
-    yield Reading("hottest sensor", "°C", hottest_c(sample.zones))
-    yield Reading("EMC load", "%", percent(sample.memory_busy_share), 100)
-    yield Reading("EMC clock", "MHz", mega(sample.memory_clock_hz), mega(sample.memory_cap_hz))
-    yield Reading("CPU load", "%", percent(mean(cpu.busy_share for cpu in sample.cpus)), 100)
+        yield GraphValue(f"{name} load", "%", percent(gpu.busy_share), 100)
+        yield GraphValue(f"{name} clock", "MHz", mega(gpu.clock_hz), mega(gpu.cap_hz))
+    yield GraphValue("total power", "W", sample.power_w)
+    yield GraphValue("hottest sensor", "°C", hottest_c(sample.zones))
+    yield GraphValue("EMC load", "%", percent(sample.memory_busy_share), 100)
+    yield GraphValue("EMC clock", "MHz", mega(sample.memory_clock_hz), mega(sample.memory_cap_hz))
+    yield GraphValue("CPU load", "%", percent(mean(cpu.busy_share for cpu in sample.cpus)), 100)
     for rail in sample.rails:
-        yield Reading(printable(rail.rail, 40), "W", rail.power_w)
+        yield GraphValue(printable(rail.rail, 40), "W", rail.power_w)
 
 
-def _shown(looks: Sequence[Look]) -> list[Reading]:
+def _shown(looks: Sequence[TimedLook]) -> list[GraphValue]:
     """The last readings, without those that no look had."""
     read = {
         name for look in looks for name, each in look.readings.items() if each.value is not None
@@ -158,7 +162,7 @@ def _shown(looks: Sequence[Look]) -> list[Reading]:
     return [each for name, each in looks[-1].readings.items() if name in read] if looks else []
 
 
-def _graph(reading: Reading, values: Sequence[float | None], n_rows: int) -> list[Line]:
+def _graph(reading: GraphValue, values: Sequence[float | None], n_rows: int) -> list[Line]:
     """A title with the numbers, and rows of blocks between the labels of their axis."""
     low, high = _scale(reading, values)
     room = len(values) + _AXIS
@@ -179,7 +183,7 @@ def _graph(reading: Reading, values: Sequence[float | None], n_rows: int) -> lis
     return [title, *([(f"{label:>{_AXIS - 1}} ", "dim"), (row, "good")] for label, row in rows)]
 
 
-def _scale(reading: Reading, values: Sequence[float | None]) -> tuple[float, float]:
+def _scale(reading: GraphValue, values: Sequence[float | None]) -> tuple[float, float]:
     """The lower and the upper end of the axis."""
     read = known(values)
     largest = max(read, default=0.0)

@@ -120,9 +120,7 @@ def score(
         typer.Option(help="Last-level cache for cache-aware traffic: 4MiB, or a board."),
     ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="Output format.")] = "table",
-    layers: Annotated[
-        bool, typer.Option("--layers", help="Show layers with work or traffic.")
-    ] = False,
+    layers: Annotated[bool, typer.Option("--layers", help="Show the layers.")] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write; parquet needs it."),

@@ -20,11 +20,10 @@ from mansard.analytics.pages.figures.parameters import Chosen, device_options, r
 from mansard.analytics.pages.figures.tables import Column, batch_text, tabulate
 from mansard.analytics.pages.results import Results
 from mansard.core.table import Table
+from mansard.core.units import ROOF_RATIOS
 
 MOST_ROWS = 12
 ENDS = ("", "_low", "_high")
-# Recorded latency over the bound of the roofs, (least, median, most): docs/understand/trust.md.
-PAST_RATIOS = {"TensorRT": (1.64, 4.8, 50.6), "eager PyTorch": (2.51, 29.0, 971.0)}
 ENGINE = "TensorRT"  # whose range the tables show
 NO_ENERGY = "Energy and power are unknown."
 NO_METER = "Energy and power are unknown: no power meter was read."
@@ -33,7 +32,7 @@ PAST_NOTE = (
     "At best: the bound of the roofs. Recorded latency was "
     + ", ".join(
         f"{low:.1f} to {high:.0f} times (median {digits(middle, 2)}) the bound with {engine}"
-        for engine, (low, middle, high) in PAST_RATIOS.items()
+        for engine, (low, middle, high) in ROOF_RATIOS.items()
     )
     + "."
 )
@@ -48,7 +47,7 @@ class Headline:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """One row: a network in one mode. Energies are of one item, ends as in ``Candidate``."""
 
     network: str
@@ -123,7 +122,7 @@ def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> 
 _SETTINGS = ("Batch", "Precision", "Engine", "Mode")
 
 
-def _told_once(columns: list[Column], rows: Sequence[Outcome]) -> tuple[list[Column], str]:
+def _told_once(columns: list[Column], rows: Sequence[RunOutcome]) -> tuple[list[Column], str]:
     """``columns`` without the settings that all rows share, and a text with these."""
     alike = {
         column.title: column.cell(rows[0])
@@ -139,7 +138,7 @@ def _told_once(columns: list[Column], rows: Sequence[Outcome]) -> tuple[list[Col
     return [column for column in columns if column.title not in alike], same
 
 
-def _outcomes(results: Results, device: str, chosen: Chosen) -> list[Outcome]:
+def _outcomes(results: Results, device: str, chosen: Chosen) -> list[RunOutcome]:
     """Networks that ran here; those that ran elsewhere; else those that are modelled."""
     programs = {row.workload for row in results.programs}
     picks = [
@@ -156,7 +155,7 @@ def _outcomes(results: Results, device: str, chosen: Chosen) -> list[Outcome]:
     return [*ran, *published] or others
 
 
-def _ran(results: Results, device: str, wanted: dict[str, str]) -> Iterator[Outcome]:
+def _ran(results: Results, device: str, wanted: dict[str, str]) -> Iterator[RunOutcome]:
     """Each network that ran on ``device`` in its recommended mode, else in its fastest."""
     groups: dict[tuple[object, ...], list[NetworkTimes]] = {}
     for row in results.measured:
@@ -169,12 +168,12 @@ def _ran(results: Results, device: str, wanted: dict[str, str]) -> Iterator[Outc
         yield _measured(best, mode)
 
 
-def _measured(row: NetworkTimes, mode: str | None) -> Outcome:
+def _measured(row: NetworkTimes, mode: str | None) -> RunOutcome:
     time_s, low_s, high_s = row.time_s, row.low_s, row.high_s
     if row.disturbed_s:
         time_s, low_s, high_s = (*row.disturbed_s, None, None)[:3]
     n_items = row.batch or 1
-    return Outcome(
+    return RunOutcome(
         network=row.network,
         batch=row.batch,
         precision=row.precision,
@@ -205,7 +204,7 @@ def _of_batch(results: Results, device: str, batch: str) -> dict[_Key, dict[str,
     return {(row["network"], row["mode"], row["precision"]): row for row in known.to_dicts()}
 
 
-def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) -> Outcome:
+def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) -> RunOutcome:
     """A recommended mode at the batch of the page, else at that of the recommendation."""
     choice = pick.choice
     assert choice is not None  # noqa: S101 - the caller keeps those with a choice
@@ -218,7 +217,7 @@ def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) ->
         energy_j = choice.energy_j
     else:
         energy_j = None if row["energy_j"] is None else row["energy_j"] / (row["batch"] or 1)
-    return Outcome(
+    return RunOutcome(
         **shared,
         batch=row["batch"],
         source=row["source"],
@@ -255,17 +254,17 @@ def practice_text(bound_s: float | None, ratios: Sequence[float], processor: str
     """The range of real latencies of a bound, ms: by ``ratios``, else by those recorded of GPUs."""
     if bound_s is None or (processor != "gpu" and not ratios):
         return ""
-    low, _, high = PAST_RATIOS[ENGINE]
+    low, _, high = ROOF_RATIOS[ENGINE]
     ends = (ratios[0], ratios[-1]) if ratios else (low, high)
     first, last = (digits(bound_s * 1e3 * ratio, 2) for ratio in ends)
     return first if first == last else f"{first} to {last}"
 
 
-def _latency_text(row: Outcome) -> str:
+def _latency_text(row: RunOutcome) -> str:
     return _with_ends(row, 1e3, "at best")
 
 
-def _with_ends(row: Outcome, unit: float, bound: str) -> str:
+def _with_ends(row: RunOutcome, unit: float, bound: str) -> str:
     if row.latency_s is None:
         return UNKNOWN
     value = row.latency_s * unit
@@ -278,19 +277,19 @@ def _with_ends(row: Outcome, unit: float, bound: str) -> str:
     return fixed(value, "", row.low_s * unit, row.high_s * unit)
 
 
-def _rate_text(row: Outcome) -> str:
+def _rate_text(row: RunOutcome) -> str:
     if row.latency_s is None:
         return UNKNOWN
     rate = digits((row.batch or 1) / row.latency_s, 3)
     return f"at most {rate}" if row.is_bound else rate
 
 
-def _energy_text(row: Outcome) -> str:
+def _energy_text(row: RunOutcome) -> str:
     if row.energy_j is None:
         return UNKNOWN
     energy = digits(row.energy_j * 1e3, 3)
     return f"at best {energy}" if row.is_bound else energy
 
 
-def _power_text(row: Outcome) -> str:
+def _power_text(row: RunOutcome) -> str:
     return UNKNOWN if row.power_w is None else digits(row.power_w, 3)
