@@ -22,7 +22,7 @@ Made from the registry by `python -m mansard.estimator.operators.table`; do not 
 - An operation is one addition, multiplication, division, comparison or rounding. A function is one
   evaluation of exp, log, sqrt, erf or a random number. A multiply-add counts 2.
 - A number without a unit is operations for each output element.
-- Moving, converting, indexing and choosing elements is no work. Constants cost nothing.
+- Moving, converting, indexing and choosing elements counts 0, and so do constants.
 - Operators that ONNX defines by a function count as that function, without factors of 1.
 - An operator reads each distinct input once and writes each output once, unless the last column
   says otherwise.
