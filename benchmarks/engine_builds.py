@@ -44,8 +44,8 @@ HEAD = """# The zoo through a real TensorRT builder
 `python benchmarks/engine_builds.py`: TensorRT for RTX builds for compute capability {capability}
 on a machine without a card; nothing was run. Batch 1 in fp32, fp16 (converted) and int8 (Q/DQ,
 random data), and fp32 for batch {least} to {most}, optimised for {usual}. Seconds from file to
-engine file on two busy CPUs, MB of the engine file, layers of the parser in fp32. The builder keeps no
-timing cache.
+engine file on two busy CPUs, MB of the engine file, layers of the parser in fp32. The builder
+keeps no timing cache.
 
 | network | layers | fp32 s | MB | fp16 s | MB | int8 s | MB | batches s | MB |
 |---|---|---|---|---|---|---|---|---|---|"""

@@ -45,8 +45,8 @@ def main() -> None:
     wrong = sum(one.verdict == "does not fit" for one in other)
     print(
         f'\nOf {len(every)} cells: {shown}. The rule "a file below {SHARE:.0%} of the nominal '
-        f'memory fits" differs in {len(other)}: {wrong} do not fit, {len(other) - wrong} are uncertain or '
-        "fit with less."
+        f'memory fits" differs in {len(other)}: {wrong} do not fit, {len(other) - wrong} are '
+        "uncertain or fit with less."
     )
 
 

@@ -41,11 +41,11 @@ SECONDS_S = 10.0
 PAGE = """# Four networks at once
 
 `PYTHONPATH=. python benchmarks/multi.py`: SqueezeNet 1.0, MNASNet 0.5, ShuffleNet V2 x0.5 and
-AlexNet in fp32 on two CPUs of a shared virtual machine ({cpu}), ONNX Runtime {version}, {seconds:g} s
-after warm-up. *Whole*: one CPU each, the first and third on `cpu:0`. *Split*: SqueezeNet and MNASNet
-on both CPUs, ShuffleNet on `cpu:0`, AlexNet on `cpu:1`. *Others*: CPU time of other programs;
-above 5 % a row is disturbed. *Accounted*: time of all stages over window times threads. *Off*: largest
-error of runs times mean stage times against the window.
+AlexNet in fp32 on two CPUs of a shared virtual machine ({cpu}), ONNX Runtime {version},
+{seconds:g} s after warm-up. *Whole*: one CPU each, the first and third on `cpu:0`. *Split*:
+SqueezeNet and MNASNet on both CPUs, ShuffleNet on `cpu:0`, AlexNet on `cpu:1`. *Others*: CPU time
+of other programs; above 5 % a row is disturbed. *Accounted*: time of all stages over window times
+threads. *Off*: largest error of runs times mean stage times against the window.
 
 | networks | order | in | runs a second | median latency, ms | accounted | off | memory | others |
 |---|---|---|---|---|---|---|---|---|
