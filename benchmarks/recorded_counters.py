@@ -159,8 +159,8 @@ def _networks(folder: Path) -> Iterator[str]:
     yield ""
     yield (
         "Sums over the layers with a kernel. Where sizes were derived from bytes, the ratio of "
-        "bytes tests nothing. ≥: plain half instructions were not counted. Nsight Compute flushes the "
-        "caches before each kernel, so estimates are without a cache."
+        "bytes tests nothing. ≥: plain half instructions were not counted. Nsight Compute flushes "
+        "the caches before each kernel, so estimates are without a cache."
     )
     yield ""
     yield (
@@ -305,10 +305,10 @@ def _fno(folder: Path) -> Iterator[str]:
 
 HEAD = """# Estimates against recorded counters
 
-`python benchmarks/recorded_counters.py`: recorded exports of Nsight Compute compared with estimates,
-as by `mansard models ncu check`. The networks are rebuilt from grids, tiles and bytes of the
-kernels, and kernels are joined by order and size, as no export has NVTX ranges. Mansard itself has
-not counted a network yet.
+`python benchmarks/recorded_counters.py`: recorded exports of Nsight Compute compared with
+estimates, as by `mansard models ncu check`. The networks are rebuilt from grids, tiles and bytes
+of the kernels, and kernels are joined by order and size, as no export has NVTX ranges. Mansard
+itself has not counted a network yet.
 """
 ENDING = """## What the differences are
 
