@@ -21,21 +21,20 @@ NETWORKS = "alexnet,lstm,mobilenet_v2,resnet18,squeezenet1_1"
 TERMS = ("difference_s", "calls_s", "conversions_s", "fusion_s", "caches_s", "rest_s")
 HEAD = """# Layers that are run alone, against the whole network
 
-`python benchmarks/each_layer.py`: networks of the zoo in ONNX Runtime {version} on one thread of a
-CPU ({machine}), profile `{profile}`. Each is measured whole, then its layers or stages alone
-([layers](../use/layers.md) has the terms). Shares of the whole network's time; the terms add up to
-the difference exactly.
+`python benchmarks/each_layer.py`: whole networks and their [layers or stages](../use/layers.md)
+alone, ONNX Runtime {version}, one CPU thread ({machine}), profile `{profile}`. Shares are of the
+whole network's time; the terms sum to the difference.
 
 | network | parts | sum ms | whole ms | difference | calls | conversions | fusion | caches | rest |
 |---|---|---|---|---|---|---|---|---|---|"""
 
 SPREAD = """
-Networks whose layers and stages are the same parts, and how far their two rows differ:
+Differences between two equal cuts:
 
 | network | difference | calls | conversions | fusion | caches | rest |
 |---|---|---|---|---|---|---|"""
 ADDED = """
-Layers of the engine with nodes of several parts, and what it adds to whole and parts:
+Fusion over cuts, and layers added by the engine:
 
 | network | parts | fused over cuts | added in the whole | added in a part |
 |---|---|---|---|---|"""

@@ -41,16 +41,11 @@ TITLES = {
 }
 HEAD = """# The zoo through a real TensorRT builder
 
-TensorRT for RTX on a machine without a card, building for compute capability {capability}; made by
-`python benchmarks/engine_builds.py`. Each network is prepared as `mansard measure` prepares it,
-with random weights, and built for batch 1 in fp32, in fp16 (converted), in int8 (quantised with
-random data, Q/DQ), and in fp32 for a batch from {least} to {most}, usually {usual}. s: seconds from
-the file to the engine file, on two CPUs that other programs used too: an order of magnitude,
-nothing to compare with. MB: of the engine file. Layers: those that the parser makes, in fp32.
-Nothing was run: that needs a card.
-
-Each was built in a process of its own, with a timing cache beside. This builder keeps no times in
-it (docs/use/tensorrt.md), so no build was faster for it.
+`python benchmarks/engine_builds.py`: TensorRT for RTX builds for compute capability {capability}
+on a machine without a card; nothing was run. Batch 1 in fp32, fp16 (converted) and int8 (Q/DQ,
+random data), and fp32 for batch {least} to {most}, optimised for {usual}. Seconds from file to
+engine file on two busy CPUs, MB of the engine file, layers of the parser in fp32. The builder
+keeps no timing cache.
 
 | network | layers | fp32 s | MB | fp16 s | MB | int8 s | MB | batches s | MB |
 |---|---|---|---|---|---|---|---|---|---|"""

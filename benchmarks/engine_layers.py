@@ -189,67 +189,54 @@ def _gap_row(row: RoofedLayer) -> str:
 HEAD = """\
 # Layers of recorded engines
 
-How much of an engine's time `mansard models layers` joins to nodes of its network, and which layers
-it says have most to gain; made by `python benchmarks/engine_layers.py`. Engines that others
-recorded were built from exports whose node names the networks here do not have: shapes and the data
-flow join them. *Joined* is the share of the layers' time with nodes, *reformats* that of copies
-between formats, *own* what else the engine added. The goal is that no more than 3 % of the time is
-neither. A guess is a join by the order of operators alone. The remark below each table says whether
-its order is plausible. The authors of Mansard wrote the remarks after a look at shapes and kernels;
-no
-independent reviewer has checked them.
+`python benchmarks/engine_layers.py`: the share of an engine's time that `mansard models layers`
+joins to nodes, and the layers with the largest gaps. The recorded engines have other node names, so
+shapes and the data flow join them. *Joined*: layers with nodes; *reformats*: copies between
+formats; *own*: other layers of the engine; *guessed*: joined by the order of operators alone. Goal:
+at most 3 % of the time is neither. The remarks are by Mansard's authors.
 
 | engine | layers | with nodes | time | joined | reformats | own | guessed | work joined | goal |
 |---|---|---|---|---|---|---|---|---|---|"""
 
 REMARKS: Mapping[str, str] = {
     "resnet18 fp32, A100": """\
-Plausible. The first convolution is the only one whose kernel works in FP32 on CUDA cores; all
-others run in TF32. It has a quarter of the time. The last two rows are small: launches.""",
+Plausible. The first convolution alone works in FP32 on CUDA cores, the others in TF32: a quarter
+of the time. The last two rows are launches.""",
     "resnet18 fp16, A100": """\
-Plausible. The first convolution has 3 channels, which tensor cores pad, and a copy of the
-input from fp32 before it: together 19 % of the time. Inputs in fp16 would spare the copy. The 3×3
-convolutions at 44 % of the peak have 64 channels, too few to fill tiles.""",
+Plausible. The first convolution has 3 channels and a copy of the input from fp32: 19 % of the
+time. fp16 inputs save the copy. The 3×3 convolutions at 44 % of the peak have only 64 channels.""",
     "resnet18 int8, A100": """\
-Plausible. The first convolution runs as dp4a, without tensor cores, and writes fp32, so that
-the pool moves four times the bytes. Quantising the pool's input too would help both.""",
+Plausible. The first convolution runs as dp4a and writes fp32, so the pool moves four times the
+bytes. Quantise the pool's input.""",
     "resnet50 fp32, RTX 3090": """\
-The first row is plausible: 3 channels. The 3×3 convolutions reach 61 % of the FP32 peak,
-which is usual for FFMA kernels: the roof is real, and little of that gap is to be had. TF32 has the
-same peak on this card.""",
+Plausible in the first row (3 channels). The 3×3 convolutions reach 61 % of the FP32 peak, usual for
+FFMA kernels.""",
     "resnet50 fp16, RTX 3090": """\
-Plausible: 3 channels again, and a transpose of the input from channels last that the export
-put there. Both go with another export.""",
+Plausible: 3 channels, and a transpose of the input. Another export avoids both.""",
     "resnet50 int8, RTX 3090": """\
-Plausible. dp4a for 3 channels, the same transpose, and two paddings that are nodes of their
-own and could be attributes of what follows them.""",
+Plausible: dp4a for 3 channels, the transpose, and two paddings as nodes.""",
     "alexnet fp16, RTX 3060": """\
-Plausible in part. At batch 1 the convolutions have too few tiles for 30 SMs; their gap closes
-with a batch, not with a kernel. The largest layer, 46 % of the time, stands last and at 94 % of its
-roof, which is right: only fewer bytes of weights would shorten it. Its kernel, a matrix times a
-vector, is the right one at batch 1.""",
+Plausible in part. At batch 1 the convolutions have too few tiles for 30 SMs; a batch closes the
+gap. The largest layer, 46 % of the time, is at 94 % of its roof.""",
     "mobilenet_v2 fp16, RTX 3060": """\
-The bound is plausible, the order is not. Nearly all layers take 5 to 10 µs, about what
-the shortest takes: they are launches. The sum of the gaps is the point, and a batch closes it.""",
+The bound is plausible, the order is not: nearly all layers are launches of 5 to 10 µs. A batch
+closes the gaps.""",
     "vgg16 fp16, Orin Nano": """\
-The file describes the engine and has no times: joined alone.""",
+The file has no times.""",
     "alexnet without a description, RTX 3060": """\
-The join is plausible, as the names show the same numbers of layers. The same card
-took half in the row above: with events of the profiler between layers, lower clocks or both. The
-gaps of the two largest are therefore doubtful.""",
+The join is plausible. The same card was twice as fast above, so the two largest gaps are
+doubtful.""",
     "resnet34 without a description, DLA of AGX Orin": """\
-No roof of a DLA is known. The order of the list is right: the pool takes as long as a
-convolution. The file has the first 9 layers, 24 % of the work.""",
+A DLA has no known roof. The order is right. The file has the first 9 layers, 24 % of the work.""",
     "resnet18, AMD EPYC, ONNX Runtime": """\
-Plausible. The last stage has outputs of 7 × 7, few for the tiles of a kernel: its 3×3
-convolutions reach 70 % of the peak, those of other stages 84 to 92 %. Layers of equal shapes take
-the same time within 3 %.""",
+Plausible. Outputs of 7 × 7 are few for a kernel's tiles: 70 % of the peak, other stages 84 to 92 %.
+Layers of equal shapes differ by less than 3 %.""",
     "mobilenet_v2, AMD EPYC, ONNX Runtime": """\
-Plausible in kind: wide tensors at 112 × 112 first, depthwise convolutions bound by memory. The
-gaps are too large: the layers sum to 7.8 ms, and a call without a profile takes 4.2 ms.""",
+Plausible in kind. The gaps are too large: the layers sum to 7.8 ms, a call without a profile takes
+4.2 ms.""",
     "bert_base, AMD EPYC, ONNX Runtime": """\
 The bound is plausible, the order is chance: the same product takes 3.1 to 3.7 ms in the twelve
-blocks. At 70 to 79 % of the peak there is little to gain.""",
+blocks, at 70 to 79 % of the peak.""",
 }
 
 if __name__ == "__main__":

@@ -22,9 +22,8 @@ SHARE = 0.9  # of the nominal memory, in the naive rule
 HEAD = """# Language models in the memory of modules
 
 `python benchmarks/fit_models.py > docs/results/fit.md`: twelve public models with llama.cpp at a
-context of 4,096 tokens, or as many as the model has. Modelled: weights and caches are counted,
-engines and modules are ranges ([fitting](../use/fitting.md)). Each cell: the verdict, the longest
-context that surely fits, and the next smaller format that surely fits where this one does not.
+context of at most 4,096 tokens, modelled ([fitting](../use/fitting.md)). Each cell: the verdict,
+the longest context that surely fits, and the largest smaller format that surely fits.
 """
 
 
@@ -45,9 +44,9 @@ def main() -> None:
     other = [one for module, one in every if naive(module, one) != (one.verdict == "fits")]
     wrong = sum(one.verdict == "does not fit" for one in other)
     print(
-        f"\nOf {len(every)} cells: {shown}. The rule of forums, a file below {SHARE:.0%} of the "
-        f"nominal memory, says another thing in {len(other)} of them: {wrong} of these surely do "
-        f"not fit, {len(other) - wrong} are uncertain or fit with less."
+        f'\nOf {len(every)} cells: {shown}. The rule "a file below {SHARE:.0%} of the nominal '
+        f'memory fits" differs in {len(other)}: {wrong} do not fit, {len(other) - wrong} are '
+        "uncertain or fit with less."
     )
 
 

@@ -88,13 +88,12 @@ def page(folder: Path, n_boards: int, trial_s: float) -> Iterator[str]:
     report_s = time.monotonic() - began_s
     yield "# A fleet of many boards"
     yield ""
-    yield "Made by `python benchmarks/fleet.py docs/results/fleet.md`: simulated boards with"
-    yield "made-up samples; what is measured here is the process that drives them."
+    yield "`python benchmarks/fleet.py docs/results/fleet.md`: the process that drives simulated"
+    yield "boards."
     yield ""
     yield f"{n_boards} boards in one `mansard bench`, two power modes each, {trial_s:g} s a trial."
-    yield f"{gone} has no engine, {slow} takes {SLOWER:g} times as long, {silent} falls silent"
-    yield f"after {SILENT_AFTER} trials. The machine has {os.cpu_count()} CPUs, with other work on"
-    yield "them."
+    yield f"{gone} has no engine, {slow} is {SLOWER:g} times slower, {silent} stops responding"
+    yield f"after {SILENT_AFTER} trials. The machine has {os.cpu_count()} CPUs and other load."
     yield ""
     yield from resources(samples)
     yield ""
@@ -103,7 +102,7 @@ def page(folder: Path, n_boards: int, trial_s: float) -> Iterator[str]:
     yield f"The last line of the bench: `{last.replace(str(folder), '/…')}`"
     yield ""
     n_bytes = report.stat().st_size
-    yield f"One report holds all of them: {n_bytes / 1e6:.1f} MB, made again in {report_s:.1f} s."
+    yield f"The report is {n_bytes / 1e6:.1f} MB, written again in {report_s:.1f} s."
 
 
 def watched(process: subprocess.Popen[bytes], runs: Path, began_s: float) -> Iterator[Sample]:
@@ -149,8 +148,8 @@ def resources(samples: Sequence[Sample]) -> Iterator[str]:
         yield f"| {each.at_s:.0f} | {' | '.join(map(str, cells))} |"
     ends = samples[-1]
     yield ""
-    yield f"At the end {ends.n_threads} threads and {ends.n_files} files are left; the most memory,"
-    yield f"in the report, was {max(each.memory_bytes for each in samples) / 1e6:.0f} MB."
+    yield f"{ends.n_threads} threads and {ends.n_files} files remain. Peak memory, in the report:"
+    yield f"{max(each.memory_bytes for each in samples) / 1e6:.0f} MB."
 
 
 def boards_done(runs: Path, samples: Sequence[Sample], whole_s: float, code: int) -> Iterator[str]:
@@ -163,9 +162,8 @@ def boards_done(runs: Path, samples: Sequence[Sample], whole_s: float, code: int
     most = max(sample.n_done for sample in samples)
     good = next(sample.at_s for sample in samples if sample.n_done >= 2 * (whole - 1))
     last = next(sample.at_s for sample in samples if sample.n_done == most)
-    yield f"{whole} boards have both modes: all but the slow one after {good:.0f} s, that after"
-    yield f"{last:.0f} s. The bench ends after {whole_s:.0f} s with code {code}: until then it"
-    yield "waits for the silent board, and writes the report."
+    yield f"{whole} boards have both modes after {good:.0f} s, the slow one after {last:.0f} s. The"
+    yield f"bench waits for the silent board and ends after {whole_s:.0f} s with code {code}."
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How far can a number be trusted? Every model judged on data that it has not seen.
 
-    python benchmarks/held_back.py [--data ../shared/data] [--draws 5]
+    python benchmarks/held_back.py [--data ../shared/data] [--draws 5] [--all]
 
 1. Modes: k = 1 to 10 modes of a recorded network are taken as measured, the others are predicted.
    All choices of k modes, or ``--draws`` random ones of a fixed seed. Beside Mansard: the plain
@@ -13,7 +13,8 @@
 4. Boards: no network of a board is known. What is said then is the roof's "at best".
 
 Errors are median / nine of ten / worst, in percent. Printed in Markdown, for
-docs/results/held_back.md.
+docs/results/held_back.md, which has one and four measured modes or networks; ``--all`` prints
+every k, and decisions by kind of limit and by board.
 """
 
 from __future__ import annotations
@@ -157,14 +158,22 @@ class Cell:
 _WORSE, _ROUNDED = 1.1, 5e-4  # less than half a per mille is no difference
 
 
-def print_modes(sweep: Sweep, n_draws: int) -> tuple[dict[str, list[Errors]], list[Cell]]:
+def _shown(lines: Mapping[str, str], is_whole: bool) -> Sequence[str]:
+    """The rows that are printed: of one mode, and of four or the most below that."""
+    few = [group for group in lines if group in "1234"]
+    return [lines[group] for group in (lines if is_whole else dict.fromkeys((few[0], few[-1])))]
+
+
+def print_modes(
+    sweep: Sweep, n_draws: int, is_whole: bool
+) -> tuple[dict[str, list[Errors]], list[Cell]]:
     """The table of one sweep; returns Mansard's errors by quantity, of two measured modes on, and
     its cells."""
     found = judge(sweep, n_draws)
     kept: dict[str, list[Errors]] = {}
     cells_of: list[Cell] = []
     for quantity in _UNITS:
-        lines = []
+        lines: dict[str, str] = {}
         for group, counts in _GROUPS.items():
             mine = _group(found, quantity, counts, "Mansard")
             if mine is None:
@@ -177,13 +186,13 @@ def print_modes(sweep: Sweep, n_draws: int) -> tuple[dict[str, list[Errors]], li
             cells_of.append(Cell(sweep.is_pinned, mine.sizes(), least))
             cells = [f"| {group} | " + " / ".join(mine.cells())]
             cells += [" / ".join(e.cells()) if e else "–" for e in others.values()]
-            lines.append(" | ".join([*cells, _held(mine, True), _held(mine, False)]) + " |")
+            lines[group] = " | ".join([*cells, _held(mine, True), _held(mine, False)]) + " |"
         if lines:
             print(f"\n**{sweep.name}: {quantity}**\n")
             names = BASELINES[quantity]
             print(f"| k | Mansard | {' | '.join(names)} | between held | beyond held |")
             print("|" + " --- |" * (len(names) + 4))
-            print("\n".join(lines))
+            print("\n".join(_shown(lines, is_whole)))
     return kept, cells_of
 
 
@@ -207,12 +216,12 @@ def _held(errors: Errors, inside: bool) -> str:
     return f"{100 * of.mean():.0f} % of {of.size}, × {width:.3g}"
 
 
-def print_sweeps(sweeps: Sequence[Sweep], n_draws: int) -> None:
+def print_sweeps(sweeps: Sequence[Sweep], n_draws: int, is_whole: bool) -> None:
     """A table for each sweep and quantity, and how often intervals of all of them held."""
     kinds: dict[tuple[str, bool], list[Errors]] = {}
     cells: list[Cell] = []
     for sweep in sweeps:
-        by_quantity, of_sweep = print_modes(sweep, n_draws)
+        by_quantity, of_sweep = print_modes(sweep, n_draws, is_whole)
         cells += of_sweep
         for quantity, errors in by_quantity.items():
             kinds.setdefault((quantity, sweep.is_pinned), []).extend(errors)
@@ -266,14 +275,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--all", action="store_true", help="print every k")
     arguments = parser.parse_args()
     sweeps = (*read_sweeps(arguments.data), *read_named_sweeps(arguments.data))
     print("## Modes")
-    print_sweeps(sweeps, arguments.draws)
+    print_sweeps(sweeps, arguments.draws, arguments.all)
     print("\n## Decisions\n")
-    print_answers(answers(metered(sweeps)))
+    asked = answers(metered(sweeps))
+    if arguments.all:
+        print_answers(asked)
+    else:
+        print_answers(asked.filter(pl.col("k") <= 4), by=("k",))
     print("\n## Networks")
-    print_networks(arguments.data)
+    print_networks(arguments.data, is_whole=arguments.all)
     print("\n## Boards\n")
     print_boards(arguments.data)
 

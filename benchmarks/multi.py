@@ -41,20 +41,17 @@ SECONDS_S = 10.0
 PAGE = """# Four networks at once
 
 `PYTHONPATH=. python benchmarks/multi.py`: SqueezeNet 1.0, MNASNet 0.5, ShuffleNet V2 x0.5 and
-AlexNet in fp32 at once on two CPUs of a shared virtual machine ({cpu}), ONNX Runtime {version},
-{seconds:g} s after warming up. *Whole*: each on a CPU, the first and third on `cpu:0`. *Split*:
-SqueezeNet and MNASNet in two stages on both CPUs, ShuffleNet in two on `cpu:0`, AlexNet on `cpu:1`.
-*Others* is what other programs had of the CPUs' time; above 5 % a row counts as disturbed.
-
-*Accounted*: inference, transfer and waits of all stages, of the window and the number of threads or
-processes. *Off*: how far runs · (mean inference + mean transfer + mean waits) of a thread's stages
-is from the window, at most.
+AlexNet in fp32 on two CPUs of a shared virtual machine ({cpu}), ONNX Runtime {version},
+{seconds:g} s after warm-up. *Whole*: one CPU each, the first and third on `cpu:0`. *Split*:
+SqueezeNet and MNASNet on both CPUs, ShuffleNet on `cpu:0`, AlexNet on `cpu:1`. *Others*: CPU time
+of other programs; above 5 % a row is disturbed. *Accounted*: time of all stages over window times
+threads. *Off*: largest error of runs times mean stage times against the window.
 
 | networks | order | in | runs a second | median latency, ms | accounted | off | memory | others |
 |---|---|---|---|---|---|---|---|---|
 {ways}
 
-Where the time of each stage went, split and pipelined in threads, `--exclusive`:
+Time of each stage, split and pipelined in threads, `--exclusive`:
 
 | network | stage | inference | transfer | wait for input | wait for room | wait for device |
 |---|---|---|---|---|---|---|
@@ -159,9 +156,9 @@ def _kill_and_resume(folder: Path) -> str:
     is_kept = after.startswith(before[: before.rindex(b"\n") + 1])
     n_printed = len(json.loads(done.stdout)["rows"])
     return (
-        f"A sweep of six drawn mappings in processes, SIGKILL after the second row: the {n_kept}\n"
-        f"rows are {'kept as they were' if is_kept else 'LOST'}, the same command measures the "
-        f"others and\nprints {n_printed}."
+        f"After SIGKILL in a sweep of six mappings, {n_kept} rows are "
+        f"{'unchanged' if is_kept else 'LOST'};\nthe same command measures the others and prints "
+        f"{n_printed}."
     )
 
 

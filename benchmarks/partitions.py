@@ -35,10 +35,8 @@ Assignment = tuple[tuple[str, ...], ...]  # [network][group]
 HEAD = """# Predicted makespans of two networks on two CPUs
 
 `python benchmarks/partitions.py --runs RUNS`: {networks} in ONNX Runtime {version} on two CPUs
-({machine}), each of which is an accelerator with one thread. Groups of layers, transitions and
-contention are measured with profile `{profile}`; then each mapping is executed for {seconds} s, in
-rounds that begin together. A mapping is predicted by `scheduler.evaluate` and executed in the order
-of that schedule.
+({machine}), one thread each. Groups, transitions and contention are measured with profile
+`{profile}`; `scheduler.evaluate` predicts each mapping, which then runs for {seconds} s in rounds.
 
 ## What is predicted from
 
@@ -47,13 +45,11 @@ of that schedule.
 MAPPINGS = """
 ## Mappings
 
-A digit for each group of a network: the CPU that runs it. Measured is the median of the rounds,
-with the range of the middle half. Errors are predicted over measured less one, in percent, with
-contention by the measured surface, by the PCCS fit, and by none; *load* is the largest sum of times
-of a CPU's groups, *longest* that of a network's. The last columns are what is missing in the
-prediction by the surface, in percent of what was measured: because stages took longer in the run
-than their groups and contention say, because tensors were handed over, and the rest: threads that
-wake up, and rounds that differ from the mean.
+A digit for each group: its CPU. Measured: median of the rounds, with the middle half. Errors:
+predicted / measured − 1 in percent, with contention by the surface, by PCCS and without; *load* is
+the largest sum of a CPU's group times, *longest* of a network's. The last columns are what the
+surface's prediction misses, in percent of the measured time: longer stages, transfers, and the rest
+(waking up, rounds that differ from the mean).
 """
 SUMMARY = """
 ## Summary
@@ -267,7 +263,7 @@ def document(problem: Problem, ran: Sequence[Ran], options: argparse.Namespace) 
 
 
 def _surface_lines(name: str, surface: ContentionSurface) -> Iterator[str]:
-    yield f"\nPercent of its speed that {name} keeps, by its own demand and that of the other:\n"
+    yield f"\nPercent of its speed that {name} keeps, by its own demand and the other's:\n"
     yield "| GB/s | " + " | ".join(f"{x / 1e9:.1f}" for x in surface.external_byte_per_s) + " |"
     yield "|--:" * (1 + len(surface.external_byte_per_s)) + "|"
     for own, achieved in zip(surface.own_byte_per_s, surface.achieved_byte_per_s, strict=True):

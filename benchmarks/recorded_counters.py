@@ -1,4 +1,4 @@
-"""Estimates held against the counters that others recorded, as tables in Markdown.
+"""Estimates compared with recorded counters, as tables in Markdown.
 
 ``python benchmarks/recorded_counters.py [FOLDER] > docs/results/counters.md``: FOLDER is
 ../shared/data/ncu by default. The networks are those of ``recorded/counted_networks.py``.
@@ -119,8 +119,7 @@ def _gemm(folder: Path) -> Iterator[str]:
         yield f"| {what} | {expected:,.0f} | {counted:,.0f} | {abs(counted / expected - 1):.2%} |"
     yield ""
     yield (
-        "That rule counts 2048 FLOP for each instruction of the tensor pipe; those of this kernel "
-        "are 16 × 8 × 16, 4096."
+        "Pagoda's rule counts 2048 FLOP for each tensor instruction; these have 16 × 8 × 16, 4096."
     )
     yield ""
 
@@ -159,11 +158,9 @@ def _networks(folder: Path) -> Iterator[str]:
     yield "## Networks"
     yield ""
     yield (
-        "Sums over the layers that have a kernel; `models ncu check` also prints those of all "
-        "kernels, those of initial values included. Where the sizes were derived from the counted "
-        "bytes, the ratio of bytes does not test the estimate. ≥: plain half instructions were not "
-        "counted, so the true work may be higher. Nsight Compute empties the caches before each "
-        "kernel, so the estimate is made without a cache."
+        "Sums over the layers with a kernel. Where sizes were derived from bytes, the ratio of "
+        "bytes tests nothing. ≥: plain half instructions were not counted. Nsight Compute flushes "
+        "the caches before each kernel, so estimates are without a cache."
     )
     yield ""
     yield (
@@ -205,10 +202,8 @@ def _operators(folder: Path) -> Iterator[str]:
     yield "## Single operators of an A100"
     yield ""
     yield (
-        "Each row of the tables is one operator in fp32 of its own. Counted over estimated; the "
-        "middle half lies between the quartiles. The kernels are not named, so padding to their "
-        "tiles is not known. What is written stays in the L2 cache of 40 MB, so DRAM is compared "
-        "with what is read where both tensors fit, and L1 with all bytes."
+        "Counted over estimated, fp32, one operator a row; tiles are unknown. Results stay in the "
+        "L2 cache of 40 MB, so DRAM is compared with bytes read where both tensors fit."
     )
     yield ""
     yield "| operator | quantity | rows | first quartile | median | third quartile | within 5 % |"
@@ -224,8 +219,8 @@ def _operators(folder: Path) -> Iterator[str]:
     yield ""
     kept = [(r.traffic - r.dram) / MIB for r in relus if r.traffic > 40 * MIB]
     yield (
-        f"Of the {len(kept):,} larger ReLUs {min(kept):.1f} to {max(kept):.1f} MiB do not reach "
-        "the DRAM, whatever their size: the part of the output that the L2 cache still holds."
+        f"{min(kept):.1f} to {max(kept):.1f} MiB of each of the {len(kept):,} larger ReLUs stay in "
+        "the L2 cache."
     )
     yield ""
 
@@ -291,8 +286,8 @@ def _fno(folder: Path) -> Iterator[str]:
     yield "## Fourier neural operator on an Orin Nano"
     yield ""
     yield (
-        "This export has no counters of FP32 instructions and none of writes: what fills the L2 "
-        "cache is all that can be compared, for the layers outside of the Fourier transforms."
+        "This export counts neither FP32 instructions nor writes: only bytes read are compared, "
+        "for layers outside the Fourier transforms."
     )
     yield ""
     yield "| layer | kernel | bytes read, estimated | counted | ratio |"
@@ -310,33 +305,26 @@ def _fno(folder: Path) -> Iterator[str]:
 
 HEAD = """# Estimates against recorded counters
 
-Exports of Nsight Compute that others recorded, and what `mansard models ncu check` finds in them
-(`check_network`); made by `python benchmarks/recorded_counters.py`. The networks are built there,
-of the layers and sizes that the kernels show: a grid of 2 × 256 tiles of 128 × 128 is 256 columns
-and 32,768 rows, and bytes say what no grid does. Nothing here was counted by `mansard ncu run`:
-it has counted no network yet. Kernels are joined to layers by order and size, because no export
-has NVTX ranges.
+`python benchmarks/recorded_counters.py`: recorded exports of Nsight Compute compared with
+estimates, as by `mansard models ncu check`. The networks are rebuilt from grids, tiles and bytes
+of the kernels, and kernels are joined by order and size, as no export has NVTX ranges. Mansard
+itself has not counted a network yet.
 """
 ENDING = """## What the differences are
 
-- **Padding to tiles** is exact where the kernel's name has its tile: 20 rows in tiles of 128 do
-  31 to 42 times the work that is asked for, one column in tiles of 16 does 16 times it.
-- **Split sums** write and read partial results: the products of 40 rows move 36 % more.
-- **Kept in the cache**: what a kernel writes need not reach the DRAM of an A100 before the next
-  begins.
-- **Code and parameters**: 4 to 24 kB a kernel, more than 5 % in small layers alone.
-- **Operations as several instructions**: a Gelu is 5 FLOP in our count and 19 FP32 instructions'
-  FLOP on the GPU, a Softmax 31 kFLOP against at least 264. Their time is that of their bytes.
-- **Not explained**: the fused attention, whose kernel does 10 times the work of 20 × 20 weights;
-  its tiles are not in its name.
-
+- **Padding to tiles** is exact where the kernel's name has its tile: 31 to 42 times the work for 20
+  rows in tiles of 128, 16 times for one column in tiles of 16.
+- **Split sums** write and read partial results: 36 % more bytes for products of 40 rows.
+- **Kept in the cache**: results that do not reach the DRAM before the next kernel.
+- **Code and parameters**: 4 to 24 kB a kernel, more than 5 % in small layers only.
+- **Operations as several instructions**: a Gelu is 5 FLOP here and 19 in FP32 instructions, a
+  Softmax 31 kFLOP and at least 264; their bytes determine the time.
+- **Not explained**: the fused attention does 10 times the work; its tiles are unknown.
 - **Pagoda's rule** counts half of a product of 16 × 8 × 16 instructions, and plain half
-  instructions as products: a transposition that does no work has 1.3 MFLOP by it, a Gelu 2.7 times
-  ours.
+  instructions as products: 1.3 MFLOP for a transposition, 2.7 times ours for a Gelu.
 
-The exports of the summary by kernel, the details page and the text pages have times and clocks, and
-no counter of work or bytes: nothing can be compared, and `mansard ncu import` refuses them with the
-metrics to collect.
+The other exports (summary by kernel, details page, text) have times and clocks only;
+`mansard models ncu import` refuses them and names the metrics to collect.
 """
 
 if __name__ == "__main__":

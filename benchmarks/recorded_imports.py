@@ -105,10 +105,9 @@ def _layers(one: Imported) -> str:
 
 HEAD = """# Recorded files of tools, imported
 
-What `mansard data import` makes of the recorded files of trtexec, cuDLA and MLPerf; made by
-`python benchmarks/recorded_imports.py`. Times are medians of the GPU's compute time; a ± is the
-standard deviation of the single queries. The sum of layers is more than the time of the network:
-layers are timed one by one.
+`python benchmarks/recorded_imports.py`: `mansard data import` of recorded files. Times are medians
+of GPU compute time, ± the standard deviation of queries. Layers are timed one by one, so their sum
+exceeds the network's time.
 
 | file | device | what it gave |
 |---|---|---|"""

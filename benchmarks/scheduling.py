@@ -93,13 +93,11 @@ def head() -> Iterator[str]:
     """What the page is."""
     yield "# Schedules against baselines and other solvers"
     yield ""
-    yield "Made by `PYTHONPATH=. python benchmarks/scheduling.py docs/results/scheduling.md` on a"
     machine = f"{os.cpu_count()} CPUs ({platform.machine()})"
-    yield f"machine with {machine}, Python {platform.python_version()}."
-    yield "All schedules are scored by the same simulator; all times of groups are modelled or"
-    yield "published, none was measured here. A peer's schedule is simulated in its own order of"
-    yield "groups and first come first served, and the better of the two counts."
-    yield "What the times are of: [scheduling.md](../use/scheduling.md)."
+    yield "`PYTHONPATH=. python benchmarks/scheduling.py docs/results/scheduling.md` on a machine"
+    yield f"with {machine}, Python {platform.python_version()}. One simulator scores all schedules;"
+    yield "group times are modelled or published ([scheduling.md](../use/scheduling.md)). A peer's"
+    yield "schedule runs in its own order or first come first served, whichever is better."
     yield ""
 
 
@@ -107,9 +105,9 @@ def one_instance(seconds: float) -> Iterator[str]:
     """HaX-CoNN's instance, every method."""
     yield "## HaX-CoNN's instance: GoogleNet and AlexNet on a Xavier AGX"
     yield ""
-    yield "Ten and eight groups on a GPU and a DLA, one change of accelerator for each network."
-    yield "Times, costs of changes and demands are those of the artifact's solver, which calls the"
-    yield "last two dummy data. Contention is the fit of the one recorded matrix, for both."
+    yield "Ten and eight groups on a GPU and a DLA, at most one change a network. Data of the"
+    yield "artifact's solver (costs of changes and demands are its dummy data); contention fitted"
+    yield "to the recorded matrix."
     missing = [name for name in PEERS if name not in peers()]
     if missing:
         yield f"Not installed, so left out: {', '.join(missing)}."
@@ -155,11 +153,9 @@ def explained() -> Iterator[str]:
     }
     yield "## Which contention and which order give which makespan"
     yield ""
-    yield "One instance, one simulator: GoogleNet and AlexNet as they ship"
-    yield "(`multi schedule haxconn-googlenet-alexnet`). The solver's schedule is the one that"
-    yield "the artifact prints: GoogleNet changes from the GPU to the DLA at layer 52, AlexNet from"
-    yield "the DLA to the GPU at layer 2. Its groups run first come first served, in the order of"
-    yield "the solver's start times, or in their best order. All in ms:"
+    yield "GoogleNet and AlexNet as shipped (`mansard multi schedule haxconn-googlenet-alexnet`)."
+    yield "The solver's schedule moves GoogleNet from the GPU to the DLA at layer 52 and AlexNet"
+    yield "from the DLA to the GPU at layer 2. All in ms:"
     yield ""
     yield (
         "| contention | best schedule | the solver's, first come | in its own order "
@@ -179,38 +175,30 @@ def explained() -> Iterator[str]:
             ordered_s / best_s - 1,
         )
     )
-    yield f"- With one fit for both the solver's schedule takes {1e3 * first_s:.3f} ms first come"
-    yield f"  first served, {longer} % more than the best. In its best order it takes"
-    yield f"  {1e3 * ordered_s:.3f} ms: order explains {of_order} of these points, the assignment"
-    yield f"  the other {rest}."
-    yield "- A reader's own simulation gave 2.915, 3.335, 3.463 and 3.076 ms: the second row,"
-    yield "  without its later digits."
-    yield "- An earlier evaluator, which no longer exists, gave 2.771 ms. That agrees with PCCS for"
-    yield "  each accelerator: with the third row to 0.2 %, and to the last digit with the fourth,"
-    yield "  where a change costs the accelerator that is entered. HaX-CoNN measures that cost on"
-    yield "  the one that is left, and so does Mansard. The agreement is not a proof: another CBP"
-    yield "  than the assumed one changes the makespan by more (below). The evaluator also gave"
-    yield "  3.350 ms for the solver's schedule, and 4.249 and 4.792 ms for whole networks: here"
+    yield f"- The solver's schedule takes {1e3 * first_s:.3f} ms first come first served, {longer}"
+    yield f"  % more than the best, and {1e3 * ordered_s:.3f} ms in its best order: order explains"
+    yield f"  {of_order} points, the assignment {rest}."
+    yield "- A reader's simulation gave 2.915, 3.335, 3.463 and 3.076 ms: the second row."
+    yield "- An earlier evaluator gave 2.771 ms, which agrees with PCCS for each accelerator"
+    yield "  (third row to 0.2 %, fourth row exactly). HaX-CoNN and Mansard charge a change to the"
+    yield "  accelerator that is left. It also gave 3.350, 4.249 and 4.792 ms for the solver's"
+    yield "  schedule and whole networks, here"
     naive_s = sorted(
         evaluate(shipped, whole, "naive").makespan_s
         for whole in ((("gpu",) * 10, ("dla0",) * 8), (("dla0",) * 10, ("gpu",) * 8))
     )
     yield (
         f"  they are {1e3 * rows[constants][1]:.3f}, {1e3 * naive_s[0]:.3f} and "
-        f"{1e3 * naive_s[1]:.3f} ms; the cause of the difference is unknown."
+        f"{1e3 * naive_s[1]:.3f} ms; the cause is unknown."
     )
     example_ms = 1e3 * solve(example()).makespan_s
-    yield "- The example of [scheduling.md](../use/scheduling.md#the-problem) has other data:"
-    yield "  recorded times and costs of GoogleNet, no changes of AlexNet, no contention. Its best"
-    yield f"  schedule takes {example_ms:.3f} ms."
-    yield "- The solver's constants hold only CBP − TBWDC. The shipped files assume a CBP of"
+    yield "- The example of [scheduling.md](../use/scheduling.md#the-problem) has other data; its"
+    yield f"  best schedule takes {example_ms:.3f} ms."
     low, high = (solve(_with_balance(shipped, share)).makespan_s for share in (1.1, 0.9))
-    yield "  45.3 GB/s (GPU) and 71.6 GB/s (DLA). With both 10 % higher or lower the best schedule"
-    yield f"  takes {1e3 * low:.3f} or {1e3 * high:.3f} ms."
-    yield "- The solver's own model predicts a shorter makespan for its schedule (table above) than"
-    yield "  the last row, which has the same rule: the slowdown of a group only delays the group"
-    yield "  after it, so the last group is not slowed down, and one table of costs is used for"
-    yield "  both directions."
+    yield "- The shipped files assume a CBP of 45.3 GB/s (GPU) and 71.6 GB/s (DLA); 10 % higher or"
+    yield f"  lower gives {1e3 * low:.3f} or {1e3 * high:.3f} ms."
+    yield "- The solver's own makespan is shorter than the last row because it does not slow down"
+    yield "  the last group and uses one table of costs for both directions."
     yield ""
 
 
@@ -260,13 +248,12 @@ def many_instances(count: int, seconds: float) -> Iterator[str]:
     """Drawn instances against solvers and baselines."""
     yield f"## {count} drawn instances"
     yield ""
-    yield "Two networks of 6 to 12 groups each, on a GPU and a DLA, one change each. Times on the"
-    yield "GPU are log-uniform from 0.05 to 1 ms, on the DLA 1.2 to 3 times as long. Leaving an"
-    yield "accelerator costs 0.01 to 0.15 ms. Demand on the GPU is uniform over the own demands of"
-    yield "the recorded matrix (9.3 to 93.1 GB/s); the DLA moves the same bytes in its longer time."
-    yield "Unlike the times of the other parts, those of this one were taken beside other work."
+    yield "Two networks of 6 to 12 groups on a GPU and a DLA, one change each. GPU times are"
+    yield "log-uniform from 0.05 to 1 ms, DLA times 1.2 to 3 times as long, changes 0.01 to 0.15"
+    yield "ms, GPU demands uniform from 9.3 to 93.1 GB/s; the DLA moves the same bytes. Measured"
+    yield "with other load."
     yield ""
-    yield "Without contention, ours against solvers that may take any order of groups:"
+    yield "Without contention, compared with solvers of any order of groups:"
     yield ""
     yield "| solver | proved | equal to ours where proved | its solve, s: median, longest |"
     yield "|---|--:|--:|--:|"
@@ -290,16 +277,14 @@ def many_instances(count: int, seconds: float) -> Iterator[str]:
         f"{statistics.median(times):.4f}, {max(times):.4f} |"
     )
     yield ""
-    yield "With contention, how much longer than ours each schedule is in the simulator (HiGHS has"
-    yield "CP-SAT's makespans):"
+    yield "With contention, excess over ours in the simulator (HiGHS has CP-SAT's makespans):"
     yield ""
     blind.pop("HiGHS, without contention", None)
     wide = [drawn(_generator(i), XAVIER, _sizes(i)) for i in range(count)]
     yield from _longer(wide, blind, seconds)
     yield ""
-    yield "How much depends on the demands, because the artifact slows a group down by its own"
-    yield f"demand alone. The same for {count} instances with demands from 25 to 71 GB/s, the range"
-    yield "of the artifact's dummy data:"
+    yield f"The same for {count} instances with demands from 25 to 71 GB/s, the range of the"
+    yield "artifact's dummy data:"
     yield ""
     narrow = [drawn(_generator(i), XAVIER, _sizes(i), demands=(25.0, 71.0)) for i in range(count)]
     yield from _longer(narrow, blind, seconds)
@@ -364,9 +349,8 @@ def larger(seconds: float) -> Iterator[str]:
     """Times and proofs of larger problems."""
     yield "## Larger problems"
     yield ""
-    yield f"Drawn as above, with contention, five of each, at most {seconds:g} s. First come first"
-    yield "served an assignment has one schedule; in every order it has as many as its groups have"
-    yield "orders, and their tree is cut by bounds. The gap is the largest of the five."
+    yield f"With contention, five of each, at most {seconds:g} s. The gap is the largest of the"
+    yield "five."
     yield ""
     yield (
         "| problem | assignments | each | simulated | solve, s: median, longest | proved | gap "
@@ -410,9 +394,8 @@ def contention() -> Iterator[str]:
         return
     own, external, lost = losses(surface)
     fit, theirs = fit_pccs(surface), reference_fit(surface, XAVIER_PEAK_BYTE_PER_S)
-    yield "Ten own demands beside ten external ones. Errors are means of absolute differences, in"
-    yield "points of a kernel's speed alone. Of inner rows: each of the eight rows with a neighbour"
-    yield "on both sides, from the other nine. Demands are in GB/s."
+    yield "Ten own and ten external demands in GB/s. Errors are mean absolute differences in"
+    yield "points of the speed alone. Inner rows: predicted from the other nine."
     yield ""
     yield (
         "| model | normal | intensive | MRMC | TBWDC | CBP | rate | error | of left-out rows "
@@ -492,15 +475,14 @@ def recorded_tables() -> Iterator[str]:
     """What the artifact recorded."""
     yield "## The artifact's tables, by one metric"
     yield ""
-    yield "Two networks that run at once are done when the later one is. The artifact's scripts add"
-    yield "the two times for some schedules and take the largest for others."
+    yield "The artifact's scripts add the two times of some schedules and take the largest of"
+    yield "others."
     yield ""
     yield "AGX Orin, from the log of its runs:"
     yield ""
     yield from orin_table()
-    yield "Xavier AGX, from its expected output, in ms. The two times of a schedule are not"
-    yield "recorded, only their sum (GPU; GPU and DLA) or the largest (the others). So the gain by"
-    yield "one metric is known within limits alone: of a sum S the larger is between S / 2 and S."
+    yield "Xavier AGX, from its expected output, in ms: a sum of two times (GPU; GPU and DLA) or"
+    yield "the largest (the others). Of a sum S the larger is between S / 2 and S."
     yield ""
     if DATA.is_dir():
         yield from xavier_table(DATA)

@@ -24,16 +24,13 @@ MOST, MOST_FUSED = 1e-6, 1e-5
 WRONG = 1e-5  # one part's output is larger by this share
 HEAD = f"""# Networks split at every cut
 
-`python benchmarks/splits.py`: the nine light models of the onnx package, with random weights. Each
-is split wherever one tensor alone lives (*cuts*; *stages* lie between those that divide no fused
-group, [layers](../use/layers.md)). All parts run in turn on ONNX Runtime; each tensor at a cut and
-the output are held against those of the whole network. Errors are relative to the largest number of
-a tensor.
+`python benchmarks/splits.py`: nine light models of the onnx package with random weights, split at
+every *cut* (a single live tensor) or into *stages* (cuts between fused groups,
+[layers](../use/layers.md)). Tensors at cuts and outputs are compared with the whole network's in
+ONNX Runtime; errors are relative to the largest number of a tensor.
 
-Without fusing each node computes the same in the whole and in a part: every bit is equal. The last
-column shows that the comparison can fail: there, one part gives numbers larger by {WRONG:.0e}. With
-ONNX Runtime's own fusing, which is what is measured, a cut changes what is fused, and with it the
-rounding.
+Without fusion every bit is equal. With a wrong part (numbers larger by {WRONG:.0e}) the comparison
+fails. With fusion, cuts change the rounding.
 
 | network | cuts | stages | error at all cuts | error of fused stages | error with a wrong part |
 |---|---|---|---|---|---|"""

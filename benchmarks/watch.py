@@ -178,9 +178,8 @@ def _memory() -> tuple[int, int, int, int]:
 
 _HEAD = """# What watching a board costs
 
-Made by `python benchmarks/watch.py --results docs/results/watch.md` on two shared CPUs; the CPU
-time is that of the process. The board is simulated: its files lie in a folder, and a look reads
-them as it reads those of a real one, but for the sensors' own time on the I2C bus."""
+`python benchmarks/watch.py --results docs/results/watch.md` on two shared CPUs, with a simulated
+board: CPU time of the process, without the I2C time of real sensors."""
 
 
 if __name__ == "__main__":

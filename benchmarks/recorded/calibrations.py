@@ -129,8 +129,8 @@ def cells(row: NetworkRow) -> str:
     return f"{np.median(sizes):.3g} / {np.quantile(sizes, 0.9):.3g} / {sizes.max():.3g}"
 
 
-def print_networks(data: Path, n_draws: int = N_DRAWS) -> None:
-    """A Markdown table for each recording, and one of all of them."""
+def print_networks(data: Path, n_draws: int = N_DRAWS, is_whole: bool = True) -> None:
+    """A Markdown table for each recording, and one of all of them; else of 1, 4 and the most."""
     rows = network_rows(data, n_draws)
     models = list(dict.fromkeys(row.model for row in rows))
     every = [
@@ -142,12 +142,13 @@ def print_networks(data: Path, n_draws: int = N_DRAWS) -> None:
     for name in dict.fromkeys(row.recording for row in [*rows, *every]):
         print(f"\n**{name}**\n\n| k | {' | '.join(models)} | held |")
         print("|" + " --- |" * (len(models) + 2))
-        for k in COUNTS:
-            of = {row.model: row for row in [*rows, *every] if (row.recording, row.k) == (name, k)}
-            if of:
-                held = of[MANSARD].held
-                share = "–" if held is None else f"{100 * held.mean():.0f} % of {held.size}"
-                print(f"| {k} | {' | '.join(cells(of[m]) for m in models)} | {share} |")
+        of_name = [row for row in [*rows, *every] if row.recording == name]
+        counts = sorted({row.k for row in of_name})
+        for k in counts if is_whole else [k for k in counts if k in (1, 4, counts[-1])]:
+            of = {row.model: row for row in of_name if row.k == k}
+            held = of[MANSARD].held
+            share = "–" if held is None else f"{100 * held.mean():.0f} % of {held.size}"
+            print(f"| {k} | {' | '.join(cells(of[m]) for m in models)} | {share} |")
 
 
 if __name__ == "__main__":

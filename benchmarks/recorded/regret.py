@@ -236,11 +236,11 @@ def print_table(table: pl.DataFrame, *by: str) -> None:
         print(f"| {' | '.join([*(str(row[name]) for name in heads[: len(by) + 2]), *cells])} |")
 
 
-def print_answers(rows: pl.DataFrame) -> None:
+def print_answers(rows: pl.DataFrame, by: Sequence[str] = ("k", "kind", "board")) -> None:
     """The tables by count, by kind of limit, and by board."""
-    for by in (("picked", "k"), ("picked", "kind"), ("picked", "board")):
-        print(f"\n**By {by[1]}**\n")
-        print_table(summary(rows, *by), *by)
+    for column in by:
+        print(f"\n**By {column}**\n")
+        print_table(summary(rows, "picked", column), "picked", column)
 
 
 def bound_errors(sweep: Metered, k: int, n_draws: int) -> Iterator[tuple[str, float]]:

@@ -61,7 +61,7 @@ def test_the_operator_is_scored(halving: str) -> None:
 
 
 def test_the_operator_has_a_row_in_the_table(halving: str) -> None:
-    table = operators_table({}, "1.23.2")
+    table = operators_table((), "1.23.2")
     rows = [line for line in table.splitlines() if f"{DOMAIN}.Halve" in line]
     assert len(rows) == 1
     assert "A root and 2 operations for each element of the output" in rows[0]

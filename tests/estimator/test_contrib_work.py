@@ -31,7 +31,7 @@ def test_a_plugin_counts_the_same_in_every_domain(case: Operator, domain: str) -
 
 
 def test_no_formula_outside_the_standard_is_without_a_literal() -> None:
-    listed = onnx_operators().keys()
+    listed = onnx_operators()
     own = {key for key in REGISTRY.operators() if key not in listed or key[0] == "ai.onnx.ml"}
     covered = {case.key for case in OPERATORS}
     covered |= {(domain, case.name) for domain in PLUGIN_DOMAINS for case in PLUGINS}

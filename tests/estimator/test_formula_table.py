@@ -61,7 +61,7 @@ def test_a_shape_that_depends_on_data_is_an_error(op_type: str) -> None:
 def test_no_formula_is_without_a_literal() -> None:
     # Tested beside what they belong to: control flow and sequences (no shape rule of their
     # own), and operators of other packages.
-    listed = onnx_operators().keys()
+    listed = onnx_operators()
     operators = REGISTRY.operators()
     own = {
         key

@@ -43,7 +43,7 @@ def test_bytes_that_are_read_are_the_literal(
 
 def test_no_rule_of_bytes_is_without_a_literal() -> None:
     """Operators of other packages have theirs beside what they belong to."""
-    listed = onnx_operators().keys()
+    listed = onnx_operators()
     with_rule = {
         op_type
         for (domain, op_type), operator in REGISTRY.operators().items()

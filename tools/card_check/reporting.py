@@ -140,8 +140,8 @@ def document_of(work: WorkFolder, lines: list[Line]) -> str:
     parts = [
         f"# {name}",
         "",
-        f"What the [card check](../use/card-check.md) measured on {_day(work)}: "
-        f"{n['pass']} lines passed, {n['FAIL']} failed, {n['info']} for information.",
+        f"[Card check](../use/card-check.md) of {_day(work)}: "
+        f"{n['pass']} lines passed, {n['FAIL']} failed, {n['info']} informational.",
         *(["", "**A card in software: nothing here was measured.**"] if steps["software"] else []),
         "",
         "## The machine",

@@ -3,8 +3,7 @@
     python -m tools.site.commands            write docs/reference/commands again
 
 A page begins with what the command line says: what the command does, its usage, its arguments and
-options. What stands below the line ``_BY_HAND``, examples and remarks, is written by hand, and
-stays.
+options. The part below the line ``_BY_HAND``, examples and remarks, is written by hand and stays.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ _NOTE = "<!-- made by `python -m tools.site.commands`; to change it, change the 
 _INDEX = "index.md"
 _INDEX_HEAD = """# Commands
 
-Every command of Mansard has a page here: what it does, how it is called, all its options, and
-examples. Rules that all commands follow stand [below](#rules-of-all-commands).
+Each page has usage, options and examples of a command. [Rules](#rules-of-all-commands) that all
+commands follow are below.
 """
 # Texts of ours that are code where they stand: options, files, settings.
 _CODE = re.compile(

@@ -131,7 +131,7 @@ def products_and_softmax(sizes: _AttentionSizes) -> Cost:
 
 
 def _valid_reads(node: Node, precision: Precision | None) -> int:
-    """All inputs, but of keys and values only those that are no padding."""
+    """All inputs, keys and values without padding."""
     sizes = attention_sizes(node)
     rows = sizes.n_seen * sizes.kv_heads
     if not sizes.valid or node.has(4):
@@ -141,12 +141,10 @@ def _valid_reads(node: Node, precision: Precision | None) -> int:
 
 @operator("Attention", shape=_attention_shape, not_weights=(3, 4, 5, 6), reads=_valid_reads)
 def attention(node: Node) -> Cost:
-    """softmax(scale · Q·Kᵀ + mask)·V over the full square: a mask saves no work.
+    """softmax(scale · Q·Kᵀ + mask)·V over the full square, without padding of the cache.
 
-    Of a buffer of keys and values only what is no padding counts, where its lengths are known.
-    For each score: a factor, the mask where there is one (given, causal or a window), and
-    softmax (4·n - 2 operations and n functions for a row of n); a cap (cap · tanh(score /
-    cap)) is two operations and a function more.
+    Each score: 1 for the scale, 1 for a mask, 2 and a function for a cap; softmax of n: 4·n -
+    2 operations and n functions.
     """
     sizes = attention_sizes(node)
     windows = (node.integer("left_window_size", -1), node.integer("right_window_size", -1))
@@ -166,7 +164,7 @@ def _flex_attention_shape(node: Node) -> Specs:
 
 @operator("FlexAttention", shape=_flex_attention_shape, domain="ai.onnx.preview")
 def flex_attention(node: Node) -> Cost:
-    """softmax(scale · Q·Kᵀ)·V; the graphs that change scores count for themselves."""
+    """softmax(scale · Q·Kᵀ)·V; its graphs count themselves."""
     return products_and_softmax(attention_sizes(node))
 
 
@@ -179,7 +177,7 @@ def _rotary_embedding_shape(node: Node) -> Specs:
 
 @operator("RotaryEmbedding", shape=_rotary_embedding_shape, not_weights=(1, 2, 3))
 def rotary_embedding(node: Node) -> Cost:
-    """Two multiplications and an addition for each element that is rotated."""
+    """3 operations for each rotated element."""
     data, rotated = node.input(0), node.integer("rotary_embedding_dim", 0)
     if not rotated:
         return Cost(simple=3 * data.n_elements)
@@ -250,12 +248,10 @@ def recurrence_cost(node: Node, sizes: LinearSizes, n_decays: int | None) -> Cos
     "LinearAttention", shape=_linear_attention_shape, not_weights=(3, 4, 5), operands=(0, 1, 2)
 )
 def linear_attention(node: Node) -> Cost:
-    """The recurrence S = S + k ⊗ v, o = scale · qᵀ·S, step by step as it is defined.
+    """S = S + k ⊗ v, o = scale · qᵀ·S, step by step, with a state of d x e.
 
-    With a state of d x e for each key head, a step of it is d·e multiply-adds for k ⊗ v,
-    each query head d·e for q·S and e factors. A decay is d·e products and an exp for each
-    of its numbers; the delta rule reads S by d·e multiply-adds, then takes e differences
-    and e factors. A chunked form does other work for the same result.
+    k ⊗ v and q·S are d·e multiply-adds each, the scale e; a decay d·e and its exp; the delta
+    rule d·e multiply-adds and 2·e.
     """
     sizes, decay = _linear_attention_sizes(node), node.optional(4)
     return recurrence_cost(

@@ -76,7 +76,7 @@ def _ceil(number: float) -> int:
 
 @shape_of(
     "EyeLike",
-    cost=no_work("No work; of the input only the shape is used."),
+    cost=no_work(),
     not_weights=(0,),
     reads=no_bytes,
 )
@@ -87,9 +87,7 @@ def _eye_like_shape(node: Node) -> Specs:
 
 @shape_of(
     *("RandomNormal", "RandomUniform"),
-    cost=per_element(
-        2, 1, "A function for each number that is drawn, a factor and a summand to scale it."
-    ),
+    cost=per_element(2, 1),
 )
 def _random_shape(node: Node) -> Specs:
     shape = node.integers("shape")
@@ -108,11 +106,9 @@ operator(
     shape=_random_like_shape,
     not_weights=(0,),
     reads=no_bytes,
-)(per_element(2, 1, "As RandomNormal and RandomUniform; of the input only the shape is used."))
+)(per_element(2, 1))
 operator("Bernoulli", shape=_random_like_shape)(
-    per_element(
-        1, 1, "A function for each number that is drawn, and a comparison with its probability."
-    )
+    per_element(1, 1, "A function and a comparison for each output element.")
 )
 
 
@@ -127,11 +123,7 @@ def _multinomial_shape(node: Node) -> Specs:
 
 @operator("Multinomial", shape=_multinomial_shape)
 def multinomial(node: Node) -> Cost:
-    """Running sums of exp(x - maximum) for each row, then a search for each sample.
-
-    A row of n: n - 1 comparisons, n differences, n functions, n - 1 additions. A sample:
-    a function, a factor, and ⌈log2 n⌉ comparisons.
-    """
+    """For a row of n: 3·n - 2 operations and n functions; a sample 1 + ⌈log2 n⌉ and a function."""
     batch, n = node.input(0).shape
     n_samples = node.output.n_elements
     rows = batch * Cost(simple=3 * n - 2, functions=n) if n else Cost()

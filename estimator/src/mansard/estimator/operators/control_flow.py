@@ -14,7 +14,7 @@ from mansard.estimator.operators.registry import operator
 _ANY_INPUT = tuple(range(1024))
 
 operator("If", "Loop", "Scan", "SequenceMap", is_view=True, not_weights=_ANY_INPUT)(
-    no_work("Nothing itself: the nodes of its graphs have rows of their own.")
+    no_work("No work; the nodes of its graphs have rows of their own.")
 )
 
 operator(
@@ -23,6 +23,4 @@ operator(
     is_view=True,
 )(no_work("No work and no traffic: the tensors stay where they are."))
 
-operator("ConcatFromSequence", "SplitToSequence", not_weights=(1,))(
-    no_work("No work; reads and writes every tensor.")
-)
+operator("ConcatFromSequence", "SplitToSequence", not_weights=(1,))(no_work())

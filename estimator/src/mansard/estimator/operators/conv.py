@@ -130,7 +130,10 @@ def _conv_macs(output: Shape, weights: Shape) -> int:
 
 @operator("Conv", shape=_conv_shape)
 def conv(node: Node) -> Cost:
-    """Padding counts like data; a bias adds once per output element."""
+    """1 multiply-add for each output element and weight of its filter; padding counts.
+
+    A bias adds 1.
+    """
     macs = _conv_macs(node.output.shape, node.input(1).shape)
     return Cost(macs=macs, simple=node.output.n_elements if node.has(2) else 0)
 
@@ -141,7 +144,7 @@ def _conv_integer_shape(node: Node) -> Specs:
 
 @operator("ConvInteger", shape=_conv_integer_shape, not_weights=(2, 3))
 def conv_integer(node: Node) -> Cost:
-    """Zero points are folded into the weights' sums."""
+    """As Conv."""
     return Cost(macs=_conv_macs(node.output.shape, node.input(1).shape))
 
 
@@ -185,7 +188,7 @@ def _conv_transpose_shape(node: Node) -> Specs:
 
 @operator("ConvTranspose", shape=_conv_transpose_shape)
 def conv_transpose(node: Node) -> Cost:
-    """Each input element is multiplied into a whole kernel of its group's filters."""
+    """1 multiply-add for each input element and weight of its group's filters."""
     macs = _conv_macs(node.input(0).shape, node.input(1).shape)
     return Cost(macs=macs, simple=node.output.n_elements if node.has(2) else 0)
 
@@ -206,11 +209,9 @@ def _deform_conv_shape(node: Node) -> Specs:
 
 @operator("DeformConv", shape=_deform_conv_shape, not_weights=(2, 4))
 def deform_conv(node: Node) -> Cost:
-    """A convolution over interpolated samples; a bias adds once per output element.
+    """As Conv over samples that are interpolated as in GridSample, a factor for a mask.
 
-    Each tap of each output position is a sample: an addition for each coordinate and the
-    weights of its neighbours once for each offset group (as in GridSample), then the
-    interpolation of each channel, and a factor where there is a mask.
+    Coordinates and weights once for each tap, position and offset group.
     """
     weights, offsets = node.input(1).shape, node.input(2)
     n_axes = len(weights) - 2
@@ -239,7 +240,7 @@ def _causal_conv_shape(node: Node) -> Specs:
 
 @operator("CausalConvWithState", shape=_causal_conv_shape, not_weights=(3,))
 def causal_conv(node: Node) -> Cost:
-    """k multiply-adds for each output; a bias adds once; SiLU is 4 operations and a function."""
+    """k multiply-adds for each output element, 1 for a bias, 4 and a function for SiLU."""
     n = node.output.n_elements
     work = Cost(macs=n * node.input(1).shape[-1], simple=n if node.has(2) else 0)
     if node.text("activation", "none") != "none":
@@ -271,5 +272,5 @@ def _col2im_shape(node: Node) -> Specs:
 
 @operator("Col2Im", shape=_col2im_shape, not_weights=(1, 2))
 def col2im(node: Node) -> Cost:
-    """Each element of the columns is added into the image."""
+    """1 addition for each element of the columns."""
     return Cost(simple=node.input(0).n_elements)

@@ -19,8 +19,8 @@ QUANTIZE = Cost(simple=5)  # divide, round, add the zero point, clamp twice
 DEQUANTIZE = Cost(simple=2)  # subtract the zero point, multiply
 
 
-def no_work(text: str = "No work; reads its inputs and writes its outputs.") -> CostFunction:
-    """A cost of nothing; ``text`` says for the table what is moved."""
+def no_work(text: str = "No work.") -> CostFunction:
+    """No work; ``text`` is its row in the table."""
 
     def cost(node: Node) -> Cost:  # noqa: ARG001
         return NOTHING
@@ -55,14 +55,14 @@ def refused_shape(reason: str) -> ShapeRule:
 
 
 move = no_work()
-copy = no_work("No work; reads its input and writes its output.")
+copy = no_work("No work.")
 view = no_work("No work and no traffic.")
-pick = no_work("No work; of the first input it reads only what it picks.")
-handle_text = no_work("No arithmetic; strings have no size in a file and count no bytes.")
+pick = no_work("No work.")
+handle_text = no_work("No work; strings count 0 bytes.")
 
 
 def per_element(simple: int, functions: int = 0, text: str = "") -> CostFunction:
-    """So many operations and functions for each output element; ``text`` is for the table."""
+    """``simple`` operations and ``functions`` for each output element; ``text`` is its row."""
 
     def cost(node: Node) -> Cost:
         n = node.output.n_elements
@@ -78,17 +78,17 @@ def _counted(n: int, noun: str) -> str:
 
 
 def first_bytes(node: Node, precision: Precision | None) -> int:
-    """The first input alone: of the second only the type is of interest."""
+    """The first input."""
     return node.input(0).n_bytes(precision)
 
 
 def no_bytes(node: Node, precision: Precision | None) -> int:  # noqa: ARG001
-    """Nothing: only the shape of the input is of interest."""
+    """Nothing."""
     return 0
 
 
 def picked_bytes(node: Node, precision: Precision | None) -> int:
-    """All inputs, but of the first only as much as is written."""
+    """Of the first input as much as is written."""
     whole = sum(tensor.n_bytes(precision) for tensor in node.distinct)
     table = node.input(0).n_bytes(precision)
     return whole - table + min(table, node.output.n_bytes(precision))

@@ -125,14 +125,14 @@ for _shape, _operators in _ROWS.items():
 
 @operator("Gelu", shape=same_as_first)
 def gelu(node: Node) -> Cost:
-    """0.5·x·(1 + erf(x/√2)): 4 and a function; with tanh 8 and a function."""
+    """0.5·x·(1 + erf(x/√2)): 4 operations and a function; with tanh 8 and a function."""
     simple = 8 if node.text("approximate", "none") == "tanh" else 4
     return Cost(simple=simple * node.output.n_elements, functions=node.output.n_elements)
 
 
 @operator("Swish", shape=same_as_first)
 def swish(node: Node) -> Cost:
-    """x · sigmoid(a·x): 4 operations and a function for each element, 5 where a is not 1."""
+    """x · sigmoid(a·x): 4 operations and a function, 5 if a is not 1."""
     simple = 4 if node.number("alpha", 1.0) == 1.0 else 5
     return Cost(simple=simple * node.output.n_elements, functions=node.output.n_elements)
 
@@ -148,7 +148,7 @@ def _variadic_shape(node: Node) -> Specs:
 
 @operator("Max", "Min", "Sum", shape=_variadic_shape)
 def fold(node: Node) -> Cost:
-    """One operation less than there are inputs, for each output element."""
+    """k - 1 operations for each output element of k inputs."""
     return Cost(simple=(len(node.present) - 1) * node.output.n_elements)
 
 
@@ -185,7 +185,7 @@ def _gated_shape(node: Node) -> Specs:
 
 @operator("SwiGLU", shape=_gated_shape)
 def gated_swish(node: Node) -> Cost:
-    """a · sigmoid(alpha·a) · b: 5 operations and a function, 6 where alpha is not 1."""
+    """a · sigmoid(alpha·a) · b: 5 operations and a function, 6 if alpha is not 1."""
     return swish(node) + Cost(simple=node.output.n_elements)
 
 
@@ -213,7 +213,7 @@ def _cast_shape(node: Node) -> Specs:
 
 @shape_of(
     "CastLike",
-    cost=no_work("No work; of the second input only the type is used."),
+    cost=no_work(),
     not_weights=(1,),
     reads=first_bytes,
 )

@@ -174,10 +174,7 @@ def _sorted(n: int) -> int:
 
 @operator("Unique", shape=_unique_shape)
 def unique(node: Node) -> Cost:
-    """Sort by n·⌈log2 n⌉ comparisons, then compare n - 1 neighbours.
-
-    Along an axis each of them compares whole slices.
-    """
+    """n·⌈log2 n⌉ + n - 1 comparisons; along an axis of whole slices."""
     data = node.input(0)
     if "axis" not in node.attributes:
         return Cost(simple=_sorted(data.n_elements))
@@ -204,7 +201,7 @@ def _one_hot_shape(node: Node) -> Specs:
 
 
 def scatter(node: Node) -> Cost:
-    """An operation for each update where one is asked for, else none."""
+    """1 operation for each update with a reduction, else none."""
     is_plain = node.text("reduction", "none") == "none"
     return NOTHING if is_plain else Cost(simple=node.input(2).n_elements)
 
@@ -267,4 +264,4 @@ operator(
     not_weights=(2,),
     reads=_update_reads,
     writes=_update_writes,
-)(no_work("No work. The cache is updated in place: what stays in it is neither read nor written."))
+)(no_work("No work; the cache is updated in place."))

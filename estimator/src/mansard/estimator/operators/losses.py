@@ -29,7 +29,7 @@ def _loss_shape(node: Node) -> Specs:
 
 
 def _picked_bytes(node: Node, precision: Precision | None) -> int:
-    """The labels, and one score (and one weight) for each of them."""
+    """The labels, a score and a weight for each."""
     scores, labels = node.input(0), node.input(1)
     picked = scores.dtype.size_bytes(labels.n_elements, precision)
     weights = node.optional(2)
@@ -39,10 +39,9 @@ def _picked_bytes(node: Node, precision: Precision | None) -> int:
 
 @operator("NegativeLogLikelihoodLoss", shape=_loss_shape, not_weights=(1, 2), reads=_picked_bytes)
 def negative_log_likelihood(node: Node) -> Cost:
-    """For each of n labels a negation, and a factor where classes are weighted.
+    """A negation and a weight for each of n labels; a sum n - 1, a mean 1 more.
 
-    A sum takes n - 1 additions more, a mean also a quotient; a weighted mean divides by
-    the sum of the weights, n - 1 additions more. It reads one score for each label.
+    A weighted mean also sums the weights.
     """
     n = node.input(1).n_elements
     if not n:
@@ -86,11 +85,9 @@ def _non_max_suppression_shape(node: Node) -> Specs:
 
 @operator("NonMaxSuppression", shape=_non_max_suppression_shape, not_weights=(2, 3, 4))
 def non_max_suppression(node: Node) -> Cost:
-    """Compare each score, sort the n of each class, overlap each selected box with n others.
+    """Threshold, sort of n scores by class, overlap of each selected box with n others.
 
-    An area takes 3 operations. An overlap: 4 extremes, 2 differences, 2 clamps, a
-    product, sum and difference for the union, a quotient, a comparison: 13. How many
-    boxes are selected is the output's first dimension, which has to be given.
+    An overlap is 13 operations, an area 3.
     """
     boxes, scores = node.input(0), node.input(1)
     n_lists, n = math.prod(scores.shape[:2]), boxes.shape[1]

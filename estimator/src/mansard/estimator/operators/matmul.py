@@ -24,7 +24,7 @@ def _matmul_shape(node: Node) -> Specs:
 
 @operator("MatMul", shape=_matmul_shape)
 def matmul(node: Node) -> Cost:
-    """Each output element sums over the common dimension."""
+    """M·N·K multiply-adds."""
     return Cost(macs=node.output.n_elements * node.input(0).shape[-1])
 
 
@@ -35,7 +35,7 @@ def _matmul_integer_shape(node: Node) -> Specs:
 
 @operator("MatMulInteger", shape=_matmul_integer_shape, not_weights=(2, 3))
 def matmul_integer(node: Node) -> Cost:
-    """As MatMul; zero points are folded into the weights' sums."""
+    """As MatMul."""
     return matmul(node)
 
 
@@ -66,7 +66,7 @@ def _grouped_matmul_shape(node: Node) -> Specs:
 
 
 def _grouped_read_bytes(node: Node, precision: Precision | None) -> int:
-    """Of matrices and biases only as many as can be chosen."""
+    """Only the matrices and biases that can be chosen."""
     n_groups, n_chosen = node.input(1).shape[0], node.input(2).n_elements
     used = min(n_groups, n_chosen)
     return sum(
@@ -79,10 +79,7 @@ def _grouped_read_bytes(node: Node, precision: Precision | None) -> int:
 
 @operator("GroupedMatMul", shape=_grouped_matmul_shape, not_weights=(2,), reads=_grouped_read_bytes)
 def grouped_matmul(node: Node) -> Cost:
-    """Each output element sums over the common dimension; an addition where there is a bias.
-
-    It reads the matrices that can be chosen. Opset 29, https://github.com/onnx/onnx/pull/8193
-    """
+    """As MatMul, 1 for a bias."""
     n = node.output.n_elements
     return Cost(macs=n * node.input(0).shape[-1], simple=n if node.has(3) else 0)
 
@@ -136,7 +133,7 @@ def _gemm_shape(node: Node) -> Specs:
 
 @operator("Gemm", shape=_gemm_shape)
 def gemm(node: Node) -> Cost:
-    """M·N·K multiply-adds; the bias adds M·N, factors other than 1 multiply once an element."""
+    """M·N·K multiply-adds, M·N for the bias, 1 an element for alpha or beta other than 1."""
     m, n, k = gemm_sizes(node)
     simple = 0
     if node.number("alpha", 1.0) != 1.0:
@@ -197,10 +194,9 @@ def _einsum_shape(node: Node) -> Specs:
 
 @operator("Einsum", shape=_einsum_shape)
 def einsum(node: Node) -> Cost:
-    """One multiply-add for each combination of labels and each operand after the first.
+    """1 multiply-add for each combination of labels and operand after the first.
 
-    Without a summed label the products are plain multiplications; with one operand
-    there is nothing to multiply, and sums are additions.
+    Multiplications alone without a summed label, additions alone with one operand.
     """
     sizes, terms, output = _einsum_sizes(node)
     points = math.prod(sizes.values())
@@ -221,11 +217,9 @@ def _det_shape(node: Node) -> Specs:
 
 @operator("Det", shape=_det_shape)
 def det(node: Node) -> Cost:
-    """Elimination of an n x n matrix, then the product of its diagonal, n - 1 operations.
+    """Elimination: n(n - 1)/2 quotients, (n - 1)·n·(2·n - 1)/6 products and as many differences.
 
-    Column by column n(n - 1)/2 quotients and (n - 1)·n·(2·n - 1)/6 products and
-    differences each (G. Golub, C. Van Loan, Matrix Computations, section 3.2). They are
-    no multiply-adds here: they do not make a matrix product.
+    Then n - 1 products (G. Golub, C. Van Loan, Matrix Computations, 3.2).
     """
     n, n_matrices = node.input(0).shape[-1], node.output.n_elements
     quotients, updates = n * (n - 1) // 2, (n - 1) * n * (2 * n - 1) // 6

@@ -72,23 +72,23 @@ def _softmax_shape(node: Node) -> Specs:
 
 @operator("Softmax", shape=_softmax_shape)
 def softmax(node: Node) -> Cost:
-    """A row of n: n - 1 comparisons, n differences, n exp, n - 1 additions, n quotients.
+    """4·n - 2 operations and n functions for each row of n.
 
-    Before version 13 all axes from ``axis`` on are one row.
+    Before version 13 a row is all axes from ``axis`` on.
     """
     return softmax_cost(*_softmax_rows(node))
 
 
 @operator("LogSoftmax", shape=_softmax_shape)
 def log_softmax(node: Node) -> Cost:
-    """As Softmax, with a difference in place of the quotient and a logarithm for each row."""
+    """As Softmax, a difference instead of the quotient, a logarithm for each row."""
     n_rows, width = _softmax_rows(node)
     return softmax_cost(n_rows, width) + Cost(functions=n_rows)
 
 
 @operator("Hardmax", shape=_softmax_shape)
 def hardmax(node: Node) -> Cost:
-    """A row of n: n - 1 comparisons."""
+    """n - 1 comparisons for each row of n."""
     n_rows, width = _softmax_rows(node)
     return Cost(simple=n_rows * max(width - 1, 0))
 
@@ -101,7 +101,7 @@ def _lp_normalization_shape(node: Node) -> Specs:
 
 @operator("LpNormalization", shape=_lp_normalization_shape)
 def lp_normalization(node: Node) -> Cost:
-    """A row of n: n powers, n - 1 additions, n quotients; for p = 2 a root of the sum."""
+    """n powers, n - 1 additions, n quotients for each row of n; a root for p = 2."""
     data = node.output
     width = data.shape[data.axis(node.integer("axis", -1))]
     n_rows = rows(data.n_elements, width)
@@ -119,11 +119,7 @@ def _mean_variance_normalization_shape(node: Node) -> Specs:
 
 @operator("MeanVarianceNormalization", shape=_mean_variance_normalization_shape)
 def mean_variance_normalization(node: Node) -> Cost:
-    """A row of n: 5·n + 3 operations and a root.
-
-    Mean n, its square 1, squares n, their mean n, difference 1, deviations n, epsilon 1,
-    quotients n.
-    """
+    """5·n + 3 operations and a root for each row of n."""
     data = node.input(0)
     axes = node.integers("axes")
     averaged = {data.axis(axis) for axis in ((0, 2, 3) if axes is None else axes)}
@@ -140,10 +136,7 @@ def _local_response_normalization_shape(node: Node) -> Specs:
 
 @operator("LRN", shape=_local_response_normalization_shape)
 def local_response_normalization(node: Node) -> Cost:
-    """An element: square, sum over ``size`` channels, factor, summand, power, quotient.
-
-    Channels beyond the first and last count like others, as padding does.
-    """
+    """Square, sum over ``size`` channels, factor, summand, power, quotient for each element."""
     n, size = node.output.n_elements, node.integer("size", 1)
     return Cost(simple=(size + 3) * n, functions=n)
 
@@ -164,10 +157,10 @@ def _batch_normalization_shape(node: Node) -> Specs:
 
 @operator("BatchNormalization", shape=_batch_normalization_shape, statistics=(3, 4))
 def batch_normalization(node: Node) -> Cost:
-    """Inference: the four vectors fold into one factor and one summand for each channel.
+    """Inference: a factor and a summand for each element.
 
-    With ``training_mode`` mean and variance of the batch come first: mean, deviation,
-    square, mean of each element, and a root for each channel.
+    ``training_mode`` adds mean, deviation, square and its mean for each element, a root for
+    each channel.
     """
     n = node.output.n_elements
     if node.integer("training_mode", 0):
@@ -187,7 +180,7 @@ def _instance_normalization_shape(node: Node) -> Specs:
 
 @operator("InstanceNormalization", shape=_instance_normalization_shape)
 def instance_normalization(node: Node) -> Cost:
-    """As LayerNormalization with scale and bias; a row is one channel of one sample."""
+    """As LayerNormalization with scale and bias; a row is a channel of a sample."""
     data = node.input(0)
     return layer_norm_cost(data.n_elements, math.prod(data.shape[2:]), 2)
 
@@ -208,7 +201,7 @@ def _group_normalization_shape(node: Node) -> Specs:
 
 @operator("GroupNormalization", shape=_group_normalization_shape)
 def group_normalization(node: Node) -> Cost:
-    """As LayerNormalization with scale and bias; a row is one group of one sample."""
+    """As LayerNormalization with scale and bias; a row is a group of a sample."""
     data = node.input(0)
     n_rows = data.shape[0] * node.integer("num_groups", 1)
     return layer_norm_cost(data.n_elements, data.n_elements // max(n_rows, 1), 2)
@@ -227,10 +220,9 @@ def _layer_normalization_shape(node: Node) -> Specs:
 
 @operator("LayerNormalization", shape=_layer_normalization_shape)
 def layer_normalization(node: Node) -> Cost:
-    """A row of n: 5·n + 3 operations and a root; scale and bias an operation an element each.
+    """5·n + 3 operations and a root for each row of n; scale and bias 1 an element each.
 
-    Mean n, squares n, their mean n, square of the mean 1, difference 1, epsilon 1,
-    deviations n, quotients n; the reciprocal of the deviation 1 where it is an output.
+    The reciprocal of the deviation is 1 more if it is an output.
     """
     n, width = node.input(0).n_elements, trailing_width(node)
     gives_reciprocal = len(node.output_names) > 2 and node.output_names[2]

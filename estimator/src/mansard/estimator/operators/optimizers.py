@@ -51,30 +51,23 @@ def _decay(node: Node) -> int:
 
 @optimizer("Adagrad", shape=_step_shape, not_weights=(0, 1))
 def adagrad(node: Node) -> Cost:
-    """H + g² (2), root and epsilon (1), x - r·g / … (3): 6 operations and a root an element.
-
-    Weight decay adds 2; the rate of the step takes 3 once.
-    """
+    """6 operations and a root for each element; weight decay 2; the rate 3 once."""
     n = _elements(node)
     return Cost(simple=(6 + _decay(node)) * n + 3, functions=n)
 
 
 @optimizer("Momentum", shape=_step_shape, not_weights=(0, 1))
 def momentum(node: Node) -> Cost:
-    """V = a·V + b·g (3), x - r·V (2): 5 operations an element, 7 by Nesterov (g + a·V).
-
-    Weight decay adds 2.
-    """
+    """5 operations for each element, 7 with Nesterov; weight decay 2."""
     each = 7 if node.text("mode", "standard") == "nesterov" else 5
     return Cost(simple=(each + _decay(node)) * _elements(node))
 
 
 @optimizer("Adam", shape=_step_shape, not_weights=(0, 1))
 def adam(node: Node) -> Cost:
-    """V (3), H with g² (4), root and epsilon (1), x - r·V / … (3): 11 operations and a root.
+    """11 operations and a root for each element; weight decay 2, decay after it 1.
 
-    For each element; weight decay adds 2, decay after the step 1. The step's rate takes
-    a root, two powers, and 5 operations once.
+    The rate: 5 operations, a root and 2 powers once.
     """
     n = _elements(node)
     after = 1 if node.number("norm_coefficient_post", 0.0) else 0

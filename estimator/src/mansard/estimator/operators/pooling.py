@@ -25,7 +25,7 @@ def _max_pool_shape(node: Node) -> Specs:
 
 @operator("MaxPool", shape=_max_pool_shape)
 def max_pool(node: Node) -> Cost:
-    """A window of n elements takes n - 1 comparisons."""
+    """n - 1 comparisons for each window of n elements."""
     return Cost(simple=(_window(node) - 1) * node.output.n_elements)
 
 
@@ -35,15 +35,15 @@ def _average_pool_shape(node: Node) -> Specs:
 
 @operator("AveragePool", shape=_average_pool_shape)
 def average_pool(node: Node) -> Cost:
-    """A window of n elements takes n - 1 additions and a division."""
+    """n - 1 additions and a division for each window of n elements."""
     return Cost(simple=_window(node) * node.output.n_elements)
 
 
 @operator("LpPool", shape=_average_pool_shape)
 def lp_pool(node: Node) -> Cost:
-    """Powers of all elements of the window, additions, a root (none for p = 1).
+    """n powers, n - 1 additions, a root (none for p = 1) for each window of n.
 
-    A power is one operation for p = 1 or 2, three for 3, otherwise one and a function.
+    A power is 1 operation for p = 1 or 2, 3 for p = 3, else 1 and a function.
     """
     return _norm(node, _window(node) * node.output.n_elements)
 
@@ -57,19 +57,19 @@ def _global_pool_shape(node: Node) -> Specs:
 
 @operator("GlobalMaxPool", shape=_global_pool_shape)
 def global_max_pool(node: Node) -> Cost:
-    """n elements of a channel take n - 1 comparisons."""
+    """n - 1 comparisons for each channel of n elements."""
     return Cost(simple=folds(node))
 
 
 @operator("GlobalAveragePool", shape=_global_pool_shape)
 def global_average_pool(node: Node) -> Cost:
-    """n elements of a channel take n - 1 additions and a division."""
+    """n - 1 additions and a division for each channel of n elements."""
     return Cost(simple=node.input(0).n_elements)
 
 
 @operator("GlobalLpPool", shape=_global_pool_shape)
 def global_lp_pool(node: Node) -> Cost:
-    """Powers of all elements of a channel, additions, a root; counted as in LpPool."""
+    """As LpPool; a window is a channel."""
     return _norm(node, node.input(0).n_elements)
 
 
@@ -106,9 +106,9 @@ def _max_roi_pool_shape(node: Node) -> Specs:
 
 @operator("MaxRoiPool", shape=_max_roi_pool_shape, not_weights=(1,))
 def max_roi_pool(node: Node) -> Cost:
-    """As if each region were the whole image: every element of a channel is compared once.
+    """Each region as the whole image: an upper bound.
 
-    How large the regions are depends on data; this is the most they can be.
+    1 comparison for each element of a channel.
     """
     data, n_regions = node.input(0), node.input(1).shape[0]
     return Cost(simple=n_regions * math.prod(data.shape[1:]))
@@ -127,13 +127,11 @@ def _roi_align_shape(node: Node) -> Specs:
 
 @operator("RoiAlign", shape=_roi_align_shape, not_weights=(1, 2))
 def roi_align(node: Node) -> Cost:
-    """Each bin is the mean, or maximum, of ``sampling_ratio``² bilinear samples.
+    """Mean or maximum of ``sampling_ratio``² bilinear samples (7 operations and 1) for each bin.
 
-    A sample interpolates each channel (7 operations) and is added or compared; a mean
-    divides once. Its coordinates (2 operations each) and weights are made once for all
-    channels. With a ratio of 0 a region's size decides, which depends on data: 2 are
-    taken, as regions matched to their level of a feature pyramid have (224 pixels at
-    stride 16 are 14 for 7 bins; Lin et al., CVPR 2017, equation 1).
+    Coordinates (2 each) and weights once for all channels. A ratio of 0 counts as 2, which
+    regions matched to their level of a feature pyramid have (Lin et al., CVPR 2017, equation
+    1).
     """
     n_samples = (node.integer("sampling_ratio", 0) or 2) ** 2
     each = n_samples * interpolation_cost(2, 2) + Cost(simple=n_samples - 1)

@@ -76,9 +76,5 @@ def _dynamic_quantize_shape(node: Node) -> Specs:
 
 @operator("DynamicQuantizeLinear", shape=_dynamic_quantize_shape)
 def dynamic_quantize(node: Node) -> Cost:
-    """Minimum and maximum of all elements and 0, then as QuantizeLinear.
-
-    Once for the tensor: the scale (difference, quotient) and the zero point (quotient,
-    difference, clamp twice, round).
-    """
+    """Minimum, maximum, 7 operations for scale and zero point, then as QuantizeLinear."""
     return Cost(simple=7 * node.output.n_elements + 7)

@@ -144,12 +144,10 @@ def _activations(node: Node) -> list[list[Cost]]:
 
 @operator("LSTM", shape=_recurrent_shape, not_weights=(4, 5, 6), operands=(0, 1, 2))
 def lstm(node: Node) -> Cost:
-    """4 gates: i, o, f by sigmoid, c by tanh; then C = f·C + i·c and H = o·tanh(C).
+    """Gates i, o, f (sigmoid), c (tanh); C = f·C + i·c, H = o·tanh(C).
 
-    Each gate adds its two halves; a bias adds once more (W's and R's biases fold
-    into one); peepholes are a multiplication and an addition at three gates. With
-    ``input_forget`` f is 1 - i. Other activations count by their own definition;
-    ``clip`` compares the input of each activation twice.
+    1 addition a gate for its two products, 1 for a bias, 2 for a peephole; ``clip`` 2
+    comparisons.
     """
     total = NOTHING
     gate = Cost(simple=2 if node.has(3) else 1)
@@ -163,10 +161,9 @@ def lstm(node: Node) -> Cost:
 
 @operator("GRU", shape=_recurrent_shape, not_weights=(4, 5), operands=(0, 1, 2))
 def gru(node: Node) -> Cost:
-    """3 gates: z, r by sigmoid, h by tanh; r multiplies once; H = (1 - z)·h + z·H.
+    """Gates z, r (sigmoid), h (tanh); H = (1 - z)·h + z·H.
 
-    Each gate adds its two halves, and a bias once more; with ``linear_before_reset``
-    h has two biases, for r multiplies one of them. Activations and ``clip`` as in LSTM.
+    Sums, biases, activations and ``clip`` as in LSTM; r multiplies once.
     """
     total = NOTHING
     for f, g in _activations(node):

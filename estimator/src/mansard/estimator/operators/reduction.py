@@ -42,13 +42,13 @@ def _reduce_shape(node: Node) -> Specs:
     "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", shape=_reduce_shape, not_weights=(1,)
 )
 def reduce_plain(node: Node) -> Cost:
-    """n elements become one by n - 1 operations."""
+    """n - 1 operations for each row of n."""
     return Cost(simple=folds(node))
 
 
 @operator("ReduceMean", shape=_reduce_shape, not_weights=(1,))
 def reduce_mean(node: Node) -> Cost:
-    """Additions, and one division for each output; nothing where nothing is reduced."""
+    """n - 1 additions and a division for n elements; none if nothing is reduced."""
     n = folds(node)
     return Cost(simple=n + node.output.n_elements if n else 0)
 
@@ -73,10 +73,7 @@ def reduce_log_sum(node: Node) -> Cost:
 
 @operator("ReduceLogSumExp", shape=_reduce_shape, not_weights=(1,))
 def reduce_log_sum_exp(node: Node) -> Cost:
-    """Maximum, difference and exp of each element, additions.
-
-    For each output a logarithm, and the maximum is added again.
-    """
+    """Maximum, difference, exp, addition for each element; 1 and a logarithm for each output."""
     n, n_outputs = node.input(0).n_elements, node.output.n_elements
     return Cost(simple=2 * folds(node) + n + n_outputs, functions=n + n_outputs)
 
@@ -101,7 +98,7 @@ def _top_k_shape(node: Node) -> Specs:
 
 @operator("TopK", shape=_top_k_shape, not_weights=(1,))
 def top_k(node: Node) -> Cost:
-    """A heap of k elements: up to ⌊log2 k⌋ + 1 comparisons for each input element."""
+    """⌊log2 k⌋ + 1 comparisons for each input element (heap): an upper bound."""
     data = node.input(0)
     k = node.output.shape[data.axis(node.integer("axis", -1))]
     return Cost(simple=data.n_elements * k.bit_length())
@@ -116,10 +113,7 @@ def _cumulate_shape(node: Node) -> Specs:
 
 @operator("CumProd", "CumSum", shape=_cumulate_shape, not_weights=(1,))
 def cumulate(node: Node) -> Cost:
-    """A row of n: n - 1 operations; n - 2 where each element leaves itself out.
-
-    Which axis is a row may depend on data; it is then taken to be the last one.
-    """
+    """n - 1 operations for each row of n, n - 2 if exclusive; an unknown axis is the last."""
     data, axis = node.input(0), node.optional(1)
     known = None if axis is None else axis.value
     width = data.shape[data.axis(-1 if known is None else int(known.first))]

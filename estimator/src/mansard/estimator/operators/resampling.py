@@ -43,11 +43,9 @@ def weights_cost(mode: str, n_axes: int) -> Cost:
 
 
 def resize(node: Node) -> Cost:
-    """Nearest: none. Linear: 2 neighbours, cubic: 4, along each axis that changes.
+    """2·k - 1 operations for k neighbours: 2 (linear) or 4 (cubic) along each axis; nearest 0.
 
-    Each neighbour is a multiplication and an addition, one addition less in all; weights
-    are made once for an axis and left out. With ``antialias`` a window that shrinks by s
-    holds s times as many neighbours, and the axes are resized one after the other.
+    ``antialias``: s times as many neighbours where an axis shrinks by s.
     """
     taps = _TAPS.get(node.text("mode", "nearest"), 1)
     data, result = node.input(0).shape, node.output.shape
@@ -178,10 +176,10 @@ def _antialiased(taps: int, data: tuple[int, ...], result: tuple[int, ...]) -> C
 
 @operator("GridSample", shape=_grid_sample_shape)
 def grid_sample(node: Node) -> Cost:
-    """As Resize over all spatial axes, and for each sample its coordinates and weights.
+    """As Resize over all spatial axes, with coordinates and weights for each sample.
 
-    A coordinate takes 4 operations to the image's scale. Nearest rounds it. Linear: floor,
-    t, 1 - t; cubic: 27 for the four polynomials; then their products over the axes.
+    A coordinate: 4 operations, then 1 (nearest), 3 (linear) or 27 (cubic); then the weights'
+    products.
     """
     mode = node.text("mode", "linear")
     n_axes = node.input(0).rank - 2
@@ -206,9 +204,6 @@ def _affine_grid_shape(node: Node) -> Specs:
 
 @operator("AffineGrid", shape=_affine_grid_shape, not_weights=(1,))
 def affine_grid(node: Node) -> Cost:
-    """The product of theta [n, n + 1] with each point's coordinates and 1: n·n multiply-adds.
-
-    The last column is added; the coordinates themselves are made once for an axis.
-    """
+    """n·n multiply-adds and n additions for each point of n coordinates."""
     n = node.output.shape[-1]
     return Cost(macs=node.output.n_elements * n, simple=node.output.n_elements)

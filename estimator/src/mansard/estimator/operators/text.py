@@ -58,11 +58,7 @@ _LONGEST = 1000
 
 @operator("TfIdfVectorizer", shape=_tfidf_vectorizer_shape)
 def tfidf(node: Node) -> Cost:
-    """An addition for each n-gram of the input, a factor or comparison for each output.
-
-    n-grams of each length from ``min_gram_length`` to ``max_gram_length`` over each skip
-    from 0 to ``max_skip_count``; counts alone ("TF") need no factor.
-    """
+    """1 addition for each n-gram of each length and skip; 1 for each output, none with "TF"."""
     data, n_outputs = node.input(0), node.output.n_elements
     length = data.shape[-1]
     n_rows = data.n_elements // length if length else 0
@@ -81,7 +77,7 @@ def tfidf(node: Node) -> Cost:
 
 @shape_of(
     "ImageDecoder",
-    cost=no_work("No arithmetic of the network; reads the stream, writes the pixels."),
+    cost=no_work(),
 )
 def _image_decoder_shape(node: Node) -> Specs:
     """[height, width, channels] of a stream of bytes, in which the sizes are."""

@@ -84,10 +84,7 @@ def fft_flop(length: int, is_real: bool) -> int:
 
 @operator("DFT", shape=_dft_shape, not_weights=(1, 2))
 def dft(node: Node) -> Cost:
-    """A fast transform of n points: 5·n·log2 n operations, 2.5·n·log2 n with a real side.
-
-    Whatever the length, as FFTW's authors count; the inverse divides what it writes by n.
-    """
+    """5·n·log2 n operations for n points, 2.5·n·log2 n if real; the inverse divides its output."""
     data, found = node.input(0), _transform_of(node)
     axis, is_inverse = found.axis, node.integer("inverse", 0)
     if axis is None or found.length is None:
@@ -130,7 +127,7 @@ def _stft_shape(node: Node) -> Specs:
 
 @operator("STFT", shape=_stft_shape, not_weights=(1, 2, 3))
 def stft(node: Node) -> Cost:
-    """A fast transform of each frame (see DFT), its points times the window before."""
+    """As DFT for each frame, 1 a point for the window."""
     signal, batch, n_frames = node.input(0), node.output.shape[0], node.output.shape[1]
     length = _frame_length(node)
     if length is None:
@@ -151,10 +148,7 @@ def _window_shape(node: Node) -> Specs:
 
 @operator(*_WINDOWS, shape=_window_shape, not_weights=(0,))
 def window(node: Node) -> Cost:
-    """a - b·cos(c·i): 3 operations and a function for each point; Blackman has one cosine more.
-
-    That one is another factor, function, product and addition.
-    """
+    """a - b·cos(c·i): 3 operations and a function for each point; Blackman: twice."""
     n = node.output.n_elements
     if node.op_type == "BlackmanWindow":
         return Cost(simple=6 * n, functions=2 * n)
@@ -173,10 +167,6 @@ def _mel_weight_matrix_shape(node: Node) -> Specs:
 
 @operator("MelWeightMatrix", shape=_mel_weight_matrix_shape, not_weights=(0, 1, 2, 3, 4))
 def mel_weight_matrix(node: Node) -> Cost:
-    """Triangles: a difference and a quotient for each element.
-
-    Before that 700·(10^(m / 2595) - 1) at the n + 2 edges of n bins, 3 operations, a
-    function, and 3 to the nearest frequency; the limits take a logarithm each.
-    """
+    """2 operations for each element; 6 and a function for each of n + 2 edges; 2 logarithms."""
     n_edges = node.output.shape[1] + 2
     return Cost(simple=2 * node.output.n_elements + 6 * n_edges, functions=n_edges + 2)

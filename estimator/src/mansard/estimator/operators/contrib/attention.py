@@ -195,14 +195,14 @@ def _rotation(node: Node, sizes: FusedSizes) -> Cost:
 
 
 def _cached_reads(node: Node, precision: Precision | None) -> int:
-    """All inputs, but of the cache only what is valid."""
+    """All inputs, valid rows of the cache."""
     sizes = _projected_sizes(node)
     valid = 2 * sizes.batch * sizes.heads * sizes.n_past * sizes.width
     return reads_only(node, precision, {_PLACES[node.op_type][1] or 0: valid})
 
 
 def _cached_writes(node: Node, precision: Precision | None) -> int:
-    """All outputs, but of a shared cache only the new rows."""
+    """All outputs, new rows of a shared cache."""
     sizes = _projected_sizes(node)
     new = 2 * sizes.batch * sizes.heads * sizes.n_new * sizes.width
     return writes_only(node, precision, {1: new} if sizes.is_shared else {})
@@ -216,12 +216,9 @@ def _cached_writes(node: Node, precision: Precision | None) -> int:
     writes=_cached_writes,
 )
 def attention(node: Node) -> Cost:
-    """Projection to queries, keys and values, then softmax(scale · Q·Kᵀ + mask)·V.
+    """Projection: input · (2·hidden + values) multiply-adds a token.
 
-    Input · (2·hidden + values) multiply-adds for each token, and a bias; for each score a
-    factor, a mask and a bias where they are, and softmax. A rotation takes 3 operations
-    an element of queries and keys. Of the cache it reads what is valid, and writes the new
-    rows where past and present share it, else all of it.
+    Then as ONNX's Attention; a bias 1 an element, a rotation 3 an element of queries and keys.
     """
     sizes = _projected_sizes(node)
     work = _projection(node, sizes, node.has(2)) + _rotation(node, sizes)
@@ -236,10 +233,7 @@ def attention(node: Node) -> Cost:
     writes=_cached_writes,
 )
 def quantized_attention(node: Node) -> Cost:
-    """As Attention; each element of the projection takes a factor and a bias.
-
-    The projection is of integers; scores are floats, but counted in one precision with it.
-    """
+    """As Attention; 2 operations more for each element of the projection."""
     sizes = _projected_sizes(node)
     n_rows = sizes.batch * sizes.n_queries
     factors = Cost(simple=n_rows * sizes.heads * (2 * sizes.width + sizes.v_width))
@@ -254,11 +248,7 @@ def _packed_attention_shape(node: Node) -> Specs:
 
 @microsoft("PackedAttention", shape=_packed_attention_shape, not_weights=(3, 4, 5))
 def packed_attention(node: Node) -> Cost:
-    """As Attention over tokens without padding.
-
-    The lengths of the sequences count where they are known; otherwise each token sees as
-    many keys as the longest sequence may have.
-    """
+    """As Attention over tokens without padding; unknown lengths count as the longest."""
     sizes = _projected_sizes(node)
     return _projection(node, sizes, node.has(2)) + attend(sizes, int(node.has(5)))
 
@@ -283,7 +273,7 @@ def _ordered_attention_shape(node: Node) -> Specs:
     operands=(0, 5),
 )
 def ordered_attention(node: Node) -> Cost:
-    """As Attention in integers: projections, scores and result are quantised (5) each."""
+    """As Attention; projections, scores and result are quantised (5)."""
     data, heads = node.input(0), node.integer("num_heads", 1)
     batch, steps, _ = data.shape
     queries, keys, values = (node.input(position).shape[1] for position in (5, 6, 7))
@@ -319,11 +309,7 @@ def _longformer_shape(node: Node) -> Specs:
     operands=(0, 2),
 )
 def longformer(node: Node) -> Cost:
-    """Two projections, for local and for global attention; scores within the window.
-
-    A token sees 2·window + 1 keys. Which tokens attend to all others depends on data:
-    their scores are left out.
-    """
+    """Local and global projections; 2·window + 1 keys a token, without global tokens."""
     data, heads = node.input(0), node.integer("num_heads", 1)
     batch, steps, hidden = data.shape
     widths = sum(node.input(position).shape[1] for position in _long_positions(node))
@@ -351,10 +337,7 @@ def _decoder_attention_shape(node: Node) -> Specs:
 
 @microsoft("DecoderAttention", shape=_decoder_attention_shape, not_weights=(5, 6, 7, 8, 9, 10, 11))
 def decoder_attention(node: Node) -> Cost:
-    """Queries, and the keys and values that are not cached, are projected; then scores.
-
-    Cross attention projects ``key`` once, and finds it in the cache from then on.
-    """
+    """Projections of queries and of keys and values that are not cached; scores."""
     query, heads = node.input(0), node.integer("num_heads", 1)
     steps, batch, hidden = query.shape
     static, past, state = _decoder_flags(node)

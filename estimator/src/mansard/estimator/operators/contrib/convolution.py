@@ -37,13 +37,13 @@ from mansard.estimator.tensors import Node, Shape, Tensor
 blocked = partial(operator, domain=NCHWC)
 blocked_shape = partial(shape_of, domain=NCHWC)
 
-_reorder = no_work("No work; reads and writes each element.")
+_reorder = no_work()
 
 _ALIGNMENT = 16  # channels of a block with 512-bit vectors; narrower ones may have up to 8 fewer
 
 
 def fused_conv(node: Node) -> Cost:
-    """As Conv; then the sum with a tensor where one is given, and the activation."""
+    """As Conv, 1 for a summed tensor, the activation."""
     n = node.output.n_elements
     macs = n * math.prod(node.input(1).shape[1:])
     return Cost(macs=macs, simple=(node.has(2) + node.has(3)) * n) + activation_cost(node) * n
@@ -82,7 +82,7 @@ microsoft(
 
 
 def max_pool(node: Node) -> Cost:
-    """As MaxPool; a mask takes a comparison more for each element of a window."""
+    """As MaxPool; a mask 1 more for each element of a window."""
     return standard_cost(node, "MaxPool") + Cost(
         simple=node.output.n_elements * math.prod(node.integers("kernel_shape") or ())
         if node.op_type == "MaxpoolWithMask"
@@ -185,7 +185,7 @@ def _blocked_upsample_shape(node: Node) -> Specs:
 
 @blocked("Upsample", shape=_blocked_upsample_shape)
 def upsample(node: Node) -> Cost:
-    """Nearest: none. Linear: 4 neighbours in the plane, 7 operations for each output."""
+    """Nearest 0, linear 7 operations for each output element."""
     if node.text("mode", "nearest") == "nearest":
         return NOTHING
     return Cost(simple=7 * node.output.n_elements)
@@ -217,7 +217,7 @@ blocked("MaxPool", shape=_blocked_pool_shape)(max_pool)
 
 
 def _channels_last(node: Node) -> Cost:
-    """As the operator of ONNX of this name, channels last."""
+    """As ONNX's operator of this name, channels last."""
     if node.op_type == "Resize":
         return standard_cost(node, "Resize")
     seen = _seen_first(node)

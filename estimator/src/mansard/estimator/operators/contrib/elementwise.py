@@ -35,38 +35,21 @@ from mansard.estimator.tensors import Node
 _UINT32 = ELEMENT_TYPES["uint32"]
 
 microsoft("SampleOp", shape=same_as_first)(copy)
-microsoft("Gelu", shape=same_as_first)(
-    per_element(4, 1, "0.5·x·(1 + erf(x/√2)): 4 operations and a function for each element.")
-)
-microsoft("QuickGelu", "ScaledSiLU", shape=same_as_first, not_weights=(1,))(
-    per_element(
-        5, 1, "a·x, its sigmoid, and their product: 5 operations and a function for each element."
-    )
-)
-microsoft("QOrderedGelu", shape=same_as_first, not_weights=(1, 2))(
-    per_element(
-        10, 1, "A factor, Gelu, quantise (5): 10 operations and a function for each element."
-    )
-)
+microsoft("Gelu", shape=same_as_first)(per_element(4, 1))
+microsoft("QuickGelu", "ScaledSiLU", shape=same_as_first, not_weights=(1,))(per_element(5, 1))
+microsoft("QOrderedGelu", shape=same_as_first, not_weights=(1, 2))(per_element(10, 1))
 
 
 @microsoft("QLinearLeakyRelu", "QLinearSigmoid", shape=same_as_first, not_weights=(1, 2, 3, 4))
 def quantized_activation(node: Node) -> Cost:
-    """Dequantise (2), the activation, quantise (5).
-
-    A runtime looks the 256 results up in a table instead: 1 operation for each element.
-    """
+    """Dequantise 2, the activation, quantise 5."""
     each = SIGMOID if node.op_type == "QLinearSigmoid" else Cost(simple=2)
     return (DEQUANTIZE + each + QUANTIZE) * node.output.n_elements
 
 
 @microsoft("Inverse", shape=same_as_first)
 def inverse(node: Node) -> Cost:
-    """2·n³ operations for a matrix of n x n: elimination and substitution.
-
-    G. Golub, C. Van Loan, Matrix Computations, 3.2: 2/3·n³ for the factors, 4/3·n³ for n
-    right-hand sides.
-    """
+    """2·n³ operations for n x n (G. Golub, C. Van Loan, Matrix Computations, 3.2)."""
     data = node.input(0)
     return Cost(simple=2 * data.n_elements * data.shape[-1])
 
@@ -78,14 +61,12 @@ def _with_bias_shape(node: Node) -> Specs:
 
 @microsoft("BiasGelu", "FastGelu", shape=_with_bias_shape)
 def gelu_with_bias(node: Node) -> Cost:
-    """A bias, then Gelu: exactly (4) or with tanh (8 operations), and a function."""
+    """1 for a bias, then Gelu: 4 (8 with tanh) and a function."""
     each = FAST_GELU if node.op_type == "FastGelu" else GELU
     return (each + Cost(simple=int(node.has(1)))) * node.output.n_elements
 
 
-@microsoft_shape(
-    "BiasAdd", cost=per_element(2, text="A bias and a residual: 2 operations for each element.")
-)
+@microsoft_shape("BiasAdd", cost=per_element(2))
 def _bias_add_shape(node: Node) -> Specs:
     """[batch, pixels, channels]: a bias for each channel, and a residual of the same shape."""
     data, skip = node.input(0), node.input(2)
@@ -105,7 +86,7 @@ def _bias_split_gelu_shape(node: Node) -> Specs:
 
 @microsoft("BiasSplitGelu", shape=_bias_split_gelu_shape)
 def bias_split_gelu(node: Node) -> Cost:
-    """A bias for each element; then one half times the Gelu of the other: 5 and a function."""
+    """1 for a bias; one half times Gelu of the other: 5 and a function."""
     n = node.output.n_elements
     return Cost(simple=node.input(0).n_elements) + (GELU + Cost(simple=1)) * n
 
@@ -118,7 +99,7 @@ def _bias_softmax_shape(node: Node) -> Specs:
 
 @microsoft("BiasSoftmax", shape=_bias_softmax_shape, not_weights=(1,))
 def bias_softmax(node: Node) -> Cost:
-    """An addition for each element, then Softmax; all axes from ``axis`` on are one row."""
+    """1 addition for each element, then Softmax; a row is all axes from ``axis`` on."""
     data = node.input(0)
     width = math.prod(data.shape[data.axis(node.integer("axis", 1)) :])
     n = data.n_elements
@@ -126,7 +107,7 @@ def bias_softmax(node: Node) -> Cost:
 
 
 def bias_dropout(node: Node) -> Cost:
-    """In inference a bias, and a residual where one is given; nothing is dropped."""
+    """1 for a bias, 1 for a residual; nothing is dropped."""
     return Cost(simple=(1 + node.has(2)) * node.output.n_elements)
 
 
@@ -148,9 +129,7 @@ microsoft("BitmaskDropout", shape=_bitmask_dropout_shape, is_view=True, not_weig
 microsoft("BitmaskBiasDropout", not_weights=(2, 3, 4), shape=_bitmask_dropout_shape)(bias_dropout)
 
 
-@microsoft_shape(
-    "GatedAdd", cost=per_element(2, text="x + y · gate: 2 operations for each element.")
-)
+@microsoft_shape("GatedAdd", cost=per_element(2))
 def _gated_add_shape(node: Node) -> Specs:
     data, added, gate = node.input(0), node.input(1), node.input(2)
     if added.shape != data.shape or gate.shape != (*data.shape[:-1], 1):
@@ -165,7 +144,7 @@ def _gated_add_shape(node: Node) -> Specs:
     "ComplexMulConj",
     cost=per_element(
         3,
-        text="4 products and 2 sums for each pair of real and imaginary part: 3 for each element.",
+        text="3 operations for each element.",
     ),
 )
 def _complex_product_shape(node: Node) -> Specs:
@@ -183,7 +162,7 @@ def _multiply_integers_shape(node: Node) -> Specs:
 
 @microsoft("MulInteger", shape=_multiply_integers_shape, not_weights=(1, 3))
 def multiply_integers(node: Node) -> Cost:
-    """The zero points that are given are subtracted from each element, then the product."""
+    """1 for each zero point that is given, 1 for the product."""
     shifted = sum(node.input(i).n_elements for i in (0, 2) if node.has(i + 1))
     return Cost(simple=shifted + node.output.n_elements)
 
@@ -200,16 +179,14 @@ _PAIR = (1, 2, 4, 5, 6, 7)  # scales and zero points
 
 @microsoft("QLinearAdd", "QLinearMul", shape=_quantized_pair_shape, not_weights=_PAIR)
 def quantized_pair(node: Node) -> Cost:
-    """Dequantise both operands (2 each), add or multiply, quantise the result (5)."""
+    """Dequantise 2 for each operand element, 1 and quantise 5 for each output element."""
     operands = node.input(0).n_elements + node.input(3).n_elements
     return DEQUANTIZE * operands + (QUANTIZE + Cost(simple=1)) * node.output.n_elements
 
 
 @microsoft_shape(
     "QLinearWhere",
-    cost=per_element(
-        8, text="Choose, dequantise and quantise what was chosen: 8 operations for each element."
-    ),
+    cost=per_element(8),
     not_weights=(2, 3, 5, 6, 7, 8),
 )
 def _quantized_where_shape(node: Node) -> Specs:
@@ -225,7 +202,7 @@ def _quantized_softmax_shape(node: Node) -> Specs:
 
 @microsoft("QLinearSoftmax", shape=_quantized_softmax_shape, not_weights=(1, 2, 3, 4))
 def quantized_softmax(node: Node) -> Cost:
-    """Dequantise (2), Softmax, quantise (5); before version 13 axes from ``axis`` on are a row."""
+    """As Softmax; dequantise 2, quantise 5."""
     data = node.input(0)
     axis = data.axis(node.integer("axis", -1))
     is_old = node.integer("opset", 13) < 13
@@ -246,7 +223,7 @@ _HASH_WORD, _HASH_END = 11, 9
 
 @microsoft("MurmurHash3", shape=_hash_shape)
 def murmur_hash(node: Node) -> Cost:
-    """11 operations for each 4 bytes of an element and 9 at its end; a string counts as 4."""
+    """11 operations for each 4 bytes of an element, 9 at its end; a string counts as 4."""
     data = node.input(0)
     words = max(-(-data.dtype.n_bits // 32), 1)
     return Cost(simple=(words * _HASH_WORD + _HASH_END) * data.n_elements)
@@ -259,6 +236,6 @@ def _is_all_finite_shape(node: Node) -> Specs:
 
 @microsoft("IsAllFinite", shape=_is_all_finite_shape)
 def is_all_finite(node: Node) -> Cost:
-    """A test of each element of each input, joined by one operation less than that."""
+    """2·n - 1 operations for n elements of all inputs."""
     n = sum(tensor.n_elements for tensor in node.present)
     return Cost(simple=max(2 * n - 1, 0))

@@ -74,7 +74,7 @@ def _used(sizes: _ExpertSizes) -> int:
 
 
 def _read_bytes(node: Node, precision: Precision | None) -> int:
-    """Of weights, biases and scales only the experts that can be used."""
+    """Weights, biases and scales of experts that can be chosen."""
     sizes = _expert_sizes(node)
     return sum(_part(tensor, sizes, precision) for tensor in node.distinct)
 
@@ -117,11 +117,10 @@ def _activation(node: Node, sizes: _ExpertSizes) -> Cost:
 
 @microsoft("MoE", shape=_experts_shape, not_weights=(1,), operands=(0, 2), reads=_read_bytes)
 def experts(node: Node) -> Cost:
-    """The choice among experts, then two or three products of each token in k of them.
+    """Softmax over experts, a comparison for each choice, 2 or 3 products in k experts.
 
-    Softmax over the experts and a comparison for each choice of each; then hidden ·
-    inner multiply-adds a product, biases, the activation (swiglu: 7 and a function), and
-    2 operations to weigh and add each output. It reads the experts that can be chosen.
+    hidden · inner multiply-adds a product, biases, activation (swiglu: 7 and a function), 2 an
+    output.
     """
     sizes = _expert_sizes(node)
     each = _per_token(node, sizes, (3, 5, 7))
@@ -149,7 +148,7 @@ def _unpacked(position: int) -> Callable[[Node], int]:
     reads=_read_bytes,
 )
 def quantized_experts(node: Node) -> Cost:
-    """As MoE; each weight of the experts that can be chosen is dequantised once (2)."""
+    """As MoE; dequantisation 2 for each weight that can be chosen."""
     sizes = _expert_sizes(node)
     each = _per_token(node, sizes, (4, 7, 10))
     third = sizes.inner if sizes.has_third else 0

@@ -39,7 +39,7 @@ def _product_shape(node: Node) -> Specs:
 
 @operator("MatMulStored", domain=DOMAIN, shape=_product_shape, operands=(0,), packed={1: _matrix})
 def stored_product(node: Node) -> Cost:
-    """rows·K·N multiply-adds; ``unpack_ops`` operations for each of K·N weights."""
+    """rows·K·N multiply-adds, ``unpack_ops`` operations for each of K·N weights."""
     n_weights = required(node, "K") * required(node, "N")
     n_rows = node.input(0).n_elements // max(required(node, "K"), 1)
     return Cost(macs=n_rows * n_weights) + _unpack(node, n_weights if n_rows else 0)
@@ -50,7 +50,7 @@ def _picked_shape(node: Node) -> Specs:
 
 
 def _picked_bytes(node: Node, precision: Precision | None) -> int:
-    """The indices, and a row of the table for each of them, each row once."""
+    """The indices, each picked row once."""
     table, indices = node.input(0), node.input(1)
     n_rows = min(indices.n_elements, required(node, "N"))
     return indices.n_bytes(precision) + n_rows * table.n_bytes(precision) // required(node, "N")
@@ -66,7 +66,7 @@ def _picked_bytes(node: Node, precision: Precision | None) -> int:
     reads=_picked_bytes,
 )
 def stored_rows(node: Node) -> Cost:
-    """The rows that are picked from a table of N rows of K; each number of them is unpacked."""
+    """``unpack_ops`` operations for each number of the picked rows."""
     return _unpack(node, node.output.n_elements)
 
 
@@ -101,7 +101,7 @@ def _expert_weights(node: Node) -> int:
 
 
 def _experts_read(node: Node, precision: Precision | None) -> int:
-    """Tokens and scores, and of the weights those of the experts that can be chosen."""
+    """Tokens, scores, weights of experts that can be chosen."""
     sizes = _expert_sizes(node)
     read_bytes = 0
     for position, tensor in enumerate(node.inputs):
@@ -122,11 +122,10 @@ def _experts_read(node: Node, precision: Precision | None) -> int:
     reads=_experts_read,
 )
 def stored_experts(node: Node) -> Cost:
-    """Each token runs through k of the experts: gate, up, activation, product, down.
+    """Softmax over experts, a comparison for each choice, k experts a token.
 
-    Softmax over the experts and a comparison for each choice; 3·hidden·inner multiply-adds (2
-    without a gate) a token and expert; 2 operations to weigh and add each output; the weights of
-    the experts that can be chosen are unpacked once.
+    3·hidden·inner multiply-adds (2 without a gate) an expert, 2 an output; unpacking of the
+    weights that can be chosen.
     """
     sizes = _expert_sizes(node)
     n_matrices = sum(node.has(position) for position in (2, 3, 4))
@@ -206,12 +205,10 @@ def _value_weights(node: Node) -> int:
     packed={4: _first_weights, 5: _value_weights},
 )
 def latent_attention(node: Node) -> Cost:
-    """Attention over compressed rows, in the cheaper of its two forms (arXiv:2405.04434, 2.1).
+    """Attention over compressed rows, the cheaper of two forms (arXiv:2405.04434, 2.1).
 
-    Expanded: keys and values of all heads are made of each row by the matrix of rank ×
-    heads·(width + v_width); then as attention over heads of width + rotary. Absorbed: that matrix
-    multiplies queries and results instead, and scores are over rank + rotary numbers that all heads
-    share. Prefill takes the first form, decode the second. New rows are normalised and rotated.
+    Expanded (prefill): rank × heads·(width + v_width) multiply-adds a row, heads of width +
+    rotary. Absorbed (decode): that matrix on queries and results, scores over rank + rotary.
     """
     sizes = _latent_sizes(node)
     n_pairs = sizes.n_rows * sizes.n_keys

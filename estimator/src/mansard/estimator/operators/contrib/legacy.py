@@ -28,7 +28,7 @@ from mansard.estimator.operators.shapes import (
 )
 from mansard.estimator.tensors import Node
 
-_affine = per_element(2, text="A factor and a summand for each element.")
+_affine = per_element(2)
 operator("Affine", shape=same_as_first)(_affine)
 operator("Scale", shape=same_as_first)(per_element(1, text="A factor for each element."))
 operator("ParametricSoftplus", shape=same_as_first)(
@@ -88,9 +88,7 @@ def _filled_shape(node: Node) -> Specs:
 
 @shape_of(
     "GRUUnit",
-    cost=per_element(
-        10, 3, "Two sigmoids and a tanh, then (1 - z)·h + z·H of 4 operations, for each element."
-    ),
+    cost=per_element(10, 3, "2 sigmoids, a tanh and 4 operations for each element."),
     not_weights=(0, 2, 3),
 )
 def _gru_unit_shape(node: Node) -> Specs:

@@ -63,10 +63,7 @@ def _fused_matmul_shape(node: Node) -> Specs:
 
 @microsoft("FusedMatMul", "SparseToDenseMatMul", "TransposeMatMul", shape=_fused_matmul_shape)
 def fused_matmul(node: Node) -> Cost:
-    """As MatMul on transposed operands; a factor other than 1 multiplies each output.
-
-    A sparse operand counts as a dense one: how many elements it has depends on data.
-    """
+    """As MatMul, 1 for a factor other than 1; a sparse operand counts as dense."""
     left, _ = _fused_operands(node)
     n = node.output.n_elements
     scaled = n if node.number("alpha", 1.0) != 1.0 else 0
@@ -100,10 +97,7 @@ def _gemm_float8_shape(node: Node) -> Specs:
 
 @microsoft("GemmFloat8", shape=_gemm_float8_shape, not_weights=(3, 4, 5))
 def gemm_float8(node: Node) -> Cost:
-    """M·N·K multiply-adds; for each output a factor for the scales, ``alpha``, ``beta``·C.
-
-    Then the activation.
-    """
+    """M·N·K multiply-adds; for each output the scales, ``alpha``, ``beta``·C, the activation."""
     m, n, k = gemm_sizes(node)
     simple = int(any(node.has(i) for i in (3, 4, 5))) + (node.number("alpha", 1.0) != 1.0)
     beta = node.number("beta", 0.0)
@@ -120,7 +114,7 @@ def _gemm_gelu_shape(node: Node) -> Specs:
 
 @microsoft("GemmFastGelu", shape=_gemm_gelu_shape)
 def gemm_gelu(node: Node) -> Cost:
-    """As MatMul, a bias where one is given, then Gelu with tanh (8 and a function)."""
+    """As MatMul, 1 for a bias, then Gelu: 8 and a function."""
     n = node.output.n_elements
     product = standard_cost(node, "MatMul", node.input(0), node.input(1))
     return product + (FAST_GELU + Cost(simple=int(node.has(2)))) * n
@@ -147,7 +141,7 @@ def _matmul_to_float_shape(node: Node) -> Specs:
 
 @microsoft("MatMulIntegerToFloat", shape=_matmul_to_float_shape, not_weights=(2, 3, 4, 5))
 def matmul_to_float(node: Node) -> Cost:
-    """As MatMul on integers, a factor for each output, a bias where one is given."""
+    """As MatMul, 1 for the scale, 1 for a bias."""
     return standard_cost(node, "MatMul") + Cost(simple=(1 + node.has(6)) * node.output.n_elements)
 
 
@@ -160,7 +154,7 @@ def _dynamic_matmul_shape(node: Node) -> Specs:
 
 @microsoft("DynamicQuantizeMatMul", shape=_dynamic_matmul_shape, not_weights=(2, 3), operands=(1,))
 def dynamic_matmul(node: Node) -> Cost:
-    """As DynamicQuantizeLinear of A and MatMulIntegerToFloat; the product is of integers."""
+    """As DynamicQuantizeLinear of A and MatMulIntegerToFloat."""
     quantized = QUANTIZE_DYNAMICALLY * node.input(0).n_elements + QUANTIZE_DYNAMICALLY
     scaled = Cost(simple=(1 + node.has(4)) * node.output.n_elements)
     return quantized + standard_cost(node, "MatMul") + scaled
@@ -175,7 +169,7 @@ def _quantized_gemm_shape(node: Node) -> Specs:
 
 @microsoft("QGemm", shape=_quantized_gemm_shape, not_weights=(1, 2, 4, 5, 7, 8), operands=(0, 3))
 def quantized_gemm(node: Node) -> Cost:
-    """M·N·K multiply-adds, the bias, then quantise (5), or one factor for a float output."""
+    """M·N·K multiply-adds, a bias, quantisation 5 (float output 1)."""
     m, n, k = _quantized_gemm_sizes(node)
     each = QUANTIZE if node.has(7) or node.has(8) else Cost(simple=1)
     return Cost(macs=m * n * k) + (each + Cost(simple=int(node.has(6)))) * (m * n)
@@ -195,7 +189,7 @@ def _ordered_matmul_shape(node: Node) -> Specs:
     "QOrderedMatMul", shape=_ordered_matmul_shape, not_weights=(1, 3, 4, 6, 7), operands=(0, 2)
 )
 def ordered_matmul(node: Node) -> Cost:
-    """As MatMul on integers; a bias, a scaled summand (2), then quantise (5)."""
+    """As MatMul; a bias 1, a scaled summand 2, quantise 5."""
     each = QUANTIZE + Cost(simple=node.has(5) + 2 * node.has(6))
     product = standard_cost(node, "MatMul", node.input(0), node.input(2))
     return product + each * node.output.n_elements
@@ -255,7 +249,7 @@ def _matmul_bits_shape(node: Node) -> Specs:
     packed={1: _elements("N")},
 )
 def matmul_bits(node: Node) -> Cost:
-    """rows·K·N multiply-adds; 2 operations to unpack each of K·N weights; a bias."""
+    """rows·K·N multiply-adds, 2 operations for each weight, a bias."""
     return _product(node, node.integer("K", 0), node.integer("N", 0), 5)
 
 
@@ -277,7 +271,7 @@ def _matmul_bnb4_shape(node: Node) -> Specs:
     packed={1: _elements("N")},
 )
 def matmul_bnb4(node: Node) -> Cost:
-    """rows·K·N multiply-adds; to unpack each of K·N weights a look-up and a product."""
+    """rows·K·N multiply-adds, 2 operations for each weight."""
     return _product(node, node.integer("K", 0), node.integer("N", 0))
 
 
@@ -340,7 +334,7 @@ def _matmul_blocks_shape(node: Node) -> Specs:
     packed={1: lambda node: math.prod(_block_sizes(node))},
 )
 def matmul_blocks(node: Node) -> Cost:
-    """rows·K·N multiply-adds; two factors for each of K·N weights; a bias."""
+    """rows·K·N multiply-adds, 2 operations for each weight, a bias."""
     bias = 5 if node.op_type == "MatMulBlockQuantizedFp4Weight" else 4
     return _product(node, *_block_sizes(node), bias)
 
@@ -369,7 +363,7 @@ def _normalized(node: Node) -> Cost:
     packed=dict.fromkeys((3, 6), _elements("N")),
 )
 def gated_bits(node: Node) -> Cost:
-    """RMS normalisation, two products as MatMulNBits, activation of one times the other."""
+    """RMSNormalization, two MatMulNBits, activation of one times the other."""
     k, n = node.integer("K", 0), node.integer("N", 0)
     joined = (activation_cost(node) + Cost(simple=1)) * (_rows(node) * n)
     return _normalized(node) + _product(node, k, n, 5) + _product(node, k, n, 8) + joined

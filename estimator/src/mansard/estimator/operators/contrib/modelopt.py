@@ -27,7 +27,7 @@ _FLOAT4 = ELEMENT_TYPES["float4e2m1"]
 
 @trt_shape(
     "TRT_FP8QuantizeLinear",
-    cost=per_element(4, text="Divide, round, clamp twice: 4 operations for each element."),
+    cost=per_element(4),
     not_weights=(1,),
 )
 def _quantize_shape(node: Node) -> Specs:
@@ -77,5 +77,5 @@ def _quantize_blocks_shape(node: Node) -> Specs:
     not_weights=(1,),
 )
 def quantize_blocks(node: Node) -> Cost:
-    """The largest magnitude of each block (2 an element), its scale (2), then 4 an element."""
+    """6 operations for each element, 2 for each block."""
     return Cost(simple=6 * node.output.n_elements + 2 * node.outputs[1].n_elements)

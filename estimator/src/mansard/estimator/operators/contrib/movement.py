@@ -76,7 +76,7 @@ def _pad_shape(node: Node) -> Specs:
 
 @microsoft_shape(
     "Range",
-    cost=per_element(2, text="start + i·delta: 2 operations for each element."),
+    cost=per_element(2),
     not_weights=(0, 1, 2),
 )
 def _range_shape(node: Node) -> Specs:
@@ -99,14 +99,14 @@ def _unique_shape(node: Node) -> Specs:
 
 @microsoft("Unique", shape=_unique_shape)
 def unique(node: Node) -> Cost:
-    """Sort by n·⌈log2 n⌉ comparisons, then compare n - 1 neighbours."""
+    """n·⌈log2 n⌉ + n - 1 comparisons."""
     n = node.input(0).n_elements
     return Cost(simple=sort_comparisons(n) + max(n - 1, 0))
 
 
 @microsoft_shape(
     "UnfoldTensor",
-    cost=no_work("No work; windows that overlap are written as often as they stand there."),
+    cost=no_work("No work; overlapping windows are written in full."),
 )
 def _unfold_shape(node: Node) -> Specs:
     """Windows along one dimension, which become a new last one."""
@@ -134,17 +134,14 @@ def _crop_and_resize_shape(node: Node) -> Specs:
 
 
 def _sampled(node: Node, precision: Precision | None) -> int:
-    """Of the images no more than the neighbours of all samples."""
+    """Of the images at most the neighbours of all samples."""
     taps = 1 if node.text("mode", "bilinear") == "nearest" else 4
     return reads_only(node, precision, {0: taps * node.output.n_elements})
 
 
 @microsoft("CropAndResize", shape=_crop_and_resize_shape, not_weights=(1, 2, 3), reads=_sampled)
 def crop_and_resize(node: Node) -> Cost:
-    """Bilinear: 7 operations an element from 4 neighbours; nearest: none.
-
-    For each point of a region 4 operations for its coordinates and those of its weights.
-    """
+    """7 operations for each element (nearest 0), 4 and the weights for each point."""
     mode = node.text("mode", "bilinear")
     taps = 1 if mode == "nearest" else 2
     regions, _, height, width = node.output.shape
@@ -168,10 +165,7 @@ def _distances_shape(node: Node) -> Specs:
 
 @microsoft("CDist", shape=_distances_shape)
 def distances(node: Node) -> Cost:
-    """Difference, square and sum over the elements of each pair; a root where it is asked for.
-
-    n elements take 3·n - 1 operations.
-    """
+    """3·n - 1 operations for each pair of n elements; a root if requested."""
     n, width = node.output.n_elements, node.input(0).shape[1]
     roots = n if node.text("metric", "sqeuclidean") == "euclidean" else 0
     return Cost(simple=n * max(3 * width - 1, 0), functions=roots)
@@ -187,10 +181,7 @@ def _signal_axes(node: Node) -> int:
 
 
 def real_fourier(node: Node) -> Cost:
-    """A fast real transform of n points: 2.5·n·log2 n operations (see DFT).
-
-    The inverse divides what it writes by n.
-    """
+    """2.5·n·log2 n operations for n points; the inverse divides its output."""
     is_inverse = node.op_type == "Irfft"
     real = node.output if is_inverse else node.input(0)
     points = math.prod(real.shape[real.rank - _signal_axes(node) :])
@@ -235,17 +226,14 @@ def _block_repeats_shape(node: Node) -> Specs:
 
 @microsoft("NGramRepeatBlock", shape=_block_repeats_shape, not_weights=(0,))
 def block_repeats(node: Node) -> Cost:
-    """The last n - 1 tokens are compared with those at each position before."""
+    """n - 1 comparisons for each position."""
     ids, n = node.input(0), required(node, "ngram_size")
     starts = max(ids.shape[1] - n + 1, 0)
     return Cost(simple=ids.shape[0] * starts * (n - 1))
 
 
 def hash_ngrams(node: Node) -> Cost:
-    """For each length n up to the longest: n products and n - 1 xors a token.
-
-    Each hash of it takes a division, and an addition where there are offsets.
-    """
+    """2·n - 1 operations a token for each length n; a hash 1, an offset 1."""
     longest, heads = required(node, "max_ngram_size"), required(node, "n_head_per_ngram")
     mixing = longest * longest - 1  # 2·n - 1, summed over n from 2
     offsets = node.has(4 if node.op_type == "NGramHashMapping" else 5)
@@ -284,7 +272,7 @@ def _detect_bifurcation_shape(node: Node) -> Specs:
 
 @microsoft("BifurcationDetector", shape=_detect_bifurcation_shape)
 def detect_bifurcation(node: Node) -> Cost:
-    """A comparison for each predicted token, and n for each position of an n-gram's search."""
+    """1 comparison for each predicted token, n for each searched position of an n-gram."""
     predicted = node.optional(3)
     shortest, longest = node.integer("min_ngram_size", 1), node.integer("max_ngram_size", 3)
     lengths = max(longest - shortest + 1, 0) * (shortest + longest) // 2
@@ -306,11 +294,7 @@ def _embed_words_shape(node: Node) -> Specs:
 
 @microsoft("WordConvEmbedding", shape=_embed_words_shape, operands=(1, 3))
 def embed_words(node: Node) -> Cost:
-    """Letters become vectors; filters over windows of them, bias, tanh, and the maximum.
-
-    For each word, window and filter window · width multiply-adds; then 2 operations and a
-    function. It reads all vectors of letters.
-    """
+    """window · width multiply-adds, 2 and a function for each word, window and filter."""
     words, filters = node.input(0), node.input(1)
     n_filters, window, width = filters.shape[0], filters.shape[2], filters.shape[3]
     n_words = words.n_elements // max(words.shape[-1], 1)

@@ -110,7 +110,7 @@ _CACHES = {"DecoderMaskedMultiHeadAttention": (5, 6), "MultiHeadAttention": (6, 
 
 
 def _multihead_reads(node: Node, precision: Precision | None) -> int:
-    """All inputs, but of the caches only what is valid."""
+    """All inputs, valid rows of the caches."""
     sizes = _multihead_sizes(node)
     first, second = _CACHES[node.op_type]
     valid = sizes.batch * sizes.heads * sizes.n_past
@@ -118,7 +118,7 @@ def _multihead_reads(node: Node, precision: Precision | None) -> int:
 
 
 def _multihead_writes(node: Node, precision: Precision | None) -> int:
-    """All outputs, but of shared caches only the new rows."""
+    """All outputs, new rows of shared caches."""
     sizes = _multihead_sizes(node)
     new = sizes.batch * sizes.heads * sizes.n_new
     shared = {1: new * sizes.width, 2: new * sizes.v_width}
@@ -141,11 +141,9 @@ def _biases(node: Node, position: int, sizes: FusedSizes) -> Cost:
     writes=_multihead_writes,
 )
 def multihead_attention(node: Node) -> Cost:
-    """softmax(scale · Q·Kᵀ + mask + bias)·V over all keys, those of the cache included.
+    """As ONNX's Attention over all keys, those of the cache included.
 
-    For each score a factor, a mask and a bias where they are, and softmax; a bias for
-    each element of queries, keys and values. Of the caches it reads what is valid, and
-    writes the new rows where past and present share them, else all of them.
+    Biases 1 an element of queries, keys, values and scores.
     """
     sizes = _multihead_sizes(node)
     return attend(sizes, masks(node, 4, 5)) + _biases(node, 3, sizes)
@@ -321,7 +319,7 @@ def table_rows(node: Node, first: int, n_positions: int) -> dict[int, int]:
 
 
 def _grouped_reads(node: Node, precision: Precision | None) -> int:
-    """All inputs, but of the caches and tables only the rows that are used."""
+    """All inputs, used rows of caches and tables."""
     sizes = _grouped_sizes(node)
     is_sparse = node.op_type == "SparseAttention"
     valid = sizes.kv_heads * sizes.n_read * _row_width(node, sizes)
@@ -330,7 +328,7 @@ def _grouped_reads(node: Node, precision: Precision | None) -> int:
 
 
 def _grouped_writes(node: Node, precision: Precision | None) -> int:
-    """All outputs, but of shared caches only the new rows."""
+    """All outputs, new rows of shared caches."""
     sizes = _grouped_sizes(node)
     new = sizes.batch * sizes.kv_heads * sizes.n_new * _row_width(node, sizes)
     return writes_only(node, precision, {1: new, 2: new} if sizes.is_shared else {})
@@ -369,13 +367,10 @@ def caps(node: Node, n_scores: int) -> Cost:
     writes=_grouped_writes,
 )
 def grouped_attention(node: Node) -> Cost:
-    """softmax(scale · Q·Kᵀ + mask)·V over the length so far, or the window if that is less.
+    """As ONNX's Attention over the length so far or the window.
 
-    For each score a factor, the causal mask, a bias and a cap (2 and a function) where
-    they are, and softmax; a rotation of 3 operations an element of queries and new keys; RMS
-    normalisation of heads; for keys of few bits a product for each element. Of the
-    caches it reads what is valid, and writes the new rows where past and present share
-    them, else all of them.
+    Rotation 3 an element of queries and new keys, RMSNormalization of heads, 1 for each
+    quantised key.
     """
     sizes = _grouped_sizes(node)
     n_rows = sizes.heads * sizes.n_rows
@@ -410,10 +405,7 @@ def _sparse_shape(node: Node) -> Specs:
     writes=_grouped_writes,
 )
 def sparse_attention(node: Node) -> Cost:
-    """As GroupQueryAttention over the blocks that the mask leaves, whole ones.
-
-    Where the mask depends on data, over all keys. It reads the cache as a whole.
-    """
+    """As GroupQueryAttention over whole blocks of the mask, all keys if it depends on data."""
     sizes = _grouped_sizes(node)
     n_rows = sizes.heads * sizes.n_rows
     n_vectors = n_rows + sizes.batch * sizes.kv_heads * sizes.n_new

@@ -30,14 +30,14 @@ def _skip_normalization_shape(node: Node) -> Specs:
 
 @microsoft("SkipLayerNormalization", shape=_skip_normalization_shape)
 def skip_layer_normalization(node: Node) -> Cost:
-    """An addition and one for a bias, then layer normalisation with scale and shift."""
+    """1 for the sum, 1 for a bias, then as LayerNormalization with scale and bias."""
     n, width = node.output.n_elements, node.output.shape[-1]
     return Cost(simple=(1 + node.has(4)) * n) + layer_norm_cost(n, width, 1 + node.has(3))
 
 
 @microsoft("SkipSimplifiedLayerNormalization", shape=_skip_normalization_shape)
 def skip_rms_normalization(node: Node) -> Cost:
-    """An addition and one for a bias, then RMS normalisation with a scale."""
+    """1 for the sum, 1 for a bias, then as RMSNormalization."""
     n, width = node.output.n_elements, node.output.shape[-1]
     return Cost(simple=(1 + node.has(3)) * n) + rms_norm_cost(n, width, 1)
 
@@ -63,7 +63,7 @@ def _ordered_normalization_shape(node: Node) -> Specs:
 
 @microsoft("QOrderedLayerNormalization", shape=_ordered_normalization_shape, not_weights=(1, 4))
 def ordered_normalization(node: Node) -> Cost:
-    """A factor for each element, layer normalisation, quantise (5)."""
+    """As LayerNormalization; a factor 1, quantise 5."""
     n = node.input(0).n_elements
     work = (Cost(simple=1) + QUANTIZE) * n
     return work + layer_norm_cost(n, trailing_width(node), 1 + node.has(3))
@@ -81,11 +81,7 @@ def _group_width(node: Node) -> int:
 
 
 def group_norm(node: Node) -> Cost:
-    """A row is one group of one image: layer normalisation with scale and shift.
-
-    Before it the sum with ``skip`` and a bias; behind it SiLU (4 operations and a
-    function) where ``activation`` asks for it.
-    """
+    """As GroupNormalization; 1 for ``skip``, 1 for a bias, SiLU 4 and a function."""
     n = node.input(0).n_elements
     sums = (node.has(3) + node.has(4)) if node.op_type == "SkipGroupNorm" else 0
     behind = SILU * n if node.integer("activation", 0) else Cost()
@@ -137,7 +133,7 @@ def _pre_mix_shape(node: Node) -> Specs:
 
 @microsoft("HyperConnectionPreMix", shape=_pre_mix_shape)
 def pre_mix(node: Node) -> Cost:
-    """A product for each element, sums over the branches, a factor where it is not 1."""
+    """1 product for each element, sums over branches, a factor other than 1."""
     n, n_outputs = node.input(0).n_elements, node.output.n_elements
     scaled = n_outputs if node.number("reduction_scale", 1.0) != 1.0 else 0
     return Cost(simple=max(2 * n - n_outputs, 0) + scaled)
@@ -151,10 +147,7 @@ def _post_mix_shape(node: Node) -> Specs:
 
 @microsoft("HyperConnectionPostMix", shape=_post_mix_shape, not_weights=(2, 3))
 def post_mix(node: Node) -> Cost:
-    """A product and a sum for each element; before it the branches times their matrix.
-
-    That is as many multiply-adds for each element as there are branches.
-    """
+    """2 operations for each element, and as many multiply-adds as there are branches."""
     n = node.output.n_elements
     return Cost(macs=n * _branches(node)[1] if node.has(3) else 0, simple=2 * n)
 
@@ -171,7 +164,7 @@ def _gated_norm_shape(node: Node) -> Specs:
 
 @microsoft("GatedRMSNorm", shape=_gated_norm_shape)
 def gated_norm(node: Node) -> Cost:
-    """RMS normalisation with a scale, times the sigmoid or SiLU of the gate."""
+    """RMSNormalization times the gate's sigmoid or SiLU."""
     n, width = node.output.n_elements, node.input(1).n_elements
     gate = SIGMOID if node.text("activation", "silu") == "sigmoid" else SILU
     return rms_norm_cost(n, width, 1) + (gate + Cost(simple=1)) * n
@@ -190,10 +183,10 @@ def _engram_gate_shape(node: Node) -> Specs:
 
 @microsoft("EngramGate", shape=_engram_gate_shape)
 def engram_gate(node: Node) -> Cost:
-    """RMS normalisation of keys and queries with their scales, their product's sum.
+    """RMSNormalization of keys and queries, their dot product, the gate, gate times values.
 
-    For each row: a factor, absolute value, maximum, root, sign and its product, a
-    sigmoid; then the values times the gate, and RMS normalisation of that if asked for.
+    The gate of a row: 5 operations, a root and a sigmoid. RMSNormalization of the result if
+    requested.
     """
     key = node.input(0)
     n, width = key.n_elements, key.shape[-1]
@@ -213,7 +206,7 @@ def _embed_shape(node: Node) -> Specs:
 
 
 def _embedded_bytes(node: Node, precision: Precision | None) -> int:
-    """Of each table only the rows that the ids name."""
+    """Of tables the selected rows."""
     return reads_only(node, precision, dict.fromkeys((2, 3, 4), node.output.n_elements))
 
 
@@ -221,11 +214,7 @@ def _embedded_bytes(node: Node, precision: Precision | None) -> int:
     "EmbedLayerNormalization", shape=_embed_shape, not_weights=(0, 1, 7, 8), reads=_embedded_bytes
 )
 def embed(node: Node) -> Cost:
-    """The sum of two or three embeddings, then layer normalisation with scale and shift.
-
-    With a mask, a comparison for each of its elements. Of a table it reads only the rows
-    that it adds.
-    """
+    """Sum of two or three embeddings, then as LayerNormalization; 1 for each mask element."""
     n, width, mask = node.output.n_elements, node.output.shape[-1], node.optional(7)
     counted = 0 if mask is None else mask.n_elements
     return Cost(simple=(1 + node.has(4)) * n + counted) + layer_norm_cost(n, width, 2)
@@ -245,6 +234,6 @@ def _quantized_embed_shape(node: Node) -> Specs:
     reads=_embedded_bytes,
 )
 def quantized_embed(node: Node) -> Cost:
-    """As EmbedLayerNormalization; rows of the tables, scale and shift are dequantised (2)."""
+    """As EmbedLayerNormalization; dequantisation 2."""
     n, width = node.output.n_elements, node.output.shape[-1]
     return embed(node) + DEQUANTIZE * ((2 + node.has(4)) * n + 2 * width)

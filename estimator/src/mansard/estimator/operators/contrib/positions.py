@@ -28,7 +28,7 @@ def _rotary_shape(node: Node) -> Specs:
 
 
 def _table_rows(node: Node, precision: Precision | None) -> int:
-    """The data and positions, and of the tables a row for each position."""
+    """Data, positions, a table row for each position."""
     n = node.input(1).n_elements
     data = node.input(0)
     if node.input(1).rank == 1:  # one position that the others follow
@@ -45,10 +45,7 @@ def _table_rows(node: Node, precision: Precision | None) -> int:
     reads=_table_rows,
 )
 def rotary_embedding(node: Node) -> Cost:
-    """3 operations for each element that is rotated, a factor where one is given.
-
-    Of the tables it reads a row for each position.
-    """
+    """3 operations for each rotated element, 1 for a factor."""
     n_vectors, _, rotated = _rotary_sizes(node)
     scaled = Cost(simple=int(node.number("scale", 1.0) != 1.0))
     return (ROTATE + scaled) * (n_vectors * rotated)
@@ -81,7 +78,7 @@ def _gemma_rotary_shape(node: Node) -> Specs:
 
 @microsoft("GemmaRotaryEmbedding", shape=_gemma_rotary_shape)
 def gemma_rotary(node: Node) -> Cost:
-    """Sine and cosine of each angle, then 3 operations for each element of both."""
+    """Sine and cosine of each angle, 3 operations for each element."""
     n = node.input(1).n_elements + node.input(3).n_elements
     return ROTATE * n + Cost(functions=2 * node.input(0).n_elements)
 
@@ -95,11 +92,7 @@ def _relative_bias_shape(node: Node) -> Specs:
 
 @microsoft("RelativePositionBias", shape=_relative_bias_shape, not_weights=(1, 2))
 def relative_bias(node: Node) -> Cost:
-    """The bucket of each distance: difference, sign, comparison, log, factor, rounding.
-
-    Another comparison keeps it in the table: 6 operations and a function for each pair of
-    positions, whatever the heads.
-    """
+    """6 operations and a function for each pair of positions."""
     n = node.output.shape[2] * node.output.shape[3]
     return Cost(simple=6 * n, functions=n)
 
@@ -113,10 +106,9 @@ def _gated_bias_shape(node: Node) -> Specs:
 
 @microsoft("GatedRelativePositionBias", shape=_gated_bias_shape, not_weights=(2, 6))
 def gated_bias(node: Node) -> Cost:
-    """A gate for each head's query, then a product for each score.
+    """1 product for each score; a gate for each query.
 
-    The bias of the query; its product with a matrix, another bias, sums of both halves;
-    two sigmoids and 4 operations for the gate.
+    The gate: bias, matrix product, bias, two sums, two sigmoids, 4 operations.
     """
     query, weights, bias = node.input(0), node.input(3), node.input(4)
     heads = node.integer("num_heads", 1)
@@ -128,7 +120,7 @@ def gated_bias(node: Node) -> Cost:
 
 
 def move_padding(node: Node) -> Cost:  # noqa: ARG001
-    """No work; reads its inputs and writes its outputs."""
+    """No work."""
     return NOTHING
 
 

@@ -46,9 +46,7 @@ def _dequantize_shape(node: Node) -> Specs:
     return [(node.input(1).dtype, node.input(0).shape)]
 
 
-microsoft("QuantizeWithOrder", shape=as_large_as_first(_INT8), not_weights=(1,))(
-    per_element(4, text="Divide, round, clamp twice: 4 operations for each element.")
-)
+microsoft("QuantizeWithOrder", shape=as_large_as_first(_INT8), not_weights=(1,))(per_element(4))
 _scale = per_element(1, text="A product for each element.")
 
 
@@ -65,7 +63,7 @@ def _quantize_blocks_shape(node: Node) -> Specs:
 
 @microsoft("QuantizeBFP", shape=_quantize_blocks_shape)
 def quantize_blocks(node: Node) -> Cost:
-    """The largest magnitude of each block, then scale, round and clamp twice: 6 an element."""
+    """6 operations for each element."""
     return Cost(simple=6 * node.input(0).n_elements)
 
 
@@ -105,7 +103,7 @@ _QUANTIZED = (1, 2, 3, 4)  # scale and zero point of the input and of the output
 
 @microsoft("QLinearReduceMean", shape=_reduce_shape, not_weights=_QUANTIZED)
 def reduce_mean(node: Node) -> Cost:
-    """Dequantise each element (2), additions and a division, quantise (5)."""
+    """As ReduceMean; dequantise 2, quantise 5."""
     n, n_outputs = node.input(0).n_elements, node.output.n_elements
     return DEQUANTIZE * n + Cost(simple=n) + QUANTIZE * n_outputs
 
@@ -127,7 +125,7 @@ def _pooled_shape(node: Node) -> Specs:
 
 @microsoft("QLinearAveragePool", shape=_pooled_shape, not_weights=_QUANTIZED)
 def average_pool(node: Node) -> Cost:
-    """As AveragePool; the input is dequantised (2) and the output quantised (5)."""
+    """As AveragePool; dequantise 2, quantise 5."""
     n_outputs = node.output.n_elements
     ends = DEQUANTIZE * node.input(0).n_elements + QUANTIZE * n_outputs
     return standard_cost(node, "AveragePool") + ends
@@ -135,7 +133,7 @@ def average_pool(node: Node) -> Cost:
 
 @microsoft("QLinearGlobalAveragePool", shape=_pooled_shape, not_weights=_QUANTIZED)
 def global_average_pool(node: Node) -> Cost:
-    """As GlobalAveragePool; the sum is scaled and quantised (5) for each channel."""
+    """As GlobalAveragePool; quantise 5 for each channel."""
     return Cost(simple=node.input(0).n_elements) + QUANTIZE * node.output.n_elements
 
 
@@ -154,7 +152,7 @@ def _gather_blocks_shape(node: Node) -> Specs:
 
 
 def _picked_bytes(node: Node, precision: Precision | None) -> int:
-    """Of the table, its scales and zero points only what belongs to the rows picked."""
+    """Of table, scales and zero points the picked rows."""
     data, n = node.input(0), node.output.n_elements
     total = data.n_elements * _packed_numbers(node)
     elements = {
@@ -176,11 +174,7 @@ microsoft(
     statistics=(2, 3),
     packed={0: _table_elements},
     reads=_picked_bytes,
-)(
-    per_element(
-        2, text="What is picked is dequantised (2); it reads no more than that of the table."
-    )
-)
+)(per_element(2))
 
 
 def _packed_numbers(node: Node) -> int:

@@ -99,7 +99,7 @@ def _steps(sizes: RecurrentSizes) -> int:
     "DynamicQuantizeLSTM", shape=_lstm_shape, not_weights=(4, 5, 6, 8, 9, 10, 11), operands=(1, 2)
 )
 def dynamic_lstm(node: Node) -> Cost:
-    """As LSTM on integers: inputs and states are quantised (7), 8 products scaled a cell."""
+    """As LSTM on integers; quantisation 7, 8 scaled products a cell."""
     sizes = _lstm_sizes(node)
     hidden = _steps(sizes) * sizes.hidden_size
     quantized = sizes.n_directions * node.input(0).n_elements + hidden
@@ -109,11 +109,10 @@ def dynamic_lstm(node: Node) -> Cost:
 
 @microsoft("AttnLSTM", shape=_lstm_shape, not_weights=(4, 5, 6, 11, 12), operands=(0, 1))
 def attention_lstm(node: Node) -> Cost:
-    """As LSTM whose input is joined by what it attends to in a memory.
+    """As LSTM with attention to a memory at each step. Once: memory times weights.
 
-    Once: the memory times its weights. Each step: the state times the query's weights; for
-    each slot of the memory a sum and a tanh for each element, their product with a vector,
-    softmax over the slots, and the slots' sum by those weights; then the attention layer.
+    Each step: query times weights; sum, tanh and product for each slot; softmax; the weighted
+    sum; the attention layer.
     """
     sizes, memory = _lstm_sizes(node), _memory_sizes(node)
     slots, inner = memory.n_slots, memory.inner
@@ -156,7 +155,7 @@ def _linear_attention_shape(node: Node) -> Specs:
     "LinearAttention", shape=_linear_attention_shape, not_weights=(3, 4, 5), operands=(0, 1, 2)
 )
 def linear_attention(node: Node) -> Cost:
-    """As ONNX's LinearAttention; there may be more heads of keys than of queries."""
+    """As ONNX's LinearAttention."""
     sizes, decay = _linear_sizes(node), node.optional(4)
     return recurrence_cost(
         node, sizes, None if decay is None else decay.shape[-1] // sizes.kv_heads
@@ -221,10 +220,9 @@ def _gated_delta_net_shape(node: Node) -> Specs:
     operands=(0, 1, 2),
 )
 def gated_delta_net(node: Node) -> Cost:
-    """As LinearAttention; normalised queries and keys, gates computed from their inputs.
+    """As LinearAttention; 3·n - 1 operations and a root for each normalised vector of n.
 
-    A vector of n: n squares, n - 1 additions, a root, n quotients. A decay of "qwen": exp
-    of a weight, a sum, Softplus, a product, a sign. A rate by sigmoid.
+    A "qwen" decay is 3 operations, an exp and Softplus; a rate is a sigmoid.
     """
     sizes, decay, rate = _delta_sizes(node), node.optional(4), node.optional(5)
     per_head = max(sizes.n_tokens * sizes.kv_heads, 1)
@@ -240,7 +238,7 @@ def gated_delta_net(node: Node) -> Cost:
 
 
 def causal_conv(node: Node) -> Cost:
-    """As many multiply-adds for each element as its kernel has; a bias, an activation."""
+    """k multiply-adds for each element, a bias, an activation."""
     n = node.output.n_elements
     bias = 2 if node.op_type == "CausalConvWithState" else 3
     taps = math.prod(node.input(1).shape[2:])

@@ -106,10 +106,7 @@ def _sizes(node: Node) -> _PagedSizes:
 
 
 def _reads(node: Node, precision: Precision | None) -> int:
-    """All inputs, but of caches and tables only the rows that are used.
-
-    Keys that several queries select are read once: no more than the cache holds.
-    """
+    """All inputs; of caches and tables the used rows, once."""
     sizes = _sizes(node)
     cosines, _, _ = _PLACES[node.op_type]
     keys = sizes.n_past * sizes.kv_heads
@@ -118,7 +115,7 @@ def _reads(node: Node, precision: Precision | None) -> int:
 
 
 def _writes(node: Node, precision: Precision | None) -> int:
-    """The result, and the new rows of caches that are written in place."""
+    """The result, new rows of caches."""
     sizes = _sizes(node)
     keys = sizes.n_tokens * sizes.kv_heads
     return writes_only(node, precision, {1: keys * sizes.width, 2: keys * sizes.v_width})
@@ -144,11 +141,7 @@ def _attention(node: Node) -> Cost:
     writes=_writes,
 )
 def paged_attention(node: Node) -> Cost:
-    """As GroupQueryAttention over packed tokens and pages of the cache.
-
-    The lengths of the sequences count where they are known; otherwise every sequence is
-    taken to fill its pages, and every token to see that much. New rows are written in place.
-    """
+    """As GroupQueryAttention over packed tokens; unknown lengths fill their pages."""
     return _attention(node)
 
 
@@ -196,10 +189,7 @@ def _selected_shape(node: Node) -> Specs:
     writes=_writes,
 )
 def selected_attention(node: Node) -> Cost:
-    """As GroupQueryAttention over the keys that were selected, and a window of others.
-
-    A query sees as many keys as its list has room for.
-    """
+    """As GroupQueryAttention over selected keys (the length of the list) and a window."""
     return _attention(node)
 
 
@@ -229,11 +219,9 @@ def _compressed(node: Node) -> tuple[int, int]:
 
 
 def index_keys(node: Node) -> Cost:
-    """Normalise and rotate the queries, score them against every entry, select the best.
+    """Normalised, rotated queries times all entries (an upper bound), sorted.
 
-    A score is head width multiply-adds for each head, a comparison with 0, a sum, and a
-    weight where heads have one; then the entries of a query are sorted. Entries are all
-    that the state has room for (an upper bound); what it takes to make them is left out.
+    A score: head width multiply-adds, comparison, sum and weight for each head.
     """
     is_packed = node.op_type.startswith("Packed")
     query = node.input(0)

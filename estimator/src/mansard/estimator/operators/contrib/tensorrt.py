@@ -59,11 +59,9 @@ _SORTED = 4096  # boxes that EfficientNMS looks at, efficientNMSInference.cu
 
 @plugin("BatchedNMS_TRT", "BatchedNMSDynamic_TRT", shape=_batched_nms_shape)
 def batched_nms(node: Node) -> Cost:
-    """Compare each score, sort those of each class, overlap the best ``topK`` with each other.
+    """Threshold, sort by class, overlap of the best ``topK``, sort of the rest: an upper bound.
 
-    An overlap takes 13 operations, an area 3. Then the best of all classes are sorted. All
-    of ``topK`` (a whole class where it is not given) are taken to pass the threshold: an
-    upper bound.
+    An overlap is 13 operations, an area 3.
     """
     batch, n_boxes, classes = _detection_sizes(node)
     top = min(node.integer("topK", n_boxes) if node.integer("topK", -1) > 0 else n_boxes, n_boxes)
@@ -85,11 +83,9 @@ def _efficient_nms_shape(node: Node) -> Specs:
 
 @plugin("EfficientNMS_TRT", shape=_efficient_nms_shape, not_weights=(2,))
 def efficient_nms(node: Node) -> Cost:
-    """Compare each score, sort all, overlap the best 4096 with those that are kept.
+    """Threshold, sort, overlap of the best 4096 with the selected: an upper bound.
 
-    An overlap takes 13 operations, an area 3; a sigmoid for each box that is kept, where
-    scores come without. Boxes as differences to anchors: 8 operations and 2 functions for
-    each of the 4096. All are taken to pass the threshold: an upper bound.
+    An overlap is 13 operations, an area 3, a decoded box 8 and 2 functions.
     """
     batch, n_boxes, classes = _detection_sizes(node)
     n = n_boxes * classes
@@ -114,7 +110,7 @@ def _instance_normalization_shape(node: Node) -> Specs:
 
 @plugin("InstanceNormalization_TRT", shape=_instance_normalization_shape)
 def instance_normalization(node: Node) -> Cost:
-    """As LayerNormalization with scale and shift; a row is one channel of one image."""
+    """As LayerNormalization with scale and bias; a row is a channel of a sample."""
     data = node.input(0)
     width = math.prod(data.shape[2:])
     behind = (1 + (node.number("alpha", 0.0) != 0.0)) if node.integer("relu", 0) else 0
@@ -140,11 +136,7 @@ def _pyramid_align_shape(node: Node) -> Specs:
     not_weights=(0,),
 )
 def pyramid_align(node: Node) -> Cost:
-    """One bilinear sample for each element: 7 operations from 4 neighbours.
-
-    For each point of a region 10 operations for its coordinates and weights; for each
-    region a root, a logarithm and 8 operations to choose its level.
-    """
+    """7 operations for each element, 10 for each point, 8 and 2 functions for each region."""
     shape = node.output.shape
     regions = shape[0] * shape[1]
     points = regions * shape[3] * shape[4]
@@ -188,10 +180,7 @@ def _disentangled_shape(node: Node) -> Specs:
 
 @plugin("DisentangledAttention_TRT", shape=_disentangled_shape)
 def disentangled_attention(node: Node) -> Cost:
-    """Two sums and a factor for each score, 4 operations for each relative position.
-
-    The index of a position in its row is the same for all heads, and made for each score.
-    """
+    """3 operations for each score, 4 for each relative position."""
     return Cost(simple=7 * node.output.n_elements)
 
 
@@ -202,7 +191,7 @@ def _deformable_shape(node: Node) -> Specs:
 
 
 def _deformable_bytes(node: Node, precision: Precision | None) -> int:
-    """Of the values no more than 4 neighbours of every sample."""
+    """Of the values at most 4 neighbours of each sample."""
     value, weights = node.input(0), node.input(4)
     return reads_only(node, precision, {0: 4 * weights.n_elements * value.shape[-1]})
 
@@ -214,10 +203,7 @@ def _deformable_bytes(node: Node, precision: Precision | None) -> int:
     reads=_deformable_bytes,
 )
 def deformable_attention(node: Node) -> Cost:
-    """A bilinear sample (7 operations) for each element and point, weighed and added (2).
-
-    For each point 14 operations for its coordinates and its neighbours' weights.
-    """
+    """9 operations for each element and point (bilinear, weighted sum), 14 for each point."""
     n_points, width = node.input(4).n_elements, node.input(0).shape[-1]
     return Cost(simple=n_points * (9 * width + 14))
 
@@ -235,10 +221,7 @@ def _deformed_convolution_shape(node: Node) -> Specs:
     "ModulatedDeformConv2d", shape=_deformed_convolution_shape, not_weights=(1, 2), operands=(0, 3)
 )
 def deformed_convolution(node: Node) -> Cost:
-    """As Conv; each element of a window is sampled (7 operations) and masked before.
-
-    For each offset 8 operations for its coordinates and its neighbours' weights.
-    """
+    """As Conv; each element of a window 7 for its sample and 1 for its mask, each offset 8."""
     weights, out = node.input(3), node.output
     macs = out.n_elements * math.prod(weights.shape[1:])
     points = out.n_elements // max(weights.shape[0], 1)
@@ -256,14 +239,12 @@ def _resize_shape(node: Node) -> Specs:
     return [(data.dtype, (*data.shape[:2], *sizes))]
 
 
-plugin("LReLU_TRT", "Clip_TRT", shape=same_as_first)(
-    per_element(2, text="Two operations for each element.")
-)
+plugin("LReLU_TRT", "Clip_TRT", shape=same_as_first)(per_element(2))
 
 
 @plugin("CustomGeluPluginDynamic", shape=same_as_first)
 def gelu(node: Node) -> Cost:
-    """4 operations and a function for each element, a bias where one is given."""
+    """4 operations and a function for each element, 1 for a bias."""
     biased = Cost(simple=int("bias" in node.attributes))
     return (GELU + biased) * node.output.n_elements
 
@@ -277,7 +258,7 @@ def _skip_normalization_shape(node: Node) -> Specs:
 
 @plugin("CustomSkipLayerNormPluginDynamic", shape=_skip_normalization_shape)
 def skip_normalization(node: Node) -> Cost:
-    """The sum, a bias where one is given, then layer normalisation with scale and shift."""
+    """1 for the sum, 1 for a bias, then as LayerNormalization with scale and bias."""
     n, width = node.output.n_elements, node.output.shape[2] if node.output.rank > 2 else 1
     sums = 1 + ("bias" in node.attributes)
     return Cost(simple=sums * n) + layer_norm_cost(n, width, 2)

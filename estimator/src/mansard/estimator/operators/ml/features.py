@@ -23,9 +23,7 @@ from mansard.estimator.tensors import Node
 _ML = "ai.onnx.ml"
 ml_operator = partial(operator, domain=_ML)
 ml_shape = partial(shape_of, domain=_ML)
-_arrange = no_work(
-    "No work; reads its inputs and writes its output, a map as the vector of its values."
-)
+_arrange = no_work("No work; a map is the vector of its values.")
 
 ml_operator("Binarizer", "Imputer", shape=same_as_first)(
     per_element(1, text="A comparison for each element.")
@@ -52,9 +50,9 @@ ml_operator("Scaler", shape=_float_of_same_shape_shape)(
 
 @ml_operator("Normalizer", shape=_float_of_same_shape_shape)
 def normalize(node: Node) -> Cost:
-    """A row of n: n - 1 comparisons or n magnitudes or squares and n - 1 additions, n quotients.
+    """n - 1 comparisons, n magnitudes and additions, or n squares, additions and a root.
 
-    With "L2" a root of the sum.
+    Then n quotients.
     """
     n, width = node.output.n_elements, node.output.shape[-1]
     n_rows, norm = rows(n, width), node.text("norm", "MAX")
@@ -64,7 +62,7 @@ def normalize(node: Node) -> Cost:
 
 
 def _entries_bytes(node: Node, precision: Precision | None) -> int:
-    """The input, and at most one entry of the dictionary for each of its elements."""
+    """The input, at most one entry for each element."""
     data, *tables = node.distinct
     longest = max((table.n_elements for table in tables), default=0)
     n_read = min(data.n_elements, longest)
@@ -73,7 +71,7 @@ def _entries_bytes(node: Node, precision: Precision | None) -> int:
 
 
 def look_up(node: Node) -> Cost:
-    """One operation for each element of the input: it is looked up in a hash table."""
+    """1 operation for each input element: a hash table."""
     return Cost(simple=node.input(0).n_elements)
 
 

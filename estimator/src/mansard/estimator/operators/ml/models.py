@@ -119,7 +119,7 @@ def best(n_rows: int, n_scores: int) -> Cost:
 
 @ml_operator("LinearRegressor", shape=_linear_regressor_shape)
 def linear_regressor(node: Node) -> Cost:
-    """Columns · targets multiply-adds for each row, the intercepts, the transform."""
+    """Columns · targets multiply-adds for each row, intercepts, transform."""
     sizes = _linear_sizes(node)
     n = sizes.n_rows * sizes.n_products
     added = n if count(node, "intercepts") else 0
@@ -137,7 +137,7 @@ def _linear_classifier_shape(node: Node) -> Specs:
 
 @ml_operator("LinearClassifier", shape=_linear_classifier_shape)
 def linear_classifier(node: Node) -> Cost:
-    """As LinearRegressor with a target for each class; then the best class."""
+    """As LinearRegressor with a target for each class; the best class."""
     sizes = _linear_sizes(node)
     return linear_regressor(node) + best(sizes.n_rows, sizes.n_scores)
 
@@ -190,8 +190,8 @@ def _kernel(node: Node, n_columns: int) -> Cost:
 def vector_regressor(node: Node) -> Cost:
     """A kernel and a multiply-add for each support vector and row, an offset, the transform.
 
-    Kernels: linear n multiply-adds of n columns, polynomial and sigmoid 2 operations and
-    a function more, radial 3·n operations and a function. Without vectors a linear model.
+    Kernels of n columns: n multiply-adds; polynomial, sigmoid 2 and a function more; radial
+    3·n and a function.
     """
     sizes = _vector_sizes(node)
     each = (_kernel(node, sizes.n_columns) + Cost(macs=1)) * sizes.n_vectors
@@ -216,10 +216,9 @@ def _vector_classifier_shape(node: Node) -> Specs:
 
 @ml_operator("SVMClassifier", shape=_vector_classifier_shape)
 def vector_classifier(node: Node) -> Cost:
-    """A kernel for each support vector and row; each vector in the sums of its class's pairs.
+    """As SVMRegressor; each vector counts once for each pair of its class.
 
-    An offset and a vote for each pair of classes, or probabilities of 2 operations and a
-    sigmoid each; then the best class. Without vectors a linear model.
+    For each pair an offset and a vote, or 2 operations and a sigmoid; the best class.
     """
     sizes = _vector_sizes(node)
     classes = max(sizes.n_classes, 1)

@@ -159,10 +159,9 @@ def _n_outputs(node: Node) -> int:
 
 
 def trees(node: Node) -> Cost:
-    """For each row and tree the comparisons to its deepest leaf (an upper bound).
+    """Comparisons to the deepest leaf of each tree and row: an upper bound.
 
-    An addition for the leaf of each tree, base values, the transform; a classifier also
-    compares its scores.
+    1 addition a tree, base values, transform; a classifier compares its scores.
     """
     (n_rows, _), sizes, n_outputs = rows_and_columns(node), forest(node), _n_outputs(node)
     each = sizes.depth + sizes.n_trees
@@ -175,7 +174,7 @@ def trees(node: Node) -> Cost:
 
 
 def _read_bytes(node: Node, precision: Precision | None) -> int:
-    """The rows, and of the trees the nodes on each row's longest ways, at most all of them."""
+    """The rows, and the nodes on their longest paths."""
     data, *tables = node.distinct
     (n_rows, _), sizes = rows_and_columns(node), forest(node)
     visited = min(n_rows * (sizes.depth + sizes.n_trees), sizes.n_nodes)
