@@ -48,7 +48,7 @@ def test_folders_that_are_no_runs_are_noted(tmp_path: Path) -> None:
     write_run(tmp_path / "r", manifest("r"), [])
     (tmp_path / "models").mkdir()
     (tmp_path / ".cache").mkdir()
-    assert ingest(tmp_path).notes == ("models: ignored, it has no manifest.json and is no run",)
+    assert ingest(tmp_path).notes == ("models: ignored, it has no manifest.json and is not a run",)
 
 
 def test_a_torn_last_line_is_put_aside_and_noted(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_runs_beside_a_dataset_are_not_passed_over(two: tuple[Path, Path], tmp_p
 @pytest.mark.parametrize("place", ["ftp://host/x", "https://host/dataset", "file:///x"])
 def test_a_url_that_is_no_object_store_is_refused(place: str, two: tuple[Path, Path]) -> None:
     for use in (lambda: open_runs([place]), lambda: merge(two, place)):
-        with pytest.raises(InputError, match="is no object store that can hold a dataset"):
+        with pytest.raises(InputError, match="is not an object store that can hold a dataset"):
             use()
 
 

@@ -179,8 +179,8 @@ def test_uncertain_times_must_fit_as_likely_as_asked() -> None:
     [
         (Task(network="nose", rate_per_s=1.0), "nothing is predicted for nose"),
         (Task(network="eyes", rate_per_s=1.0, batch=3), "nothing is predicted for eyes"),
-        (Task(network="eyes", rate_per_s=0.0), "is no task"),
-        (Task(network="eyes", rate_per_s=math.nan), "is no task"),
+        (Task(network="eyes", rate_per_s=0.0), "is not a task"),
+        (Task(network="eyes", rate_per_s=math.nan), "is not a task"),
     ],
 )
 def test_tasks_that_cannot_be_are_refused(task: Task, says: str) -> None:

@@ -102,7 +102,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("no p1", made(p1=None, p2=None), "has no p1"),
     ("no label", made(label=None), "has no label"),
     ("empty", {name: np.empty(0) for name in GOOD}, "holds no samples"),
-    ("no class", made(label=[1, -1, 3]), "row 2: label is no class"),
+    ("no class", made(label=[1, -1, 3]), "row 2: label is not a class"),
     ("mixed", made(label=["1", "0", "3"]), "one column of classes holds numbers, another texts"),
     (
         "half right",
@@ -173,7 +173,7 @@ def test_vectors_in_numbered_columns_and_in_lists(tmp_path: Path) -> None:
         ("", "is empty"),
         ("p1,label\n", "holds no samples"),
         ("a,b\n1,2\n", "has no column of samples, only a, b"),
-        ("p1,label\n0.5,1\nhigh,2\n", "row 2: p1 is 'high', which is no number"),
+        ("p1,label\n0.5,1\nhigh,2\n", "row 2: p1 is 'high', not a number"),
         ("p1,label\n0.5,1\n0.5,1,3\n", "cannot be read"),
     ],
 )

@@ -142,8 +142,8 @@ REFUSED = {
     "mode,GB/s\n15W,0\n": "line 2: GB/s is 0, and must be above 0",
     "mode,GB/s\n15W,80\n30W,nan\n": "line 3: GB/s is nan, and must be above 0",
     "mode,GB/s\n15W,inf\n": "line 2: GB/s is inf",
-    "mode,GB/s\n15W,1_000\n": "'1_000', which is no number",
-    "mode,GB/s\n15W,fast\n": "'fast', which is no number",
+    "mode,GB/s\n15W,1_000\n": "'1_000', which is not a number",
+    "mode,GB/s\n15W,fast\n": "'fast', which is not a number",
     "mode;GB/s\n15W;1,234\n": "'1,234', which may be read in two ways",
     "mode,GB/s\n15W,1e300\n": "which is impossible: a bandwidth lies between",
     "mode,GB/s\n15W,\n": "line 2: has no figure",
@@ -189,9 +189,9 @@ def test_what_is_refused_says_why_in_one_line(tmp_path: Path, text: str) -> None
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"mode,GB/s\n15W\xe9,80\n", "is no UTF-8 text"),
-        (b"\xff\xfem", "is no UTF-16 text"),
-        (b"mode,GB/s\n15W,8\x000\n", "is no text"),
+        (b"mode,GB/s\n15W\xe9,80\n", "is not UTF-8 text"),
+        (b"\xff\xfem", "is not UTF-16 text"),
+        (b"mode,GB/s\n15W,8\x000\n", "is not text"),
         (b"x" * (MOST_BYTES + 1), "more than the 8,388,608 that a table may have"),
     ],
 )

@@ -545,7 +545,7 @@ def test_repetitions_tell_how_sure_the_median_of_an_observation_is(tmp_path: Pat
             FIXED,
             "line 2 has an energy below 0",
         ),
-        (f"| model | test | t/s |\n| a | pp{'9' * 5000} | 1 |\n", FIXED, "is no test"),
+        (f"| model | test | t/s |\n| a | pp{'9' * 5000} | 1 |\n", FIXED, "is not a test"),
         (
             json.dumps({"Reformatting CopyNode 1": [1e308, 1e308]}),
             FIXED,

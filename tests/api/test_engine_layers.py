@@ -90,12 +90,12 @@ def test_profiles_of_onnx_runtime_are_told_by_their_content(tmp_path: Path) -> N
     ("text", "message"),
     [
         ("", "is of no tool's layers"),
-        ('[{"count": 1}, {"name": "a", "averageMs": NaN}]', "is no whole file of trtexec"),
-        ('[{"count": 1}, {"name": "a", "averageMs": "1"}]', "is no whole file of trtexec"),
+        ('[{"count": 1}, {"name": "a", "averageMs": NaN}]', "is not a whole file of trtexec"),
+        ('[{"count": 1}, {"name": "a", "averageMs": "1"}]', "is not a whole file of trtexec"),
         ('[{"count": 1}, {"name": "a", "averageMs": -1}]', "layer a has a time of -0.001 s"),
-        ('[{"count": 1}, {"name": "a", "averageMs": 1e999}]', "is no whole file of trtexec"),
+        ('[{"count": 1}, {"name": "a", "averageMs": 1e999}]', "is not a whole file of trtexec"),
         ('[{"count": 1}]', "holds no layer"),
-        ('[{"count": 1}, {"name": "a", "averageMs": 1', "is no whole file of trtexec"),
+        ('[{"count": 1}, {"name": "a", "averageMs": 1', "is not a whole file of trtexec"),
     ],
 )
 def test_damaged_profiles_are_one_line(tmp_path: Path, text: str, message: str) -> None:

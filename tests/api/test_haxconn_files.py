@@ -149,7 +149,7 @@ def test_the_logs() -> None:
     ("files", "message"),
     [
         ({"layer_results": {}}, "holds no groups of layers"),
-        ({"layer_results": "{"}, "is no JSON"),
+        ({"layer_results": "{"}, "is not JSON"),
         ({"layer_results": [1]}, "is not what HaX-CoNN writes"),
         ({"layer_results": {"0-9": {"gpu": {"total_gpu_time_ms": "1"}}}}, "Expected `float"),
         ({"layer_results": {"0-9": {"gpu": {"total_gpu_time_ms": -1}}}}, "Expected `float` >= 0"),

@@ -215,7 +215,7 @@ def test_energy_is_that_of_the_boards_meter(
         ({"network": "resnet18"}, "resnet18 is not an ONNX file"),
         ({"data": AccuracySettings()}, "there are no samples"),
         ({"hosts": ("a",)}, "runs on this machine, not with --host"),
-        ({"server": "ftp://x"}, "--server 'ftp://x' is no address"),
+        ({"server": "ftp://x"}, "--server 'ftp://x' is not an address"),
         ({"provider": "cuda"}, "cuda"),
     ],
 )

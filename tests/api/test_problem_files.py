@@ -83,8 +83,8 @@ BAD = {
     'goal = "fast"\n' + HEAD: "goal: Invalid enum value 'fast'",
     HEAD.replace('"gpu"\n[[n', '"tpu"\n[[n'): "accelerator 1, kind: Invalid enum value 'tpu'",
     HEAD + "rate = 30": 'network 1: rate = 30 has no unit; write rate = "30/s"',
-    HEAD + "batch = 99999999999": "batch 99999999999 is no size",
-    HEAD + "weight = nan": "network 1, weight: nan is no number from 0",
+    HEAD + "batch = 99999999999": "batch 99999999999 is not a size",
+    HEAD + "weight = nan": "network 1, weight: nan is not a number from 0",
     HEAD + "colour = 1": "network 1: Object contains unknown field `colour`",
     HEAD + '[[network]]\nmodel = "net"': "two are called 'net'",
     HEAD + "group = [{name='a'}, {name='a'}]": "two are called 'a'",
@@ -92,18 +92,18 @@ BAD = {
     HEAD + "group = [{name='a'}, {name='b', after='a'}, {name='c', after='a'}]": "both after 'a'",
     HEAD + "group = [{name='a', after='z'}]": "'z', which is none of its groups",
     GROUP + "time = {gpu = 3}": "network 1, group 1, time: 3 has no unit",
-    GROUP + 'time = {gpu = "nan"}': "group 1, time: 'nan' is no time; write 20ms",
-    GROUP + 'time = {gpu = "-1ms"}': "group 1, time: '-1ms' is no time",
+    GROUP + 'time = {gpu = "nan"}': "group 1, time: 'nan' is not a valid time; write 20ms",
+    GROUP + 'time = {gpu = "-1ms"}': "group 1, time: '-1ms' is not a valid time",
     GROUP + 'time = {gpu = "0ms"}': "group 1, time: '0ms' bounds nothing",
     GROUP + 'time = {gpu = "1GB"}': "has the unit 'GB'",
-    GROUP + 'time = {dla = "1ms"}': "group 1 of net: 'dla' is no accelerator; there are gpu",
+    GROUP + 'time = {dla = "1ms"}': "group 1 of net: 'dla' is not an accelerator; there are gpu",
     GROUP + 'time = "1ms"': "group 1, time: Expected `object`, got `str`",
     HEAD + f"group = [{'{},' * 600}]": "group: Expected `array` of length <= 500",
     HEAD + '[surface.gpu]\nown=["1GB/s"]\nexternal=["2GB/s","1GB/s"]\nachieved=[]': "is none",
     HEAD + '[surface.gpu]\nown=["0GB/s"]\nexternal=["1GB/s"]\nachieved=[["0B/s"]]': "is none",
     HEAD.replace("[[n", "max_segments = 99999999999999999999\n[[n"): "max_segments: Expected `int`",
     HEAD.replace("[[n", "cpus = [-1]\n[[n"): "accelerator 1, cpus 1: Expected `int` >= 0",
-    "[" * 5000: "is no TOML",
+    "[" * 5000: "is not TOML",
     f"machine = '{'x' * (1 << 20)}'": "is too long for a problem",
 }
 
@@ -132,7 +132,7 @@ def test_json_is_as_hostile(tmp_path: Path, text: str) -> None:
 
 def test_a_key_that_is_there_twice_is_no_json(tmp_path: Path) -> None:
     text = '{"network": [{"model": "a", "group": [{"time": {"gpu": "1ms", "gpu": "2ms"}}]}]}'
-    with pytest.raises(InputError, match="is no JSON: 'gpu' is there twice"):
+    with pytest.raises(InputError, match="is not JSON: 'gpu' is there twice"):
         read(tmp_path, text, "problem.json")
 
 

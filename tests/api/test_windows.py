@@ -46,7 +46,7 @@ def nested(board: Path) -> list[api.window]:
 
 @pytest.mark.parametrize("board", ["no-such-folder", 5, b"x", __file__, ""])
 def test_a_board_that_is_no_folder_is_refused(board: object) -> None:
-    with pytest.raises(UsageError, match="is no folder; give the folder of a simulated board"):
+    with pytest.raises(UsageError, match="is not a folder; give the folder of a simulated board"):
         api.window("x", board)  # type: ignore[arg-type]
 
 

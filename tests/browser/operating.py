@@ -97,7 +97,7 @@ const checkCaptions = (step) => {
 const check = (step) => {
   for (const plot of document.querySelectorAll("[data-spec]")) checkChart(plot, step);
   for (const cell of document.querySelectorAll("td, th, caption, figcaption, dd, li, p, option")) {
-    if (NONE.test(cell.textContent)) wrong(`"${cell.textContent.slice(0, 80)}" is no text`, step);
+    if (NONE.test(cell.textContent)) wrong(`"${cell.textContent.slice(0, 80)}" is not text`, step);
   }
   checkCaptions(step);
 };

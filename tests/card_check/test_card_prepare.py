@@ -98,4 +98,4 @@ def test_it_prepares_with_a_python_that_has_pip_alone() -> None:
     command = [sys.executable, "-S", "-m", "tools.card_check", "prepare", "--python", "312"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "card_check: --python '312' is no version; write it as 3.12\n"
+    assert done.stderr == "card_check: --python '312' is not a version; write it as 3.12\n"

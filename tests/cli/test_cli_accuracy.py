@@ -92,7 +92,7 @@ def test_accuracy_is_measured_once_and_compared_with_fp32(
     code, _, err = answer(capsys, "recommend", model, *asked, "--max-drop", "few")
     assert (code, err.strip()) == (
         2,
-        "mansard: --max-drop 'few' is no percentage; write --max-drop 1%",
+        "mansard: --max-drop 'few' is not a percentage; write --max-drop 1%",
     )
     page = tmp_path / "report.html"
     code, out, _ = answer(capsys, "report", "--runs", tmp_path / "runs", "--output", page)

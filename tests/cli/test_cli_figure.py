@@ -148,7 +148,7 @@ def test_published_modes_say_where_they_were_published(
     ("words", "line"),
     [
         (("--font", "No Such Font"), "no font 'No Such Font' on this machine"),
-        (("-o", "fig.gif"), "'fig.gif' is no file of a figure"),
+        (("-o", "fig.gif"), "'fig.gif' is not a figure file"),
         (("--width", "3.5"), "--width '3.5' is not between 1in and 30in"),
         (("--font-size", "1pt"), "--font-size '1pt' is not between 4pt and 48pt"),
         (("--device", "nothing"), "no device is called 'nothing'"),

@@ -15,13 +15,13 @@ def test_hostile_boards_a_board_that_is_not_there(tmp_path: Path, command: tuple
     done = mansard(*command, "--board", str(tmp_path / "agx-orni"))
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "agx-orni' is no folder; give the root folder of a board" in done.stderr
+    assert "agx-orni' is not a folder; give the root folder of a board" in done.stderr
 
 
 def test_hostile_boards_a_folder_that_is_no_simulated_board_is_not_benched(tmp_path: Path) -> None:
     done = mansard("bench", "--board", str(tmp_path), "--runs", str(tmp_path / "runs"))
     assert done.returncode == 2
-    assert "is no simulated board" in done.stderr
+    assert "is not a simulated board" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -101,7 +101,7 @@ def test_words_that_are_no_text_are_wrong_usage(tmp_path: Path) -> None:
     given = ("t.csv", "--device", "A", "--citation", "B", "--fixed", "mode=\udcff")  # the byte ff
     result = import_in(tmp_path, *given)
     assert result.returncode == 2
-    assert result.stderr == "mansard: '\\udcff' is no text in UTF-8; write it in UTF-8\n"
+    assert result.stderr == "mansard: '\\udcff' is not text in UTF-8; write it in UTF-8\n"
     assert not (tmp_path / "runs").exists()
 
 

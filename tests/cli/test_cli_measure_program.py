@@ -116,7 +116,7 @@ def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
         ((), 2, "give networks or a command, not both; "),
         (("--",), 2, "give networks or a command, not both; "),
         (("resnet18", "--", "true"), 2, "give networks or a command, not both; "),
-        (("--metric", "(", "--", "true"), 2, "--metric '(' is no regular expression: "),
+        (("--metric", "(", "--", "true"), 2, "--metric '(' is not a regular expression: "),
         (("--", "no-such-program"), 127, "no-such-program: cannot be run: no such file or dir"),
         (("--", "./a-text"), 126, "./a-text: cannot be run: permission denied; "),
         (("--repeat", "1", "--metric", "(x)", "--", "true"), 1, "--metric '(x)' matches nothing "),

@@ -69,8 +69,8 @@ def test_the_file_is_for_this_user_alone(tmp_path: Path) -> None:
     [
         (("--server", "http://a", "resnet18"), 2, "--server excludes networks"),
         (("--server", "http://a", "--", "true"), 2, "--server excludes networks"),
-        (("--server", "ftp://a"), 2, "--server 'ftp://a' is no address of a server; "),
-        (("--server", "http://a", "--prompt", "x"), 2, "--prompt 'x' is no list of numbers; "),
+        (("--server", "ftp://a"), 2, "--server 'ftp://a' is not an address of a server; "),
+        (("--server", "http://a", "--prompt", "x"), 2, "--prompt 'x' is not a list of numbers; "),
         (("--server", "http://a", "--prompt", "0"), 2, "--prompt is from 1 to "),
         (("--server", "http://a", "--metric", "(.)"), 2, "--metric is an option for programs, not"),
         (("--server", "http://a", "--batch", "2"), 2, "--batch is an option for networks, not for"),

@@ -77,7 +77,7 @@ def test_merge_and_report_what_was_merged(folders: Path) -> None:
 
 def test_what_cannot_be_is_one_line(folders: Path) -> None:
     for words, code, line in (
-        (("report", "--runs", "ftp://x/y"), 1, "ftp://x/y: ftp:// is no object store that can"),
+        (("report", "--runs", "ftp://x/y"), 1, "ftp://x/y: ftp:// is not an object store that can"),
         (("merge", "a", "--into", "b"), 2, "'b' is a folder of runs, no dataset; merge into"),
     ):
         result = mansard(*words, cwd=folders)

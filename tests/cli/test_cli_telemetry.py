@@ -131,7 +131,7 @@ def test_every_line_as_text_and_from_a_pipe() -> None:
         (("a.log", "--format", "parquet"), 2, "add --output"),
         (("a.log", "-o", "b"), 2, "a table is for the terminal"),
         (("a.log", "--interval", "soon"), 2, "write 100ms, 2s, 5min or 1h"),
-        (("a.log", "--interval", "0s"), 2, "is no time"),
+        (("a.log", "--interval", "0s"), 2, "is not a duration"),
         (("/nowhere/a.log",), 1, "No such file"),
         (("--live", "--board", "/nowhere"), 1, "has no tegrastats; give a recorded log"),
     ],

@@ -265,7 +265,7 @@ def test_coefficients_of_any_size_give_a_probability(
         (("--logistic", "resnet9"), "no coefficients are called 'resnet9'"),
         (("--rule", "published"), "there is no rule 'published logistic' here"),
         (("--local-latency", "1ms±2ms"), "--local-latency '1ms±2ms' may be below 0"),
-        (("--local-latency", "fast"), "--local-latency 'fast' is no time"),
+        (("--local-latency", "fast"), "--local-latency 'fast' is not a valid time"),
         (("--max-latency", "1s", "--probability", "1"), "a probability of 1 is never reached"),
         (
             ("--mode", "15W"),

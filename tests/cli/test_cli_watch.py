@@ -123,14 +123,17 @@ def test_json_is_an_object_on_a_line(board: Path) -> None:
     ("words", "line"),
     [
         (["--interval", "1ms"], "an interval of 0.001 s is out of range; give 0.1 s to 3600 s"),
-        (["--interval", "soon"], "--interval 'soon' is no time; write 100ms, 2s, 5min or 1h"),
-        (["--duration", "0"], "--duration '0' is no time; write 100ms, 2s, 5min or 1h"),
+        (
+            ["--interval", "soon"],
+            "--interval 'soon' is not a duration; write 100ms, 2s, 5min or 1h",
+        ),
+        (["--duration", "0"], "--duration '0' is not a duration; write 100ms, 2s, 5min or 1h"),
         (["--record", "looks.txt"], "--record 'looks.txt' is neither a table nor records; "),
         (["--prometheus", "here"], "--prometheus 'here' is not an address; write :9100"),
         (["--quiet"], "--quiet alone does nothing; add --record FILE or --prometheus :9100"),
         (["--host", "a b"], "'a b' does not name a board; write user@board"),
         (["--host", "unix:///run/d.sock", "--once"], "watching reads over ssh; give user@board"),
-        (["--board", "nowhere"], "'nowhere' is no simulated board"),
+        (["--board", "nowhere"], "'nowhere' is not a simulated board"),
     ],
 )
 def test_what_cannot_be_is_one_line(words: list[str], line: str, tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_a_fleet_of_two_boards_and_one_that_is_none(
     assert sorted(said) == sorted(roots)
     assert fleet.results == {"agx-orin": 612e6, "orin-nano-super": 612e6}
     assert fleet.errors.keys() == {"broken", "gone"}
-    with pytest.raises(MansardError, match=r"2 of 4 boards failed: broken: .*is no simulated"):
+    with pytest.raises(MansardError, match=r"2 of 4 boards failed: broken: .*is not a simulated"):
         fleet.check()
     assert {name: snapshot(root) for name, root in roots.items()} == before
 

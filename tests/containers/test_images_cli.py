@@ -68,7 +68,7 @@ def test_images_of_the_present_folder_count_only_when_they_are_named(tmp_path: P
     other = tmp_path / "other.toml"
     other.write_text("junk")
     line = one_line(mansard("image", "fit", "--images", str(other), cwd=tmp_path), 1)
-    assert "other.toml: is no TOML" in line
+    assert "other.toml: is not TOML" in line
 
 
 def test_boards_of_the_present_folder_count_only_when_they_are_named(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_boards_of_the_present_folder_count_only_when_they_are_named(tmp_path: P
     command = ("bench", "resnet18", "--host", "orin,a;b", "--dry-run")
     assert "'a;b' does not name a board" in one_line(mansard(*command, cwd=tmp_path), 2)
     asked = mansard(*command, "--hosts-file", "hosts.toml", cwd=tmp_path)
-    assert "hosts.toml: is no TOML" in one_line(asked, 1)
+    assert "hosts.toml: is not TOML" in one_line(asked, 1)
 
 
 def test_libraries_are_lines_for_pip(tmp_path: Path) -> None:

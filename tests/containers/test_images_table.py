@@ -145,23 +145,23 @@ def test_of_two_files_the_last_one_is_the_strongest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("junk", "is no TOML"),
-        ("[images.mine]\nbase =", "is no TOML"),
+        ("junk", "is not TOML"),
+        ("[images.mine]\nbase =", "is not TOML"),
         ("[imges.mine]\n", "'imges' is nothing that a table of images has"),
         ('images = "cpu"\n', "'images' is nothing"),
-        ("[images]\nmine = 5\n", "is no table of an image's lines"),
+        ("[images]\nmine = 5\n", "is not a table of an image's lines"),
         ("[images.mine]\n", "missing required field"),
         ("[images.cpu]\nbases = 5\n", "unknown field `bases`"),
         ("[images.cpu]\nbase = 5\n", r"Expected `str`, got `int` - at `\$.base`"),
-        ('[images.cpu]\nname = "other"\n', "is no table of an image's lines"),
+        ('[images.cpu]\nname = "other"\n', "is not a table of an image's lines"),
         ('[images.cpu]\nrecipe = "debian"\n', "Invalid enum value 'debian'"),
         ('[images.cpu]\npython = "3.8"\n', "Python must be 3.10 or newer"),
-        ('[images.cpu]\npython = "three"\n', "python is no version: 'three'"),
+        ('[images.cpu]\npython = "three"\n', "python is not a version: 'three'"),
         ("[images.cpu]\narchitectures = []\n", "serves no architecture"),
         ('[images.cpu]\nserves = "jetson"\n', "needs l4t_from and l4t_before"),
         ('[images.cpu]\nserves = "card"\n', "needs its cuda"),
-        ('[images."a b"]\n', "is no name for an image"),
-        (f"[images.{'a' * 65}]\n", "is no name for an image"),
+        ('[images."a b"]\n', "is not a name for an image"),
+        (f"[images.{'a' * 65}]\n", "is not a name for an image"),
         ("drivers = 5\n", "'drivers' is nothing"),
         ('[images.cpu]\nbase = "x"\n' + "#" * (1 << 20), "is too long"),
     ],
@@ -202,7 +202,7 @@ def test_junk_is_named_with_its_file(tmp_path: Path, text: str, words: str) -> N
 def test_hostile_names_of_images_are_refused(tmp_path: Path, name: str) -> None:
     assert parse_reference(name) is None
     path = written(tmp_path, f"[images.cpu]\nbase = {quoted(name)}\n")
-    with pytest.raises(InputError, match=r"is no name of an image|is no TOML") as raised:
+    with pytest.raises(InputError, match=r"is not a name of an image|is not TOML") as raised:
         read_table([path])
     assert "\n" not in str(raised.value)
 

@@ -74,7 +74,7 @@ def test_a_folder_without_wheels(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["x.whl", "a b-1-py3-none-any.whl", "-r-1-py3-none-any.whl"])
 def test_what_only_looks_like_a_wheel(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
-    with pytest.raises(InputError, match="is no wheel"):
+    with pytest.raises(InputError, match="is not a wheel"):
         find_wheels(tmp_path)
 
 

@@ -42,7 +42,7 @@ def test_a_number_with_its_unit(
     [
         ("20", "time", "--option '20' has no unit; write 20ms; units are s, ms, us"),
         ("3W", "time", "--option '3W' has the unit 'W'; write 20ms; units are s, ms, us"),
-        ("-1J", "energy", "--option '-1J' is no energy; write --option 500mJ"),
+        ("-1J", "energy", "--option '-1J' is not a valid energy; write --option 500mJ"),
         ("0J", "energy", "--option '0J' bounds nothing; write a quantity above 0"),
         ("1gb", "size", "has the unit 'gb'; write 4MiB; units are B, kB, MB, GB, KiB, MiB, GiB"),
     ],

@@ -93,10 +93,10 @@ def test_whole_megahertz_mean_the_entry_that_prints_as_them(tmp_path: Path) -> N
 
 def test_a_frequency_that_is_not_there_is_told_what_is(tmp_path: Path) -> None:
     root = make_orin(tmp_path)
-    line = "500MHz is no frequency of gpu; available, nearest first: 408MHz, 612MHz, 306MHz"
+    line = "500MHz is not a frequency of gpu; available, nearest first: 408MHz, 612MHz, 306MHz"
     with pytest.raises(UsageError, match=line):
         steps(root, gpu_hz=500e6)
-    with pytest.raises(UsageError, match="3000MHz is no frequency of emc"):
+    with pytest.raises(UsageError, match="3000MHz is not a frequency of emc"):
         steps(root, memory_hz=3000e6)
 
 

@@ -89,7 +89,7 @@ def test_errors_arrive_as_what_they_are(agx_orin: Path, tmp_path: Path) -> None:
         with remote.hold() as held, pytest.raises(DeviceError, match="in use by another sweep"):
             LocalController(agx_orin).hold().__enter__()
         assert remote.identify().is_simulated  # it has gone on all the while
-    with pytest.raises(UsageError, match="is no simulated board"), controller_of(tmp_path):
+    with pytest.raises(UsageError, match="is not a simulated board"), controller_of(tmp_path):
         pass
 
 

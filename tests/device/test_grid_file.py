@@ -194,7 +194,7 @@ def test_a_slip_in_the_file_is_shown_with_its_line(
     ("text", "message"),
     [
         ("", "is an empty grid; set one of gpu, emc, cpu, dla, cores"),
-        ("exclude = 3\ngpu = 'all'", "'exclude' is no table"),
+        ("exclude = 3\ngpu = 'all'", "'exclude' is not a table"),
         ("gpu = 'all'\n[[exclude]]\n", r"has an empty \[\[exclude\]\]"),
         ("\x00", "is not TOML"),
     ],

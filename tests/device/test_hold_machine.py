@@ -181,7 +181,7 @@ def test_an_unknown_frequency_is_refused_before_anything_is_touched(agx_orin: Pa
     steps: list[MachineStep] = []
     with hold_machine(agx_orin, on_step=steps.append) as hold:
         del steps[:]
-        with pytest.raises(UsageError, match="500MHz is no frequency of gpu"):
+        with pytest.raises(UsageError, match="500MHz is not a frequency of gpu"):
             hold.set(own_mode(agx_orin, gpu_hz=500e6))
         assert steps == []
 

@@ -144,7 +144,7 @@ def test_a_hostile_journal_writes_nowhere_but_to_settings(root: Path, path: str)
     before = snapshot(root)
     leave_behind(root, files=(FileFound(path, "evil\n"),))
     steps: list[MachineStep] = []
-    with pytest.raises(DeviceError, match="is no setting of this machine"):
+    with pytest.raises(DeviceError, match="is not a setting of this machine"):
         restore(root, on_step=steps.append)
     assert [step for step in steps if step.kind == "write"] == []
     assert {key: text for key, text in snapshot(root).items() if key != PLACE} == before
@@ -166,7 +166,7 @@ def test_a_link_that_leads_out_of_sys_is_not_followed(root: Path) -> None:
 def test_a_hostile_value_is_not_written(root: Path) -> None:
     path = f"/{CPU}/cpu1/online"
     leave_behind(root, files=(FileFound(path, "1\x1b]0;evil\x07"),))
-    with pytest.raises(DeviceError, match="is no setting"):
+    with pytest.raises(DeviceError, match="is not a setting"):
         restore(root)
     assert read(root, path) == "1"
 
@@ -216,7 +216,7 @@ def said_by_restore(root: Path) -> str:
 def test_the_journal_of_somebody_else_is_not_believed(root: Path) -> None:
     leave_behind(root)
     os.chown(root / PLACE, 12345, 12345)
-    with pytest.raises(StorageError, match="is no journal of yours: it belongs to user 12345"):
+    with pytest.raises(StorageError, match="is not a journal of yours: it belongs to user 12345"):
         restore(root)
 
 
@@ -232,7 +232,7 @@ def test_what_is_no_file_is_no_journal(root: Path, kind: str) -> None:
         os.mkfifo(path)
     else:
         path.mkdir()
-    with pytest.raises(StorageError, match="is no journal"):
+    with pytest.raises(StorageError, match="is not a journal"):
         restore(root)
 
 

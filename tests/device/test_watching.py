@@ -152,7 +152,7 @@ def test_a_folder_with_nothing_in_it_has_a_reason_for_everything(tmp_path: Path)
     found = (sample.cpus, sample.gpus, sample.zones, sample.rails, sample.limits)
     assert found == ((), (), (), (), ())
     assert sample.unknown["memory_clock_hz"] == "this machine shows no clock of its memory"
-    assert sample.unknown["mode"] == "it is no Jetson: it has no power modes"
+    assert sample.unknown["mode"] == "it is not a Jetson: it has no power modes"
     assert "powercap does not exist" in sample.unknown["power_w"]
 
 

@@ -60,12 +60,19 @@ def prose(page: Path) -> list[tuple[int, str]]:
 
 
 def texts(source: Path) -> list[tuple[int, str]]:
-    """Texts with spaces in a file of ours, documentation of commands among them."""
+    """Texts with spaces in a file of ours, but for docstrings: pages have those of commands."""
     tree = ast.parse(source.read_text("utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
     return [
         (node.lineno, node.value)
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+        if id(node) not in docstrings
     ]
 
 

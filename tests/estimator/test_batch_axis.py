@@ -96,7 +96,7 @@ def test_a_first_axis_that_is_no_batch_counts_as_one_item(name: str) -> None:
     assert words in found.notes[-1]
     # what recommend and measure print says --batch 1: it means the file as it is
     assert score(data, batch=1) == found
-    with pytest.raises(UsageError, match=r"is no batch: .*; leave out --batch"):
+    with pytest.raises(UsageError, match=r"is not a batch: .*; leave out --batch"):
         score(data, batch=4)
 
 

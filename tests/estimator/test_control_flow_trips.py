@@ -70,7 +70,7 @@ def test_names_of_loops_that_do_not_exist() -> None:
         inferred(parsed(counted(5)), Given(trips={"x": 6}))
     with pytest.raises(UsageError, match="no loop named 'x'; it has no Loop at all"):
         inferred(parsed("g (float[2] x) => (float[2] y) { y = Relu(x) }"), Given(trips={"x": 6}))
-    with pytest.raises(UsageError, match="y = -1 is no number of trips"):
+    with pytest.raises(UsageError, match="y = -1 is not a number of trips"):
         inferred(parsed(counted(5)), Given(trips={"y": -1}))
 
 

@@ -149,7 +149,7 @@ def test_a_name_with_a_hyphen_is_a_name() -> None:
 
 def test_a_difference_below_zero() -> None:
     data = model("y = Relu(x) ", 'float[s] z, float["s - 3"] x')
-    with pytest.raises(ModelError, match="dimension 's - 3' is no size where s = 2"):
+    with pytest.raises(ModelError, match="dimension 's - 3' is not a size where s = 2"):
         score(data, dims={"s": 2})
     assert totals(score(data, dims={"s": 3})).work_flop == 0
 

@@ -90,7 +90,7 @@ def test_an_unsorted_graph_is_sorted() -> None:
 
 def test_a_tensor_that_nobody_writes() -> None:
     text = refused(parse("y = Add(x, ghost)").SerializeToString())
-    assert "reads tensor 'ghost', which is no input and no node writes" in text
+    assert "reads tensor 'ghost', which is not an input and no node writes" in text
 
 
 def test_a_tensor_that_is_written_twice() -> None:

@@ -34,7 +34,7 @@ def test_a_missing_shape() -> None:
 def test_an_input_that_is_no_tensor() -> None:
     model = parse("y = Relu(x)")
     model.graph.input[0].type.map_type.value_type.tensor_type.elem_type = 1
-    assert "input 'x' is no tensor" in refused(model.SerializeToString())
+    assert "input 'x' is not a tensor" in refused(model.SerializeToString())
 
 
 @pytest.mark.parametrize(

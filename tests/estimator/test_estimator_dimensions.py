@@ -115,7 +115,7 @@ def test_a_constant_for_each_element_is_for_no_items() -> None:
     found = score(data, batch=1)
     assert (found.batch, totals(found).work_flop) == (1, 48)
     assert "node 'z' (Add) has a constant for each element of it" in found.notes[-1]
-    with pytest.raises(UsageError, match=r"is no batch.*leave out --batch"):
+    with pytest.raises(UsageError, match=r"is not a batch.*leave out --batch"):
         score(data, batch=4)
 
 

@@ -119,7 +119,7 @@ def test_a_stored_value_that_ends_within_a_number() -> None:
     model = parse("y = Reshape(x, s)")
     shape = model.graph.initializer.add(name="s", data_type=TensorProto.INT64, dims=[2])
     shape.raw_data = bytes(17)
-    assert "17 bytes are stored, which is no whole number of int64" in refused(model)
+    assert "17 bytes are stored, which is not a whole number of int64" in refused(model)
 
 
 def test_file_names_that_are_no_text(tmp_path: Path) -> None:

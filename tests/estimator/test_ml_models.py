@@ -131,7 +131,7 @@ def test_a_map_that_the_network_is_given_is_no_tensor() -> None:
     )
     imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 1)]
     data = helper.make_model(graph, opset_imports=imports).SerializeToString()
-    with pytest.raises(ModelError, match="input 'x' is no tensor"):
+    with pytest.raises(ModelError, match="input 'x' is not a tensor"):
         score(data)
 
 

@@ -67,7 +67,7 @@ def test_calls_that_do_not_fit() -> None:
 
 def test_functions_that_are_broken_inside() -> None:
     text = refused("y = local.f(x)", "f (a) => (b) { b = Add(a, ghost) }")
-    assert "reads tensor 'y/ghost', which is no input and no node writes" in text
+    assert "reads tensor 'y/ghost', which is not an input and no node writes" in text
     text = refused("y = local.f(x)", "f (a) => (b) { c = Relu(a) }")
     assert "no node writes the graph's output 'y'" in text
 

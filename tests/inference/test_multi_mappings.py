@@ -90,12 +90,12 @@ def test_nn_profilers_files_are_read(shared_data: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("[]", "it holds no mapping"),
         ('{"a": {}}', "a: there is no stage"),
-        ('{"a": {"last": "gpu"}}', "a: 'last' is no number of a node"),
-        ('{"a": ["gpu"]}', "this is no mapping"),
-        ('{"a": {"3": 1}}', "this is no mapping"),
+        ('{"a": {"last": "gpu"}}', "a: 'last' is not a number of a node"),
+        ('{"a": ["gpu"]}', "this is not a mapping"),
+        ('{"a": {"3": 1}}', "this is not a mapping"),
         ('{"a": {"3": "cpu"}, "a": {"3": "gpu"}}', "'a' is there twice; .* #2 behind its name"),
     ],
 )

@@ -183,10 +183,10 @@ def test_an_image_without_a_batch_is_one_item(batch: int | None, tmp_path: Path)
     assert network.batch == 1
     assert network.input_specs[0].shape == (3, 8, 8)
     assert any("counted as batch 1" in note for note in network.notes)
-    with pytest.raises(UsageError, match="begins with 3, which is no batch"):
+    with pytest.raises(UsageError, match="begins with 3, which is not a batch"):
         network.class_output()
 
 
 def test_an_image_without_a_batch_has_no_other(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is no batch: node 'y' \(Conv\) takes it as channels"):
+    with pytest.raises(UsageError, match=r"is not a batch: node 'y' \(Conv\) takes it as channels"):
         prepare(unbatched(tmp_path), batch=4, seed=SEED)

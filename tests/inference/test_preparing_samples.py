@@ -88,7 +88,7 @@ def test_labels_of_a_file(tmp_path: Path, name: str, text: str) -> None:
         ("a.png,1\nsub/a.png," + 5000 * "9", r"line 2 has no class"),
         ("a,1\n", r"'a' is none of the images, or several of them"),
         ("image,label\n", r"it has no labels"),
-        ("\xff", r"it is no text"),
+        ("\xff", r"it is not text"),
     ],
 )
 def test_labels_that_do_not_match_are_one_line(tmp_path: Path, text: str, said: str) -> None:

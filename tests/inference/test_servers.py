@@ -254,7 +254,7 @@ def test_commands_that_start_a_server() -> None:
             parse_start(text, None)
     assert parse_start("serve", parse_address("localhost:1"))
     assert parse_counts("--prompt", "1,2") == (1, 2)
-    with pytest.raises(UsageError, match="--prompt 'x' is no list of numbers"):
+    with pytest.raises(UsageError, match="--prompt 'x' is not a list of numbers"):
         parse_counts("--prompt", "x")
 
 

@@ -180,7 +180,7 @@ def test_a_card_that_this_builder_does_not_know_is_refused_with_those_it_does(
     said = refusal(
         bench, dense(bench.folder / "dense.onnx"), BuildSettings(compute_capability="orin")
     )
-    assert "'orin' is no compute capability; write it as 8.6" in said
+    assert "'orin' is not a compute capability; write it as 8.6" in said
 
 
 def test_it_has_no_dla(bench: Bench) -> None:

@@ -143,7 +143,7 @@ def of(*groups: LayerGroup, **fields: Any) -> Problem:
     [
         (of(group(time_s={})), r"net, g: no accelerator takes this group; measure it"),
         (of(), r"net: a network without groups"),
-        (of(group(time_s={"tpu": 1.0})), r"net, g: a time on tpu, which is no accelerator"),
+        (of(group(time_s={"tpu": 1.0})), r"net, g: a time on tpu, which is not an accelerator"),
         (of(group(time_s={"gpu": -1.0})), r"net, g: time_s is -1 on gpu"),
         (of(group(leave_s={"gpu": -1.0})), r"net, g: leave_s is -1 on gpu"),
         (of(group(), networks=()), r"needs an accelerator and a network"),

@@ -270,10 +270,10 @@ def test_broken_files_are_one_line(what: str, expected: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("{", "config.json is no JSON object"),
-        ("[" * 100_000, "config.json is no JSON object"),
-        ("[]", "config.json is no JSON object"),
-        ('{"model_type": "\xff"}', "config.json is no JSON object: 'utf-8'"),
+        ("{", "config.json is not a JSON object"),
+        ("[" * 100_000, "config.json is not a JSON object"),
+        ("[]", "config.json is not a JSON object"),
+        ('{"model_type": "\xff"}', "config.json is not a JSON object: 'utf-8'"),
         ("{}", "config.json has no model_type"),
         ('{"model_type": 3}', "model_type is not a text"),
         ('{"model_type": "mamba"}', "models of type 'mamba' are not known; known are llama"),

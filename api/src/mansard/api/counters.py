@@ -146,7 +146,7 @@ def import_counters(
     citation = origin.citation or ""
     for word in (origin.device, citation, origin.mode, origin.network or ""):
         if not is_utf8(word):
-            raise UsageError(f"{word!r} is no text in UTF-8", fix="write it in UTF-8")
+            raise UsageError(f"{word!r} is not text in UTF-8", fix="write it in UTF-8")
     for name, word in (("device", origin.device), ("citation", citation)):
         if not word.strip():
             raise UsageError(f"the {name} is empty", fix=f"say --{name}")

@@ -281,7 +281,7 @@ def import_tables(
         return tuple(_keep(table, one, runs) for table, one in of_hardware)
     for word in (origin.device or "", origin.citation, *(fixed or {}).values()):
         if not is_utf8(word):
-            raise UsageError(f"{word!r} is no text in UTF-8", fix="write it in UTF-8")
+            raise UsageError(f"{word!r} is not text in UTF-8", fix="write it in UTF-8")
     module = find_module(origin.module) if origin.module is not None else None
     source = _origin(origin, module.name if module else None)
     by_table = import_files(tables, source, said=dict(columns or {}), fixed=dict(fixed or {}))

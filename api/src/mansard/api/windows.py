@@ -114,7 +114,7 @@ def _board_folder(board: object) -> Path:
 
     if not (isinstance(board, (str, Path)) and str(board) and Path(board).is_dir()):
         raise UsageError(
-            f"board={board!r} is no folder",
+            f"board={board!r} is not a folder",
             fix="give the folder of a simulated board, or leave it out for this machine",
         )
     return Path(board)

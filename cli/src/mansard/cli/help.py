@@ -245,7 +245,7 @@ class HelpfulCommand(TyperCommand):
         for parameter in self.params:
             value = ctx.params.get(parameter.name)
             if isinstance(value, float) and math.isnan(value):
-                raise UsageError(f"{parameter.opts[-1]} is no number", fix="write one")
+                raise UsageError(f"{parameter.opts[-1]} is not a number", fix="write one")
             source = ctx.get_parameter_source(parameter.name)
             is_typed = source is not None and source.name == "COMMANDLINE"
             if is_typed and parameter.param_type_name == "option":

@@ -237,7 +237,7 @@ def parse_duration(option: str, text: str) -> float:
     except UsageError:
         seconds = 0.0
     if seconds < 1e-3:
-        raise UsageError(f"{option} {text!r} is no time", fix="write 100ms, 2s, 5min or 1h")
+        raise UsageError(f"{option} {text!r} is not a duration", fix="write 100ms, 2s, 5min or 1h")
     return seconds
 
 

@@ -177,7 +177,7 @@ def _check_url(address: str) -> None:
     except ValueError:
         is_url = False
     if not is_url:
-        raise UsageError("is no address", where=address, fix=_GRAMMAR)
+        raise UsageError("is not an address", where=address, fix=_GRAMMAR)
 
 
 class _Version(msgspec.Struct, rename="pascal"):

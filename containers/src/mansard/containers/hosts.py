@@ -184,7 +184,7 @@ def _read_board(name: str, lines: object, path: Path) -> Host:
     where = f"{path}: board {printable(name, 64)!r}"
     if not _NAME.fullmatch(name):
         raise InputError(
-            "is no name for a board",
+            "is not a name for a board",
             where=where,
             fix="begin with a letter or digit, go on with those, '.', '-' and '_'",
         )
@@ -201,7 +201,9 @@ def _read_board(name: str, lines: object, path: Path) -> Host:
         raise InputError(error.what, where=where, fix=error.fix) from error
     root = PurePosixPath(given.root)
     if not root.is_absolute() or ".." in root.parts or "\0" in given.root:
-        raise InputError("root is no absolute path", where=where, fix='write root = "/srv/board"')
+        raise InputError(
+            "root is not an absolute path", where=where, fix='write root = "/srv/board"'
+        )
     if not given.python.strip() or not given.python.isprintable():
         raise InputError(
             "python is not the name of a program",
@@ -210,7 +212,7 @@ def _read_board(name: str, lines: object, path: Path) -> Host:
         )
     if given.socket is not None and _SOCKET.fullmatch(f"unix://{given.socket}") is None:
         raise InputError(
-            "socket is no absolute path of a socket",
+            "socket is not an absolute path of a socket",
             where=where,
             fix=f'write socket = "{DOCKER_SOCKET}"',
         )

@@ -176,7 +176,7 @@ def _files_below(folder: Path) -> Mapping[str, Path]:
     """Every regular file below ``folder`` by its path there, in order; links count as files."""
     with storage_errors(folder):
         if not folder.is_dir():
-            raise InputError("is no folder with files to measure with", where=str(folder))
+            raise InputError("is not a folder with files to measure with", where=str(folder))
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in paths}
 
@@ -302,7 +302,7 @@ class OutputsVolume:
                     yield archive
             except (tarfile.TarError, EOFError) as error:
                 raise StorageError(
-                    f"what the container engine sends is no archive: {error}", where=name
+                    f"what the container engine sends is not an archive: {error}", where=name
                 ) from error
 
 

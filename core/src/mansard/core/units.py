@@ -179,7 +179,9 @@ def parse_quantity(
     units = _UNITS[kind]
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
-        raise UsageError(f"{option} {text!r} is no {kind}", fix=f"write {option} {units.example}")
+        raise UsageError(
+            f"{option} {text!r} is not a valid {kind}", fix=f"write {option} {units.example}"
+        )
     unit = match["unit"] or bare
     factor = Fraction(1) if unit == "" else units.factors.get(unit or "")
     if factor is None:
@@ -260,7 +262,7 @@ def parse_bytes(text: str) -> int:
     try:
         return round(parse_quantity("", text, "size", bare="B", may_be_zero=True))
     except UsageError:
-        raise UsageError(f"{text!r} is no size in bytes", fix="write 4MiB or 512KiB") from None
+        raise UsageError(f"{text!r} is not a size in bytes", fix="write 4MiB or 512KiB") from None
 
 
 _SLACK_HZ = 1e6

@@ -31,7 +31,7 @@ def board_root(board: Path | None) -> Path:
     """The root folder of ``board``, this machine's by default; raises UsageError."""
     root = SYSTEM_ROOT if board is None else board
     if not root.is_dir():
-        raise UsageError(f"{str(root)!r} is no folder", fix="give the root folder of a board")
+        raise UsageError(f"{str(root)!r} is not a folder", fix="give the root folder of a board")
     return root
 
 

@@ -82,7 +82,7 @@ def find_kind(path: str) -> MeasurementKind[Any, Any]:
     except (ImportError, AttributeError, ValueError) as error:
         raise SchemaError(f"no kind of measurement is at {path!r}: {error}") from error
     if not isinstance(found, MeasurementKind):
-        raise SchemaError(f"{path!r} is no kind of measurement")
+        raise SchemaError(f"{path!r} is not a kind of measurement")
     return found
 
 

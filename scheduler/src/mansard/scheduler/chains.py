@@ -198,7 +198,7 @@ def _check_names(problem: Problem) -> None:
             strange = sorted(set(group.time_s) - set(names))
             if strange:
                 raise InputError(
-                    f"a time on {strange[0]}, which is no accelerator of the problem",
+                    f"a time on {strange[0]}, which is not an accelerator of the problem",
                     where=where,
                     fix=f"accelerators are {', '.join(names)}",
                 )

@@ -141,7 +141,9 @@ def _run_folders(runs: Path, notes: list[str]) -> list[Path]:
         elif kind == "folder" and MANIFEST in entries_in(entry, runs):
             entries.append(entry)
         elif kind == "folder":
-            notes.append(f"{shown_folder(entry)}: ignored, it has no manifest.json and is no run")
+            notes.append(
+                f"{shown_folder(entry)}: ignored, it has no manifest.json and is not a run"
+            )
     return entries
 
 

@@ -57,7 +57,7 @@ def is_url(location: str) -> bool:
     if not location.startswith(_SCHEMES):
         known = ", ".join(_SCHEMES)
         raise InputError(
-            f"{scheme}:// is no object store that can hold a dataset",
+            f"{scheme}:// is not an object store that can hold a dataset",
             where=location,
             fix=f"give a folder, or a URL that begins with one of {known}",
         )

@@ -294,7 +294,7 @@ def find_options(predictions: pl.DataFrame, mix: Mix, wanted: Wanted) -> tuple[O
 def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
     if not (np.isfinite(task.rate_per_s) and task.rate_per_s > 0):
         raise UsageError(
-            f"{task.network} at {task.rate_per_s} items/s is no task", fix="give a rate above 0"
+            f"{task.network} at {task.rate_per_s} items/s is not a task", fix="give a rate above 0"
         )
     rows = predictions.filter(pl.col("network") == task.network)
     for column, value in (("batch", task.batch), ("precision", task.precision)):

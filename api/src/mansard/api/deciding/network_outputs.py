@@ -162,7 +162,7 @@ def read_samples(source: Path | Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         return read_arrays(source, names, check)
     if source.suffix.lower() not in {".csv", ".parquet"}:
         fix = "give .npz, .csv or .parquet"
-        raise InputError(f"is no {source.suffix or 'such'} table", where=str(source), fix=fix)
+        raise InputError(f"is not a {source.suffix or 'such'} table", where=str(source), fix=fix)
     return read_columns(source)
 
 

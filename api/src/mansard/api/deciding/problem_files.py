@@ -273,7 +273,7 @@ def _decoded(kind: type[Any], value: Any) -> Any:
             raise ValueError(str(error).strip().replace("write  ", "write ")) from error
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 <= value < 1e15:  # what is not a number is neither
-        raise ValueError(f"{value!r} is no number from 0")
+        raise ValueError(f"{value!r} is not a number from 0")
     return kind(_scaled(value, -9) if kind is _Slope else value)
 
 
@@ -298,7 +298,7 @@ def _problem(file: _File, folder: Path) -> Problem:
     _checked([network.name for network in networks], "network")
     for place, named in _named(file, networks):
         if unknown_names := sorted(named - {*names}):
-            what = f"{place}: {unknown_names[0]!r} is no accelerator"
+            what = f"{place}: {unknown_names[0]!r} is not an accelerator"
             fix = f"there are {', '.join(names) or 'none'}; add an [[accelerator]]"
             raise UsageError(what, fix=fix)
     return _record(

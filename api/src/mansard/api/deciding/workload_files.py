@@ -62,7 +62,7 @@ def read_network(entry: Any, folder: Path, *, needs_rate: bool = True) -> Worklo
     An entry without a rate is an error if ``needs_rate``; otherwise its rate is 0.
     """
     if not isinstance(entry, dict):
-        raise UsageError("network is no table", fix=_EXAMPLE)
+        raise UsageError("network is not a table", fix=_EXAMPLE)
     unknown_keys = sorted(entry.keys() - set(_KEYS))
     if unknown_keys:
         raise UsageError(f"unknown key {unknown_keys[0]!r}", fix=f"keys are {', '.join(_KEYS)}")
@@ -73,7 +73,7 @@ def read_network(entry: Any, folder: Path, *, needs_rate: bool = True) -> Worklo
     batch, precision = entry.get("batch"), _text(entry, "precision")
     is_size = isinstance(batch, int) and not isinstance(batch, bool) and 1 <= batch < 1 << 31
     if batch is not None and not is_size:
-        raise UsageError(f"batch {batch!r} is no size", fix="write batch = 8")
+        raise UsageError(f"batch {batch!r} is not a size", fix="write batch = 8")
     inside = folder / model
     return WorkloadNetwork(
         model=str(inside) if os.path.exists(inside) else model,  # noqa: PTH110 - any text may be there
@@ -91,4 +91,4 @@ def _text(table: dict[str, Any], key: str) -> str | None:
     if key in _USUAL_UNITS and isinstance(value, (int, float)) and not isinstance(value, bool):
         fix = f'write {key} = "{value}{_USUAL_UNITS[key]}"'
         raise UsageError(f"{key} = {value!r} has no unit", fix=fix)
-    raise UsageError(f"{key} = {value!r} is no text", fix=_EXAMPLE)
+    raise UsageError(f"{key} = {value!r} is not text", fix=_EXAMPLE)

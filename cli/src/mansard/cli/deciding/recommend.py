@@ -172,7 +172,7 @@ def recommend(
     if min_fps is not None and min_tokens_per_s is not None:
         raise UsageError("--min-fps and --min-tokens-per-s exclude each other", fix="give one")
     if max_drop is not None and not max_drop.strip().endswith("%"):
-        raise UsageError(f"--max-drop {max_drop!r} is no percentage", fix="write --max-drop 1%")
+        raise UsageError(f"--max-drop {max_drop!r} is not a percentage", fix="write --max-drop 1%")
     wanted = api.Wanted(
         minimise=minimise or "energy",
         falls_back=minimise is None,

@@ -69,7 +69,7 @@ def ask_registry(reference: str, architecture: str) -> Download:
     """
     parsed = parse_reference(reference)
     if parsed is None:
-        return Download(reference, None, "this is no name of an image")
+        return Download(reference, None, "this is not a name of an image")
     try:
         n_bytes = _layers_bytes(_Registry(parsed), parsed, architecture)
     except (OSError, http.client.HTTPException) as error:
@@ -142,7 +142,7 @@ def _read(url: str, headers: Mapping[str, str]) -> dict[str, Any]:
         raise ValueError("it is too long")
     document = json.loads(content)
     if not isinstance(document, dict):
-        raise TypeError("it is no object")
+        raise TypeError("it is not an object")
     return document
 
 

@@ -66,7 +66,7 @@ def check_reference(text: str, where: str) -> Reference:
     reference = parse_reference(text)
     if reference is None:
         raise InputError(
-            f"{printable(text, 100)!r} is no name of an image",
+            f"{printable(text, 100)!r} is not a name of an image",
             where=where,
             fix="write it as host/path:tag",
         )
@@ -189,9 +189,11 @@ def _images(content: dict[str, Any], path: Path, known: dict[str, Image]) -> dic
 def _image(name: str, lines: object, path: Path, known: dict[str, Image]) -> Image:
     where = f"{path}: image {printable(name, _LONGEST_NAME)!r}"
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
-        raise InputError("is no name for an image", where=where, fix="write a-z, 0-9, '-' and '.'")
+        raise InputError(
+            "is not a name for an image", where=where, fix="write a-z, 0-9, '-' and '.'"
+        )
     if not isinstance(lines, dict) or "name" in lines:
-        raise InputError("is no table of an image's lines", where=where)
+        raise InputError("is not a table of an image's lines", where=where)
     before = msgspec.to_builtins(known[name]) if name in known else {"source": str(path)}
     try:
         image = msgspec.convert({**before, **lines, "name": name}, Image)
@@ -207,7 +209,7 @@ def _checked(image: Image, where: str) -> Image:
     for field in _VERSIONS:
         value = getattr(image, field)
         if value is not None and not _VERSION.fullmatch(value):
-            raise InputError(f"{field} is no version: {value!r}", where=where, fix="write 12.6")
+            raise InputError(f"{field} is not a version: {value!r}", where=where, fix="write 12.6")
     if version_key(image.python) < (3, 10):
         raise InputError("Python must be 3.10 or newer", where=where)
     if not image.architectures:

@@ -66,7 +66,7 @@ def find_wheels(folder: Path) -> dict[str, Path]:
         raise storage_error(error, folder) from error
     for path in wheels:
         if not _WHEEL.fullmatch(path.name) or not path.is_file():
-            raise InputError("is no wheel", where=str(path), fix="remove it from the folder")
+            raise InputError("is not a wheel", where=str(path), fix="remove it from the folder")
     if not wheels:
         raise InputError(
             "holds no wheels", where=str(folder), fix="fill it with 'pip download', see docs"

@@ -250,4 +250,4 @@ def _text(content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise ModelError("a name in the file is no UTF-8") from error
+        raise ModelError("a name in the file is not UTF-8") from error

@@ -73,7 +73,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     try:
         content: dict[str, Any] = msgspec.toml.decode(data)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise InputError(f"is no TOML: {error}", where=str(path)) from error
+        raise InputError(f"is not TOML: {error}", where=str(path)) from error
     return content
 
 
@@ -87,7 +87,7 @@ def read_json(
     try:
         return json.loads(data, object_pairs_hook=_without_repeats)
     except DECODE_ERRORS as error:
-        raise InputError(f"is no JSON: {error}", where=str(path), fix=fix) from error
+        raise InputError(f"is not JSON: {error}", where=str(path), fix=fix) from error
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

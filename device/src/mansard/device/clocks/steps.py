@@ -150,7 +150,7 @@ def match(root: Path, domain: Domain, wanted_hz: float) -> float:
     nearest = find_frequency(Frequency(wanted_hz, slack_hz), available)
     if nearest is None:
         raise UsageError(
-            f"{format_frequency(wanted_hz)} is no frequency of {domain.name}",
+            f"{format_frequency(wanted_hz)} is not a frequency of {domain.name}",
             fix=f"available, nearest first: {nearest_first(wanted_hz, available)}",
         )
     return nearest

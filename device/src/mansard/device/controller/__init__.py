@@ -172,6 +172,6 @@ def check_root(root: Path) -> None:
     """
     if root.resolve() != SYSTEM_ROOT and not is_simulated(root):
         raise UsageError(
-            f"{str(root)!r} is no simulated board: it has no {SIMULATED_MARK}",
+            f"{str(root)!r} is not a simulated board: it has no {SIMULATED_MARK}",
             fix="'mansard demo simulated' makes one; without a folder the machine itself is meant",
         )

@@ -168,10 +168,10 @@ def read_journal(path: Path) -> Journal:
     except OSError as error:
         raise storage_error(error, path) from error
     if not stat.S_ISREG(status.st_mode):
-        raise StorageError("is no journal: it is no file", where=str(path), fix="remove it")
+        raise StorageError("is not a journal: it is not a file", where=str(path), fix="remove it")
     if status.st_uid not in {0, os.geteuid()}:
         raise StorageError(
-            f"is no journal of yours: it belongs to user {status.st_uid}",
+            f"is not a journal of yours: it belongs to user {status.st_uid}",
             where=str(path),
             fix="run 'mansard board restore' as that user, or remove it if it is nobody's",
         )

@@ -137,7 +137,7 @@ def bring_back(actor: Actor, journal: Journal, folder: Path) -> Restored:
             done, still = restore_card(actor, journal.card)
             changes += done
             left += still
-        left += [f"{file.path} is no setting of this machine" for file in foreign]
+        left += [f"{file.path} is not a setting of this machine" for file in foreign]
     if left:
         raise _not_restored(root, list(dict.fromkeys(left)), folder)
     return Restored(journal.started_utc, journal.pid, is_after_reboot, tuple(changes))

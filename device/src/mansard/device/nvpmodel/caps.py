@@ -103,7 +103,7 @@ def mode_sms(soc: str | None, module: Module | None, section: ModeSection) -> in
         return NOT_GATED
     mask = parse_integer(text)
     n_sms = active_sms(chip, mask)
-    return f"its gating mask {text!r} is no number" if n_sms is None else n_sms
+    return f"its gating mask {text!r} is not a number" if n_sms is None else n_sms
 
 
 def find_path(root: Path, param: Param, argument: str) -> str | None:
@@ -169,7 +169,7 @@ def read_cap(section: ModeSection, param: Param) -> Cap:
         return Cap(None, NOT_SET)
     value = parse_integer(text)
     if value is None or value < -1:
-        return Cap(None, f"the configuration sets it to {text!r}, which is no clock")
+        return Cap(None, f"the configuration sets it to {text!r}, which is not a clock")
     if value == 0 or value in _MAXIMA:
         return Cap(None, UNCAPPED)
     return Cap(float(value * 1000 if is_cpu(param) else value), "")

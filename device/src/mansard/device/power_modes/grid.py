@@ -234,7 +234,9 @@ def parse_grid(text: str, path: Path, choices: Settable) -> Grid:
     if isinstance(excluded, dict):
         excluded = [excluded]
     if not isinstance(excluded, list) or not all(isinstance(entry, dict) for entry in excluded):
-        raise InputError("'exclude' is no table", where=str(path), fix="begin it with [[exclude]]")
+        raise InputError(
+            "'exclude' is not a table", where=str(path), fix="begin it with [[exclude]]"
+        )
     bands = _read_table(content, choices, text, path, section=0)
     if not bands:
         raise InputError(

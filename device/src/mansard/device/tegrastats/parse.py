@@ -218,7 +218,7 @@ def parse_line(text: str) -> TegrastatsSample:
     sample = Parser().read(text)
     if sample is None:
         raise InputError(
-            f"{printable(text.strip(), 60)!r} is no line of tegrastats",
+            f"{printable(text.strip(), 60)!r} is not a line of tegrastats",
             fix="a line has RAM, CPU, and mostly temperatures and rails; see docs/use/telemetry.md",
         )
     return sample

@@ -137,7 +137,7 @@ class BoardWatch:
 
     def _read_mode(self, unknown: dict[str, str]) -> str | None:
         if self._mode is None:
-            unknown["mode"] = "it is no Jetson: it has no power modes"
+            unknown["mode"] = "it is not a Jetson: it has no power modes"
             return None
         return _known("mode", self._mode.read(), self._mode.why_not, unknown)
 

@@ -64,10 +64,10 @@ def parse_input(text: str) -> ExportInput:
     shape_text, colon, dtype = rest.partition(":")
     fix = "write name=1x3x224x224, and a type where it is not float32: name=1x16:int64"
     if not (name.isidentifier() and equals and shape_text) or (colon and dtype not in DTYPES):
-        raise UsageError(f"--input {text!r} is no input", fix=fix)
+        raise UsageError(f"--input {text!r} is not an input", fix=fix)
     shape = () if shape_text == "scalar" else tuple(map(_length, shape_text.split("x")))
     if 0 in shape:
-        raise UsageError(f"--input {text!r} is no shape", fix=fix)
+        raise UsageError(f"--input {text!r} is not a shape", fix=fix)
     return ExportInput(name, shape, DTYPES[dtype] if colon else None)
 
 
@@ -100,7 +100,8 @@ def _parse_axis(text: str) -> DynamicAxis:
     is_axis = axis.isascii() and axis.isdigit() and len(axis) <= 2
     if not (name.isidentifier() and is_axis and symbol.isidentifier()):
         raise UsageError(
-            f"--dynamic {text!r} is no axis", fix="write input:axis=symbol, such as ids:1=sequence"
+            f"--dynamic {text!r} is not an axis",
+            fix="write input:axis=symbol, such as ids:1=sequence",
         )
     return DynamicAxis(name, int(axis), symbol)
 

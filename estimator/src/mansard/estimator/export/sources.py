@@ -100,7 +100,7 @@ def _import_file(path: Path) -> ModuleType:
     name = f"_mansard_export_{path.stem}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise UsageError("is no Python file", where=str(path))
+        raise UsageError("is not a Python file", where=str(path))
     module = module_from_spec(spec)
     sys.modules[name] = module  # where dataclasses and pickle look for it
     folder = str(path.resolve().parent)
@@ -274,10 +274,10 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         document = msgspec.json.decode(content)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InputError(f"is no JSON ({error})", where=str(file)) from error
+        raise InputError(f"is not JSON ({error})", where=str(file)) from error
     if not isinstance(document, dict) or not isinstance(document.get("model_type"), str):
         raise InputError(
-            "is no configuration of transformers: it has no model_type", where=str(file)
+            "is not a configuration of transformers: it has no model_type", where=str(file)
         )
     return document
 

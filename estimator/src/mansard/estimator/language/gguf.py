@@ -165,7 +165,7 @@ class _HeaderReader:
 
     def _check_version(self) -> None:
         if self._bytes(4) != MAGIC:
-            raise ModelError("it is no GGUF file: it does not start with 'GGUF'", fix=_AGAIN)
+            raise ModelError("it is not a GGUF file: it does not start with 'GGUF'", fix=_AGAIN)
         version = self._number("I")
         if version in {2, 3}:
             return
@@ -216,7 +216,7 @@ class _HeaderReader:
         try:
             return self._bytes(n_bytes).decode()
         except UnicodeDecodeError as error:
-            raise ModelError("a name is no UTF-8", fix=_AGAIN) from error
+            raise ModelError("a name is not UTF-8", fix=_AGAIN) from error
 
     def _value(self, kind: int) -> Any:
         """A value; None for a long one, which is skipped."""

@@ -69,7 +69,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelError(f"{path.name} is no JSON object: {error}", fix=_AGAIN) from error
+        raise ModelError(f"{path.name} is not a JSON object: {error}", fix=_AGAIN) from error
 
 
 def read_tensors(folder: Path) -> dict[str, TensorEntry]:

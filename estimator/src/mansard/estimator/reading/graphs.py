@@ -223,7 +223,7 @@ def _check_defined(
         for name in node.reads:
             if name not in defined and name not in writers:
                 raise ModelError(
-                    f"reads tensor {name!r}, which is no input and no node writes",
+                    f"reads tensor {name!r}, which is not an input and no node writes",
                     where=node.label,
                     fix="the graph is broken; export the model again",
                 )

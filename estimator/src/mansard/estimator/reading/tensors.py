@@ -404,7 +404,7 @@ def _value(
 def _raw(raw: bytes, dtype: ElementType, label: str) -> bytes:
     if len(raw) % (dtype.n_bits // 8):
         raise _damaged_tensor(
-            f"{len(raw)} bytes are stored, which is no whole number of {dtype.name}", label
+            f"{len(raw)} bytes are stored, which is not a whole number of {dtype.name}", label
         )
     return bytes(map(bool, raw)) if dtype.name == "bool" else raw
 

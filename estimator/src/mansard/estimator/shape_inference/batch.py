@@ -109,7 +109,7 @@ def _no_batch(
 ) -> UsageError:
     """The error for a batch that was set, or taken to be 1, where there is none."""
     name = min(binding.batch_inputs)
-    what = f"the first dimension of input {name!r} is no batch: {evidence.reason}"
+    what = f"the first dimension of input {name!r} is not a batch: {evidence.reason}"
     if stated.batch is None:
         places = f" and set dimensions by their places: {_places(binding)}"
         return UsageError(what, fix=f"leave out --batch{places if evidence.is_sequence else ''}")

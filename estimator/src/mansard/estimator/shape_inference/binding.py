@@ -114,7 +114,7 @@ def _sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
             size = tree.evaluate(sizes)
             if size is None:
                 known = ", ".join(f"{name} = {sizes[name]}" for name in sorted(tree.names))
-                raise ModelError(f"dimension {symbol!r} is no size where {known}")
+                raise ModelError(f"dimension {symbol!r} is not a size where {known}")
             sizes[symbol] = size
     return sizes
 
@@ -260,7 +260,7 @@ def check_names(model: Model, dimensions: InputDimensions, given: Given) -> tupl
                 )
     for name, trips in given.trips.items():
         if trips < 0:
-            raise UsageError(f"{name} = {trips} is no number of trips", fix="give 0 or more")
+            raise UsageError(f"{name} = {trips} is not a number of trips", fix="give 0 or more")
         loops = {loop.name: loop for loop in all_nodes(model.nodes) if loop.op_type == "Loop"}
         if not any(name in (loop.name, *loop.outputs) for loop in loops.values()):
             raise UsageError(
@@ -313,7 +313,7 @@ def _element(
 ) -> Tensor:
     name, dtype = source.name, source.dtype or FLOAT32
     if source.kind == "map" or source.dtype is None:
-        return Tensor(name, dtype, (), unknown=f"input {name!r} is no tensor")
+        return Tensor(name, dtype, (), unknown=f"input {name!r} is not a tensor")
     if dimensions is None:
         reason = f"input {name!r} has no shape in the file: pass --shape '{name}=AxBxC'"
         return Tensor(name, dtype, (), unknown=reason)
@@ -359,7 +359,7 @@ def _numbers(name: str, value: Value, dtype: ElementType, shape: Shape) -> Numbe
         ) from error
     if not dtype.is_float and not np.array_equal(cast, array):
         raise UsageError(
-            f"the value given for {name!r} is no {dtype.name}", fix="give whole numbers"
+            f"the value given for {name!r} is not of type {dtype.name}", fix="give whole numbers"
         )
     return hold_array(dtype, cast)
 

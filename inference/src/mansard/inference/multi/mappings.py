@@ -117,7 +117,7 @@ def _mapping(content: Any, path: Path) -> Mapping:
         stages = msgspec.convert(inner, dict[str, dict[str, str]])
     except msgspec.ValidationError as error:
         raise InputError(
-            f"this is no mapping: {error}",
+            f"this is not a mapping: {error}",
             where=str(path),
             fix='write {"resnet50": {"57": "gpu", "122": "dla0"}}: the last node of each stage',
         ) from error
@@ -132,7 +132,7 @@ def _mapping(content: Any, path: Path) -> Mapping:
 def _stages(name: str, devices: dict[str, str], path: Path) -> tuple[StagePlace, ...]:
     wrong = [end for end in devices if not end.isdecimal() or len(end) > 9]
     if wrong or not devices:
-        what = f"{wrong[0]!r} is no number of a node" if wrong else "there is no stage"
+        what = f"{wrong[0]!r} is not a number of a node" if wrong else "there is no stage"
         raise InputError(f"{name}: {what}", where=str(path))
     ends = sorted(devices, key=int)
     return tuple(

@@ -89,7 +89,7 @@ def guess(tensor: Tensor, readers: Readers, tensors: Mapping[str, Tensor]) -> In
     if tensor.items is not None:
         raise UsageError(f"input {name!r} is a sequence", fix=_NO_ARRAY)
     if tensor.unknown is not None:
-        raise _cannot(name, "is no tensor of a known shape")
+        raise _cannot(name, "is not a tensor of a known shape")
     if dtype.name in _FLOATS:
         return _spec(tensor, "uniform", 0, 1)
     if dtype.name not in _INTEGERS and dtype.name not in _BYTES and dtype.name != "bool":
@@ -327,7 +327,7 @@ def _value(array: Array) -> Value:
 
 def _check_type(source: ModelInput, array: StoredArray, path: Path) -> None:
     if source.dtype is None or source.kind != "tensor":
-        raise UsageError(f"input {source.name!r} is no tensor", where=str(path))
+        raise UsageError(f"input {source.name!r} is not a tensor", where=str(path))
     wanted = numpy_name(source.dtype.name)
     if array.dtype.name != wanted:
         bits = " (the bits of bfloat16)" if wanted != source.dtype.name else ""

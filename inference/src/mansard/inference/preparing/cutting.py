@@ -161,7 +161,7 @@ class CutGraph:
             if name in self.outputs:  # it may depend on data
                 return self.outputs[name]
             why = "" if tensor is None or tensor.unknown is None else f": {tensor.unknown}"
-            raise ModelError(f"tensor {name!r} is no tensor of a known shape{why}")
+            raise ModelError(f"tensor {name!r} is not a tensor of a known shape{why}")
         return helper.make_tensor_value_info(name, tensor.dtype.code, tensor.shape)
 
 

@@ -205,7 +205,9 @@ def _read_lines(path: Path) -> list[tuple[str, int]]:
     try:
         text = read_whole(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError("it is no text", where=str(path), fix="write IMAGE,CLASS lines") from error
+        raise InputError(
+            "it is not text", where=str(path), fix="write IMAGE,CLASS lines"
+        ) from error
     labels = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():

@@ -130,7 +130,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
         if batch and self.batch is not None and batch != (self.batch,):
             raise UsageError(
                 f"input {self.input_specs[0].name!r} of {self.model} begins with {batch[0]}, which "
-                f"is no batch: one call takes {self.batch} sample(s)",
+                f"is not a batch: one call takes {self.batch} sample(s)",
                 fix="leave --data out, or export the network with a batch in front",
             )
         for name, shape in self.outputs.items():

@@ -37,7 +37,7 @@ def compile_metric(pattern: str) -> re.Pattern[str]:
         compiled = re.compile(pattern, re.MULTILINE)
     except (re.error, RecursionError, OverflowError) as error:
         raise UsageError(
-            f"--metric {pattern!r} is no regular expression: {error}", fix=f"write {_EXAMPLE}"
+            f"--metric {pattern!r} is not a regular expression: {error}", fix=f"write {_EXAMPLE}"
         ) from error
     if compiled.groups != 1:
         raise UsageError(
@@ -67,7 +67,7 @@ def parse_number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"found {text!r}, which is no number")
+        raise ValueError(f"found {text!r}, which is not a number")
     return value
 
 

@@ -123,7 +123,7 @@ def make_program_trial(
     for word in (*command, folder):
         if "\0" in word or not is_utf8(word):
             raise UsageError(
-                f"{word!r} is no text in UTF-8, and could not be kept",
+                f"{word!r} is not text in UTF-8, and could not be kept",
                 fix="rename it, or call it from a script",
             )
     _check_program(command[0])

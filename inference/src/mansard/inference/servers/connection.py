@@ -67,7 +67,7 @@ def parse_address(text: str) -> Address:
     except ValueError as error:
         raise UsageError(f"--server {masked(text)!r}: {error}", fix=fix) from error
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise UsageError(f"--server {masked(text)!r} is no address of a server", fix=fix)
+        raise UsageError(f"--server {masked(text)!r} is not an address of a server", fix=fix)
     if parts.username is not None or parts.query or parts.fragment:
         raise UsageError(
             "--server takes a host, a port and a path alone",

@@ -190,4 +190,6 @@ def parse_counts(name: str, text: str) -> tuple[int, ...]:
     try:
         return tuple(int(word) for word in text.split(","))
     except ValueError as error:
-        raise UsageError(f"{name} {text!r} is no list of numbers", fix=f"{name} 1,4,8") from error
+        raise UsageError(
+            f"{name} {text!r} is not a list of numbers", fix=f"{name} 1,4,8"
+        ) from error

@@ -83,7 +83,7 @@ def partition_cpus(name: str) -> tuple[int, ...]:
     except ValueError:
         cpus = ()
     if kind != "cpu" or not cpus:
-        raise UsageError(f"{name!r} is no partition of CPUs", fix="name them as cpu:0-3")
+        raise UsageError(f"{name!r} is not a partition of CPUs", fix="name them as cpu:0-3")
     return cpus
 
 

@@ -158,12 +158,12 @@ def _decode(data: bytes, where: str) -> str:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         raise InputError(
-            f"is no {name} text: {error.reason} at byte {error.start}",
+            f"is not {name} text: {error.reason} at byte {error.start}",
             where=where,
             fix="save it as UTF-8",
         ) from error
     if "\0" in text:
-        raise InputError("is no text", where=where, fix="give a CSV table")
+        raise InputError("is not text", where=where, fix="give a CSV table")
     return text
 
 
@@ -259,7 +259,7 @@ def _value(text: str, separator: str, where: str, column: str) -> float:
         return float(re.sub(r"[,' \u00a0\u202f]", "", text))
     if is_decimal and not by_thousands:
         return float(text.replace(",", "."))
-    what = "may be read in two ways" if by_thousands else "is no number"
+    what = "may be read in two ways" if by_thousands else "is not a number"
     raise InputError(f"{column} is {text!r}, which {what}", where=where, fix="write it as 1234.5")
 
 

@@ -40,7 +40,7 @@ def hardware_rates(name: str) -> Imported:
     boards = tuple(exact) or boards
     if len(boards) != 1:
         names = ", ".join(board.board for board in boards or NAMED_MODES)
-        what = "may be several boards" if boards else "is no board that is known"
+        what = "may be several boards" if boards else "is not a board that is known"
         raise UsageError(f"{name!r} {what}", fix=f"use one of {names}")
     rows = tuple(_rates(boards[0]))
     table_id = table_id_of(rows)

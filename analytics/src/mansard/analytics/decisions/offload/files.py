@@ -130,7 +130,7 @@ def _numbers(column: pl.Series, path: Path) -> NDArray[np.float64]:
         if is_wrong.any():
             row = int(is_wrong.arg_max() or 0)
             raise InputError(
-                f"row {row + 1:,}: {column.name} is {str(texts[row])[:40]!r}, which is no number",
+                f"row {row + 1:,}: {column.name} is {str(texts[row])[:40]!r}, not a number",
                 where=str(path),
                 fix="remove the row, or record it again",
             )

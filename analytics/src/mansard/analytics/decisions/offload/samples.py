@@ -356,7 +356,7 @@ def _check_classes(
     is_missing = _is_missing(values)
     if is_missing.any():
         raise InputError(
-            f"row {int(np.argmax(is_missing)) + 1:,}: {name} is no class",
+            f"row {int(np.argmax(is_missing)) + 1:,}: {name} is not a class",
             where=where,
             fix="give the class of every sample, a number from 0 on or a text",
         )

@@ -109,7 +109,7 @@ def check_font(family: str, folder: Path | None = None) -> None:
     """
     if folder is not None:
         if not folder.is_dir():
-            raise UsageError("is no folder of fonts", where=str(folder), fix="check the path")
+            raise UsageError("is not a folder of fonts", where=str(folder), fix="check the path")
         vl_convert.register_font_directory(str(folder.resolve()))
         _embedded.cache_clear()
     if not _NAME.fullmatch(family) or family.casefold() in GENERIC or not _embedded(family):

@@ -57,7 +57,7 @@ def suffix_of(output: Path | None) -> Suffix:
         if asked == suffix:
             return suffix
     raise UsageError(
-        f"{printable(output.name, 80)!r} is no file of a figure",
+        f"{printable(output.name, 80)!r} is not a figure file",
         fix="end it in .pdf, .svg, .png or .tex, or name a folder that exists",
     )
 

@@ -301,7 +301,7 @@ def _accuracy_remark(row: NetworkAccuracy) -> str:
     if row.remark:
         return f"not run: {row.remark}"
     if row.n_not_finite:
-        return f"{row.n_not_finite} of {row.n_samples} samples have a score that is no number"
+        return f"{row.n_not_finite} of {row.n_samples} samples have a score that is not a number"
     return ""
 
 

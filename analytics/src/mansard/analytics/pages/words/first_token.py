@@ -76,6 +76,6 @@ def _energy(prefill: Candidate) -> str:
 def _left_out(first: FirstToken) -> str:
     slowest = max(first.left_out.values())
     return (
-        f"{counted(len(first.left_out), 'mode')} left out, whose first token is not known to come "
+        f"{counted(len(first.left_out), 'mode')} left out, whose first token may not come "
         f"within {seconds(first.limit_s)}: expected after up to {seconds(slowest)}"
     )

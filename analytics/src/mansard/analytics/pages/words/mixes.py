@@ -91,7 +91,7 @@ def mix_sentence(
         keeps = "is known to keep" if may_keep_up else "keeps"
         return (
             f"No mode {keeps} up with the {networks}: {percent(keeps_up)} of the rates can be kept "
-            "as likely as asked."
+            "with the probability asked for."
         )
     parts = []
     if one_mode is not None:
@@ -111,8 +111,8 @@ def hopeless_sentence(networks: Sequence[str], *, may_fit: bool) -> str:
     names = ", ".join(display_name(name) for name in networks)
     if may_fit:
         return (
-            f"No mode is known to run {names} within the limits as likely as asked: loosen them, "
-            "or measure more."
+            f"No mode is known to run {names} within the limits with the probability asked for: "
+            "loosen them, or measure more."
         )
     return f"No mode runs {names} within the limits, whatever else runs: loosen them."
 
@@ -154,5 +154,5 @@ def on_roofs(networks: Sequence[str], device: str) -> str:
     names = ", ".join(display_name(name) for name in networks)
     return (
         f"{names}: not measured on {display_name(device)}, so the times are at best these: whether "
-        "it keeps up, and any limit of time, is not known. Time them there and import the table"
+        "it keeps up, and any limit of time, is undetermined. Time them there and import the table"
     )

@@ -78,7 +78,7 @@ def _limit_words(answer: Hierarchical, point: HiPoint) -> str:
         names = [limit.quantity for limit in point.limits if limit.holds == holds]
         if names:
             first += f"{where} the limit of {' and '.join(names)} is {words}. "
-    return first.strip() or "Every limit holds as likely as asked."
+    return first.strip() or "Every limit holds with the probability asked for."
 
 
 def _against(answer: Hierarchical) -> str:

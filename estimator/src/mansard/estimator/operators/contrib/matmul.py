@@ -281,7 +281,7 @@ def _fpq4_sizes(node: Node) -> tuple[int, int] | None:
     if shape is None:
         return None
     if len(shape) != 2:
-        raise node.error(f"the shape of the weights {list(shape)} is no matrix's")
+        raise node.error(f"the shape of the weights {list(shape)} is not a matrix's")
     return shape[0], shape[1]
 
 

@@ -129,7 +129,7 @@ def _crop_and_resize_shape(node: Node) -> Specs:
     data, regions = check_rank(node, 0, 4), check_rank(node, 1, 2)
     size: Sequence[int | None] = known_ints(node, 3) or (None, None)
     if len(size) != 2:
-        raise node.error(f"crop_size {list(size)} is no height and width")
+        raise node.error(f"crop_size {list(size)} is not a height and width")
     return [(data.dtype, (regions.shape[0], data.shape[1], *size))]
 
 

@@ -55,7 +55,7 @@ def _rotary_sizes(node: Node) -> tuple[int, int, int]:
     """(heads' vectors, width of one, how much of it is rotated)."""
     data, cosines = node.input(0), node.input(2)
     if cosines.rank != 2:
-        raise node.error(f"the table of cosines {list(cosines.shape)} is no matrix")
+        raise node.error(f"the table of cosines {list(cosines.shape)} is not a matrix")
     rotated = node.integer("rotary_embedding_dim", 0) or 2 * cosines.shape[1]
     heads = node.integer("num_heads", 0)
     if data.rank == 4:

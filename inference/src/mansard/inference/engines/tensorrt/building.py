@@ -323,7 +323,7 @@ def _unknown(placement: Placement | None) -> dict[str, str]:
 def _parsed(named: str) -> Capability:
     major, _, minor = named.partition(".")
     if not (major.isdecimal() and minor.isdecimal()):
-        raise MeasurementError(f"{named!r} is no compute capability", fix="write it as 8.6")
+        raise MeasurementError(f"{named!r} is not a compute capability", fix="write it as 8.6")
     return int(major), int(minor)
 
 

@@ -219,7 +219,7 @@ def _markdown_row(line: int, row: dict[str, str], source: ToolFile) -> list[Text
     mean = float(rate["mean"]) if rate else 0.0
     if not test or not rate or not tokens or mean <= 0:
         raise InputError(
-            f"line {line}: {row['test'][:20]!r} at {row['t/s'][:20]!r} t/s is no test",
+            f"line {line}: {row['test'][:20]!r} at {row['t/s'][:20]!r} t/s is not a test",
             where=source.where,
             fix="run llama-bench again",
         )

@@ -58,7 +58,7 @@ def _performance(fields: dict[str, str], source: ToolFile) -> ToolReading:
     is_performance = fields.get("Mode") == "PerformanceOnly"
     if not is_performance or not scenario or not valid:
         is_other = "Mode" in fields and not is_performance
-        what = f"is of mode {fields['Mode']}" if is_other else "is no whole summary"
+        what = f"is of mode {fields['Mode']}" if is_other else "is not a whole summary"
         raise InputError(what, where=source.where, fix="give the one of a performance run")
     is_one = scenario in ONE_BY_ONE
     median_ns = _number(fields, "50.00 percentile latency (ns)", source) if is_one else None

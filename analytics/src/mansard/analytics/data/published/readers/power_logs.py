@@ -259,7 +259,7 @@ def _seconds(text: str, line: int, source: ToolFile) -> float:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError) as error:
         raise InputError(
-            f"line {line}: time is {text[:40]!r}, which is no time",
+            f"line {line}: time is {text[:40]!r}, which is not a time",
             where=source.where,
             fix="give it as jetson_stats wrote it",
         ) from error

@@ -149,7 +149,7 @@ def number(row: CsvRow, name: str, source: ToolFile) -> float | None:
         value = math.nan
     if not math.isfinite(value):
         raise InputError(
-            f"line {row.line}: {name} is {text[:40]!r}, which is no number",
+            f"line {row.line}: {name} is {text[:40]!r}, which is not a number",
             where=source.where,
             fix="remove the row",
         )
@@ -183,7 +183,7 @@ class ToolFile:
             return self.data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise InputError(
-                f"is no UTF-8 text: {error.reason} at byte {error.start}",
+                f"is not UTF-8 text: {error.reason} at byte {error.start}",
                 where=self.where,
                 fix="export it again",
             ) from error
@@ -282,7 +282,7 @@ def parse_json(source: ToolFile, kind: type[Parsed], tool: str) -> Parsed:
         return msgspec.json.decode(source.data.removeprefix(b"\xef\xbb\xbf"), type=kind)
     except DECODE_ERRORS as error:
         raise InputError(
-            f"is no whole file of {tool}: {error or type(error).__name__}",
+            f"is not a whole file of {tool}: {error or type(error).__name__}",
             where=source.where,
             fix="export it again; a file that was cut or holds NaN cannot be read",
         ) from error
