@@ -238,7 +238,7 @@ def test_boards_of_one_name_are_one_only_if_told(two: tuple[Path, Path]) -> None
     apart, together = open_runs(two), open_runs(two, allow_mixed=True)
     assert (len(devices(apart)), len(devices(together))) == (2, 1)
     assert apart.notes == (
-        "2 boards are called Board; each has its own roofs, and --allow-mixed takes them for one",
+        "2 boards are called Board; each has its own roofs; --allow-mixed takes them for one",
     )
     assert together.notes == ("mixed, as --allow-mixed says: 2 boards called Board count as one",)
     assert together.trials["machine_id"].n_unique() == 1

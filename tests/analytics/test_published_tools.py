@@ -490,10 +490,10 @@ def test_repetitions_tell_how_sure_the_median_of_an_observation_is(tmp_path: Pat
     [
         (times(1.0), {"network": "a"}, "does not say the mode; say --fixed mode=VALUE"),
         (times(1.0), {"mode": "MAXN"}, "does not say the network; say --fixed network=VALUE"),
-        (times(1.0)[:-9], FIXED, "no whole file of trtexec --exportTimes: .*cut or holds NaN"),
+        (times(1.0)[:-9], FIXED, "not a whole file of trtexec --exportTimes: .*cut or holds NaN"),
         (times(float("nan")), FIXED, "cut or holds NaN"),
         (times(0.0), FIXED, "a query without a GPU compute time"),
-        (PROFILE[:-40], FIXED, "no whole file of trtexec --exportProfile"),
+        (PROFILE[:-40], FIXED, "not a whole file of trtexec --exportProfile"),
         ('[ { "count" : 3 } ]', FIXED, "holds no layer"),
         (PROFILE.replace("0.8,", "-0.8,"), FIXED, "layer 1 has a time of -0.0008"),
         ('{"Layers": []}', FIXED, "holds no layer"),
@@ -523,10 +523,10 @@ def test_repetitions_tell_how_sure_the_median_of_an_observation_is(tmp_path: Pat
         (JTOP.replace("Power TOT", "Temp"), FIXED, "has no power of the board"),
         (mlperf("SingleStream", ""), FIXED, "ends before its latencies"),
         (mlperf("Offline", "").replace("PerformanceOnly", "AccuracyOnly"), FIXED, "AccuracyOnly"),
-        (mlperf("Offline", "").replace("Result is : VALID\n", ""), FIXED, "no whole summary"),
-        (mlperf("Offline", "").replace("Scenario : Offline\n", ""), FIXED, "no whole summary"),
-        (mlperf("Offline", "").replace("Mode     : Perf", ""), FIXED, "no whole summary"),
-        (json.dumps([LLAMA | {"avg_ns": "x"}]), FIXED, "no whole file of llama-bench"),
+        (mlperf("Offline", "").replace("Result is : VALID\n", ""), FIXED, "not a whole summary"),
+        (mlperf("Offline", "").replace("Scenario : Offline\n", ""), FIXED, "not a whole summary"),
+        (mlperf("Offline", "").replace("Mode     : Perf", ""), FIXED, "not a whole summary"),
+        (json.dumps([LLAMA | {"avg_ns": "x"}]), FIXED, "not a whole file of llama-bench"),
         # A line without its end may be cut in a number: 1 J of 15.
         ("start_time,window_name,elapsed_time,gpu0_energy\n1,a,2,1", FIXED, "holds no window"),
         ("start_time,window_name,elapsed_time,gpu0_energy\n1,a,2\n", FIXED, "line 2 has 3 cells"),
@@ -666,7 +666,7 @@ def test_mlperf_s_detailed_log_says_the_same(tmp_path: Path) -> None:
     assert run.figures["first_token_p99_s"] == pytest.approx(1.416993311)
     assert run.figures["token_mean_s"] == pytest.approx(0.02129163)
     assert run.figures["token_s"] == pytest.approx(0.021241545)
-    with pytest.raises(InputError, match="no whole file of MLPerf"):
+    with pytest.raises(InputError, match="not a whole file of MLPerf"):
         one(tmp_path, lines[0] + lines[1][:-4])
 
 

@@ -293,7 +293,7 @@ def test_broken_samples_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("bad.npz", "row 7: p1 is 1.5, outside 0 to 1"),
         ("bad.csv", "is empty"),
         ("none.npz", "No such file"),
-        ("samples.txt", "is no .txt table"),
+        ("samples.txt", "is not a .txt table"),
     ):
         code, out, err = answer(capsys, "offload", "tune", tmp_path / name)
         assert (code, out, len(err.splitlines())) == (1, "", 1)

@@ -38,7 +38,7 @@ def test_a_frequency_has_a_unit(text: str, hz: float, slack_hz: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "612", "MHz", "-1MHz", "612MHzz", "1e3MHz", "١MHz", "nanHz"])
 def test_what_is_no_frequency_says_how_to_write_one(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a valid frequency; write a number and its unit"):
+    with pytest.raises(UsageError, match="is not a frequency; write a number and its unit"):
         parse_frequency(text)
 
 

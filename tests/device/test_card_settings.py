@@ -100,7 +100,7 @@ def test_a_slip_says_what_the_card_takes(tmp_path: Path) -> None:
     assert [error for error, _ in shown] == ["UsageError"] * len(texts)
     expected = (
         "power has no 900W; any from 200W to 700W is available",
-        "'250' is not a valid power",
+        "'250' is not a power",
         "gpu has no 1400MHz; available, nearest first: 1410MHz, 1710MHz",
         "gpu has no 9MHz",
         "unknown power mode 'fast'",

@@ -69,7 +69,7 @@ HOSTILE = {
         _start(n_keys=1) + _text(b"key") + struct.pack("<I", 99),
         "key 'key': values of kind 99 are not known",
     ),
-    "a key that is not text": (_start(n_keys=1) + _text(b"\xff\xfe"), "no UTF-8"),
+    "a key that is not text": (_start(n_keys=1) + _text(b"\xff\xfe"), "not UTF-8"),
     "a tensor of 2^31 dimensions": (
         _TENSOR + struct.pack("<I", 1 << 31),
         "tensor 'name': it has 2147483648 dimensions",
