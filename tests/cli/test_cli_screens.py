@@ -9,7 +9,7 @@ import pytest
 from mansard.cli.cells import MILLI, in_unit
 from mansard.cli.console import TerminalReporter, take_verbosity
 from mansard.cli.data.network_runs import best_mode, run_tables, why_lines
-from mansard.core.units import ROOF_FACTORS
+from mansard.core.units import ABOVE_ROOF, ROOF_FACTORS
 from mansard.simulator import create_board, snapshot
 from mansard.sweeps.reporter import WAITING
 from tests.analytics.factory import measurement, write_networks, write_two_modes
@@ -46,6 +46,18 @@ def test_the_recommended_mode_has_the_least_energy() -> None:
     assert line.replace("\u00a0", " ") == (
         "net × 1 fp32: 15W uses the least energy; compared with MAXN: energy −10 %, time +50 %"
     )
+
+
+def test_a_network_above_its_roof_says_that_the_peaks_are_too_low() -> None:
+    # At best 20 ms, measured 17.6 ms, at most 18.2: it cannot be.
+    row = network_times(
+        "2c", time_s=0.0176, low_s=0.0170, high_s=0.0182,
+        predicted_s=0.020, predicted_interval="roof",
+    )  # fmt: skip
+    first, *_ = why_lines([row], 5)
+    assert first == f"net × 1 fp32 {ABOVE_ROOF}"
+    slower = network_times("2c", time_s=0.0199, high_s=0.0205, predicted_s=0.020)
+    assert not any(ABOVE_ROOF in line for line in why_lines([slower], 5))
 
 
 def test_a_disturbed_row_is_never_recommended() -> None:

@@ -25,7 +25,7 @@ _VERSION = re.compile(r"3\.\d{1,2}")
 def prepare(packages: Sequence[str], python: str, into: Path, machine: str = "x86_64") -> int:
     """Fetch the packages, pinned, into a folder; print what travels; 1 where it is too much."""
     if not _VERSION.fullmatch(python):
-        raise UsageError(f"--python {python!r} is no version", fix="write it as 3.12")
+        raise UsageError(f"--python {python!r} is not a version", fix="write it as 3.12")
     pins = [pin_of(package, python, ROOT / "constraints.txt") for package in packages]
     with temporary_folder() as folder:
         wheels = _download(pins, python, machine, folder)

@@ -35,6 +35,10 @@ ROOF_FACTORS = "real times are " + " and ".join(
     f"{low:.1f} to {high:.0f} times longer ({engine})"
     for engine, (low, _, high) in ROOF_RATIOS.items()
 )
+ABOVE_ROOF = (
+    "ran faster than its roof: other work slowed the measurement of the peaks, or the engine needs "
+    "fewer FLOP; measure them again on an idle machine: mansard bench --again"
+)
 
 
 class Interval(msgspec.Struct, frozen=True):

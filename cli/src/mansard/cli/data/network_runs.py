@@ -17,7 +17,7 @@ from mansard.cli.cells import MILLI, in_unit
 from mansard.cli.data.summary import grouped, title_with_rest
 from mansard.cli.tables import without_silent
 from mansard.core.table import Table
-from mansard.core.units import ROOF_FACTORS
+from mansard.core.units import ABOVE_ROOF, ROOF_FACTORS
 
 _HEADS = ("ms", "items/s", "mJ per item", "W", "modelled ms")
 _OPTIONAL = frozenset(("label", "ms", "items/s", "mJ per item", "W", "modelled ms", "bound by"))
@@ -56,6 +56,8 @@ def why_lines(times: Sequence[results.NetworkTimes], most: int) -> Iterator[str]
         best = best_mode(rows)
         if best is not None:
             yield f"{_named(best.row)}: {best.row.mode} {best.by}{_compared(best)}"
+    for name in dict.fromkeys(_named(row) for row in times if row.is_above_roof):
+        yield f"{name} {ABOVE_ROOF}"
     if any(row.predicted_interval == "roof" for row in times):
         yield f"≥: at best, by the roofs; {ROOF_FACTORS}"
 

@@ -73,6 +73,13 @@ class NetworkTimes(Record, frozen=True, kw_only=True):
     # Where other work disturbed it: the median of its samples and its interval; in no model.
     disturbed_s: tuple[float, ...] = ()
 
+    @property
+    def is_above_roof(self) -> bool:
+        """Whether it ran surely faster than its roof: the peaks were measured too low."""
+        if self.predicted_interval != "roof" or self.predicted_s is None or self.remark:
+            return False
+        return self.high_s is not None and self.high_s < self.predicted_s
+
 
 class ProgramTimes(Record, frozen=True, kw_only=True):
     """One program in one mode, or one of its windows (then ``window`` is its name)."""

@@ -33,6 +33,7 @@ from mansard.core.precision import work_unit
 from mansard.core.records import Record
 from mansard.core.table import Table
 from mansard.core.text import listed, natural_key
+from mansard.core.units import ABOVE_ROOF
 
 MOST_MODES = 12  # of one device
 COSTS = {"energy_j": "Energy", "latency_s": "Time", "power_w": "Power"}
@@ -384,7 +385,9 @@ def _reached(results: Results, chosen: Chosen) -> tuple[str, list[str]]:
     low, high = percent(shares[0]), percent(shares[-1])
     verb = "reaches" if len(names) == 1 else "reach"
     reached = low if low == high else f"{low.split()[0]} to {high}"
+    above = sorted({display_name(row.network) for row, _ in ran if row.is_above_roof})
+    too_low = "".join(f" {name} {ABOVE_ROOF}." for name in above)
     return (
-        f" {who} {verb} {reached} of the roof's speed.",
+        f" {who} {verb} {reached} of the roof's speed.{too_low}",
         sorted({row.source for row, _ in ran}),
     )
