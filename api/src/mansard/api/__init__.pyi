@@ -23,8 +23,8 @@ from mansard.api.data import import_tables as import_tables
 from mansard.api.data import measured_contention as measured_contention
 from mansard.api.data import merge as merge
 from mansard.api.deciding.fit import fit as fit
-from mansard.api.deciding.hierarchical import HiRequest as HiRequest
-from mansard.api.deciding.hierarchical import hi as hi
+from mansard.api.deciding.hierarchical import TuneRequest as TuneRequest
+from mansard.api.deciding.hierarchical import tune_offload as tune_offload
 from mansard.api.deciding.plans import PlanRequest as PlanRequest
 from mansard.api.deciding.plans import plan as plan
 from mansard.api.deciding.predictions import NetworkRequest as NetworkRequest

@@ -62,7 +62,7 @@ _VECTORS = (*NAMES["probabilities"], *NAMES["logits"])  # of whole vectors of ou
 
 
 @dataclass(frozen=True, kw_only=True)
-class HiRequest:
+class TuneRequest:
     """Samples, and what a sample costs. What is None is not known.
 
     ``samples``: .npz, .csv or .parquet of p1, p2, predicted, label and remote, or arrays by these
@@ -94,7 +94,7 @@ class HiRequest:
     name: str | None = None
 
 
-def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
+def tune_offload(request: TuneRequest, reporter: Reporter = SILENT) -> Hierarchical:
     """The best rule, threshold and power mode, what they reach, and baselines.
 
     Measures and sets nothing, but the time of the decision in this process. Raises InputError for
@@ -121,7 +121,7 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     return answer
 
 
-def _write(request: HiRequest, answer: Hierarchical, samples: LabelledSamples) -> None:
+def _write(request: TuneRequest, answer: Hierarchical, samples: LabelledSamples) -> None:
     """The files that were asked for."""
     if request.curve is not None:
         mode, logistic, chosen = answer.costs[0], None, answer.chosen
@@ -140,7 +140,7 @@ def _write(request: HiRequest, answer: Hierarchical, samples: LabelledSamples) -
         write_offload_page(answer, name, request.page)
 
 
-def _stem(request: HiRequest) -> str:
+def _stem(request: TuneRequest) -> str:
     """The name of an answer on its page where none was given."""
     source = request.samples if request.network is None else Path(request.network)
     return source.stem if isinstance(source, Path) else "samples"
@@ -172,7 +172,7 @@ def _usual(goal: Goal, modes: Sequence[ModeCosts]) -> Objective:
     return "accuracy" if goal.offload_cost is None else "cost"
 
 
-def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
+def _source(request: TuneRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
     """The samples that are given, or those of networks that are run."""
     if (request.samples is None) == (request.network is None):
         what = "samples and a network exclude each other" if request.network else "no samples"
@@ -194,7 +194,9 @@ def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
     )
 
 
-def _samples(source: Path | Mapping[str, Any], request: HiRequest | None = None) -> LabelledSamples:
+def _samples(
+    source: Path | Mapping[str, Any], request: TuneRequest | None = None
+) -> LabelledSamples:
     """Samples of a file or of arrays, with the labels and predictions that ``request`` adds."""
     where = str(source) if isinstance(source, Path) else "samples"
     columns = read_samples(source)
@@ -204,7 +206,7 @@ def _samples(source: Path | Mapping[str, Any], request: HiRequest | None = None)
 
 
 def _added(
-    columns: Mapping[str, NDArray[Any]], request: HiRequest, where: str
+    columns: Mapping[str, NDArray[Any]], request: TuneRequest, where: str
 ) -> dict[str, NDArray[Any]]:
     """Labels of a data set and predictions of a server, for samples that lack them."""
     import numpy as np
@@ -237,7 +239,7 @@ def _check_lacking(columns: Mapping[str, object], name: str, option: str, where:
 
 
 def _with_decisions(
-    modes: Sequence[ModeCosts], request: HiRequest, device: str, n_classes: int
+    modes: Sequence[ModeCosts], request: TuneRequest, device: str, n_classes: int
 ) -> tuple[ModeCosts, ...]:
     """The modes with the time of a decision: of an offload run there, else of this host."""
     measured: dict[str, Amount] = {}
@@ -259,7 +261,7 @@ def _with_decisions(
     )
 
 
-def _modes(request: HiRequest, reporter: Reporter) -> tuple[tuple[ModeCosts, ...], str]:
+def _modes(request: TuneRequest, reporter: Reporter) -> tuple[tuple[ModeCosts, ...], str]:
     """The costs in each mode, and the device that runs are of.
 
     What is given stands in the place of a table's or of runs'.
@@ -292,7 +294,7 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[tuple[ModeCosts, ...
 
 
 def _of_runs(
-    request: HiRequest, names: Sequence[str], reporter: Reporter
+    request: TuneRequest, names: Sequence[str], reporter: Reporter
 ) -> tuple[tuple[ModeCosts, ...], str]:
     """Time and energy of one item by mode, at batch 1, and the device: of RUNS, or modelled."""
     rows, asked, device = _rows_of_runs(request, names, reporter)
@@ -313,7 +315,7 @@ def _of_runs(
     return tuple(modes), device
 
 
-def _fields(request: HiRequest) -> Iterator[tuple[str, str]]:
+def _fields(request: TuneRequest) -> Iterator[tuple[str, str]]:
     """Each network of runs with the names of its costs."""
     for part, name in (("local", request.local), ("offload", request.offload)):
         if name is not None:
@@ -321,7 +323,7 @@ def _fields(request: HiRequest) -> Iterator[tuple[str, str]]:
 
 
 def _rows_of_runs(
-    request: HiRequest, names: Sequence[str], reporter: Reporter
+    request: TuneRequest, names: Sequence[str], reporter: Reporter
 ) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str], str]:
     """The row of each network and mode, all modes, and the device.
 

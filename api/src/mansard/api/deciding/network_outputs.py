@@ -52,7 +52,7 @@ def network_outputs(
     reporter: Reporter = SILENT,
     predictions: Path | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """What ``hi`` takes for samples: p1, p2 and class of the local network, label, remote class.
+    """Samples for ``tune_offload``: p1, p2, the local network's class, label, remote class.
 
     ``local`` and ``remote``: ONNX files of classifiers, run by ONNX Runtime on this CPU, one after
     the other. Scores that are not all between 0 and 1 are taken for logits. ``predictions``: a file

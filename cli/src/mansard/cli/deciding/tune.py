@@ -182,8 +182,8 @@ def tune(
             )
         )
     }
-    answer = api.hi(
-        api.HiRequest(
+    answer = api.tune_offload(
+        api.TuneRequest(
             samples=samples,
             data=api.AccuracySettings(
                 data=data, labels=labels, preprocess=preprocess, n_samples=n_samples
