@@ -123,7 +123,7 @@ def fitting(folder: Path) -> dict[str, Any]:
         "dry_run.request": api.BenchRequest(**sweep),  # type: ignore[arg-type]
         "dry_run_contention.request": api.SweepRequest(**sweep),  # type: ignore[arg-type]
         "export.request": api.ExportRequest(source="missing:net", output=folder / "net.onnx"),
-        "hi.request": api.TuneRequest(samples=folder / "missing.npz"),
+        "tune_offload.request": api.TuneRequest(samples=folder / "missing.npz"),
         "layers.model": "squeezenet1_1",
         "build.request": measured,
         "measure_contention.request": api.SweepRequest(**sweep),  # type: ignore[arg-type]
