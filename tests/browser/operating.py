@@ -122,6 +122,7 @@ const operate = async () => {
     link.click();
   }
   for (const plot of document.querySelectorAll("[data-spec]")) {
+    if (plot.hidden) continue; // words are in its place
     const buttons = plot.parentElement.querySelectorAll(".save button").length;
     if (buttons !== 2) wrong(`${buttons} buttons save ${plot.dataset.spec}`, "");
   }

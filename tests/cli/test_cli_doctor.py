@@ -122,7 +122,7 @@ FIVE: list[tuple[str, Callable[[Path], None], str, str, str]] = [
         "needs VDD_IN",
         "rails are recorded separately",
     ),
-    ("thor", fault("tegrastats_missing", True), "tegrastats", "not here", "nvidia-l4t-tools"),
+    ("thor", fault("tegrastats_missing", True), "tegrastats", "not found", "nvidia-l4t-tools"),
 ]
 MORE: list[tuple[str, Callable[[Path], None], str, str, str]] = [
     (

@@ -39,7 +39,7 @@ def imported(text: str, device: str) -> None:
 
 
 def recommended(*options: object) -> tuple[dict[str, Any], str]:
-    done = mansard("recommend", "net", *options, "--json")
+    done = mansard("recommend", "net", *options, "--json", "-v")
     (found,) = json.loads(done.stdout)["recommendations"]
     return found, done.stderr
 
@@ -85,7 +85,7 @@ def test_a_mix_and_a_batch_say_it_too() -> None:
     options = ("--mode", "m.csv", "--json")
     done = mansard("recommend", "--workload", "w.toml", *options)
     (mix,) = json.loads(done.stdout)["mixes"]
-    assert mix["sentence"].startswith("Whether a mode keeps up is not known.")
+    assert mix["sentence"].startswith("Whether a mode keeps up is unknown.")
     assert list(mix["modes_unknown"]) == ["fast"]
     assert "fast is not known" in mansard("batch", "net", "--mode", "m.csv").stderr
 

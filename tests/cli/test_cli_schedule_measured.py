@@ -31,7 +31,7 @@ def test_groups_are_measured_and_scheduled(
     section = DOCUMENT.read_text("utf-8").partition("## Problems made of what was measured")[2]
     (block,) = re.findall(r"^```(?:sh)?\n(.*?)^```$", section.partition("\n## ")[0], re.M | re.S)
     measure, again, contention, schedule = map(shlex.split, block.splitlines())
-    assert (again[1:3], contention[1:]) == (["measure", "alexnet"], ["contention"])
+    assert (again[1:3], contention[1:]) == (["measure", "alexnet"], ["multi", "contention"])
     ours = {"resnet18": [name], "alexnet": [], "8": ["2"]}
 
     def words(line: list[str]) -> list[str]:

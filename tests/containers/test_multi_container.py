@@ -49,7 +49,7 @@ def test_processes_in_a_container_and_threads_over_ssh(
     (tmp_path / "mapping.json").write_text(json.dumps(mapping))
     shared = ["--profile", "brief", "--offline", "--images", str(built_image.table)]
     shared += ["--mode", "15W", "--json"]
-    multi = ["multi", *shared, "--mapping", str(tmp_path / "mapping.json")]
+    multi = ["multi", "run", *shared, "--mapping", str(tmp_path / "mapping.json")]
     multi += ["--duration", str(SECONDS_S)]
     root, runs, hosts = small_board("agx-orin", tmp_path, is_metered=True), "runs", "hosts.toml"
     socket = daemon.address.removeprefix("unix://")

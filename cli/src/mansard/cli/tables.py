@@ -321,9 +321,10 @@ __all__ = [
 def print_tables(tables: Iterable[Table]) -> None:
     """Tables on stdout, each with a blank line behind it; no cell is cut.
 
-    How far real times have been from their roofs follows a table with times "at best".
+    How far real times have been from their roofs follows tables with times "at best".
     """
     can_draw = (sys.stdout.encoding or "").lower().startswith("utf")
+    is_bound = False
     for table in tables:
         lines = table_lines(
             table,
@@ -332,8 +333,10 @@ def print_tables(tables: Iterable[Table]) -> None:
             has_colours=has_colours(sys.stdout),
         )
         _print(lines)
-        if "at best" in table.title or any("at best" in cell for row in table.rows for cell in row):
-            _print(wrapped(f"at best: by the roofs; {ROOF_FACTORS}", columns(sys.stdout)))
+        is_bound |= "at best" in table.title
+        is_bound |= any("at best" in cell for row in table.rows for cell in row)
+    if is_bound:
+        _print(wrapped(f"at best: by the roofs; {ROOF_FACTORS}", columns(sys.stdout)))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -223,7 +223,7 @@
       // The table stays where only the chart would tell nothing.
       for (const child of plot.parentElement.children) {
         if (child !== none) child.hidden = Boolean(instead) &&
-          (!matching.length || child === plot || child.tagName === "FIGCAPTION");
+          (!matching.length || child === plot || child.tagName === "FIGCAPTION" || child.className === "save");
       }
       if (instead) return;
       values = { ...choice, heading: inLines(words(rule.heading, matching, choice), plot) };
