@@ -99,7 +99,9 @@ def test_what_is_left_out_is_said() -> None:
     assert found.choice.precision == "fp32"
     assert found.n_candidates == 1
     fp16, int8 = found.notes[:2]
-    assert fp16.startswith("fp16 is left out: its accuracy against fp32 is not known; mansard mea")
+    assert fp16.startswith(
+        "fp16 is left out: its accuracy compared with fp32 is unknown; mansard mea"
+    )
     assert "mansard measure net --precision fp32,fp16 --data DATA" in fp16
     assert "that holds with a probability of 89" in int8
 

@@ -131,7 +131,7 @@ def test_counts_reasons_and_checks_agree() -> None:
         "1 of 3 candidates keeps each limit with a probability of at least 90 %, 2 are undetermined"
     )
     lost = {each.candidate.mode: each.why_lost for each in found.neighbours}
-    assert all("not known" in why for why in lost.values())
+    assert all("unknown" in why for why in lost.values())
 
 
 def test_the_better_known_of_two_near_values_is_taken() -> None:

@@ -156,7 +156,7 @@ def test_the_decision_is_timed_on_this_host_where_its_time_is_not_given() -> Non
     assert found.chosen is not None
     assert found.chosen.energy is not None
     assert found.chosen.energy.value == pytest.approx(10e-3 + found.chosen.share * 20e-3)
-    assert any(line.startswith("energies are without that of the dec") for line in found.notes)
+    assert any(line.startswith("energies exclude the decision") for line in found.notes)
     # A sum of measured parts was not measured; a part alone was.
     by_rule = {each.rule: each.energy for each in found.rules}
     assert found.chosen.energy.source == "modelled"

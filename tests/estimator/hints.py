@@ -22,7 +22,7 @@ from tests.cli.in_process import mansard
 Refusal = Callable[[bytes | Path, Sequence[str]], str | None]
 
 _FLAG = re.compile(
-    r"--(dim|shape|trip|value) ('[^']*'|[^\s;,]+)|--batch (\d+)|--(upper|allow-unknown)"
+    r"--(dim|shape|trip|value) ('[^']*'|[^\s;,]+)|--batch (\d+)|--(upper-bounds|allow-unknown)"
 )
 # What a user who knows the network may have in mind for each N, and for each AxB.
 SIZES = (64, 8, 224, 1, 2, 512, 4, 3)
@@ -64,7 +64,7 @@ def refusal(source: bytes | Path, options: Sequence[str] = ()) -> str | None:
             values=parse_values(texts.get("value", [])),
             shapes=shapes,
             types=types,
-            upper="upper" in texts,
+            upper="upper-bounds" in texts,
         )
         loaded = load(source)
         given = with_defaults(loaded, given, is_guessed_too=False)
