@@ -217,7 +217,7 @@ def test_ctrl_c_while_it_is_sent_leaves_nothing(
 def test_a_folder_that_is_not_there(
     engine: ContainerEngine, bare_image: str, tmp_path: Path
 ) -> None:
-    with files_volume(engine) as volume, pytest.raises(InputError, match="no folder with files"):
+    with files_volume(engine) as volume, pytest.raises(InputError, match="not a folder with files"):
         volume.fill(bare_image, tmp_path / "none")
 
 

@@ -57,7 +57,7 @@ def test_the_registry_says_the_size_of_all_layers(served: Registry) -> None:
         ("{}/team/base:2", "x86_64", "Not Found"),
         ("{}/team/base:1", "riscv64", "it has none for riscv64"),
         ("127.0.0.1:1/team/base:1", "x86_64", "cannot be asked: .*refused"),
-        ("no such name", "x86_64", "no name of an image"),
+        ("no such name", "x86_64", "not a name of an image"),
         ("registry.invalid/team/base:1", "x86_64", "cannot be asked"),
     ],
 )

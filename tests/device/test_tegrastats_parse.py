@@ -169,7 +169,7 @@ def test_half_a_line_has_only_what_the_whole_has(n_characters: int) -> None:
 )
 def test_what_is_no_line_of_tegrastats(text: str) -> None:
     assert Parser().read(text) is None
-    with pytest.raises(InputError, match="no line of tegrastats"):
+    with pytest.raises(InputError, match="not a line of tegrastats"):
         parse_line(text)
 
 
