@@ -102,7 +102,7 @@ def test_a_value_steers_a_shape_and_has_a_length() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ((1.5, 8.0), "the value given for 'target' is no int64; give whole numbers"),
+        ((1.5, 8.0), "the value given for 'target' is not of type int64; give whole numbers"),
         (2**70, "does not fit"),
     ],
 )

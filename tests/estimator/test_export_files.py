@@ -181,9 +181,9 @@ def test_export_reads_configurations(tmp_path: Path) -> None:
     [
         ("[]", "no model_type"),
         ('{"model_type": 3}', "no model_type"),
-        ("{", "no JSON"),
-        ("", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("{", "not JSON"),
+        ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ('{"a": "' + "x" * 10_000_001 + '"}', "too large"),
     ],
 )

@@ -268,7 +268,7 @@ def test_each_is_the_victim_of_the_other() -> None:
     assert partition_name((0, 1, 2, 4, 6, 7)) == "cpu:0-2,4,6-7"
     assert partition_cpus("cpu:0-2,4,6-7") == (0, 1, 2, 4, 6, 7)
     for name in ("gpu", "cpu", "cpu:", "cpu:a", "cpu:9999999999"):
-        with pytest.raises(UsageError, match="no partition"):
+        with pytest.raises(UsageError, match="not a partition"):
             partition_cpus(name)
     with pytest.raises(UsageError, match="one core"):
         accelerators_of((0,), has_gpu=False)
