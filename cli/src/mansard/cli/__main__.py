@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from types import MappingProxyType
 
+from mansard.cli.commands import GROUP_OF
 from mansard.cli.console import (
     discard_output,
     finish_notes,
@@ -29,13 +30,15 @@ from mansard.core.text import printable
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 _NEW_OBJECTS = 50_000  # between two looks for garbage: nearly all objects last as long as a command
-# Commands of groups that can be called without the group: their names say enough.
-_GROUP_OF = MappingProxyType(
+_KEPT = "interrupted; what was finished is kept, the same command resumes"
+# By command; all others write the whole of their output or nothing.
+_INTERRUPTED = MappingProxyType(
     {
-        **dict.fromkeys(("watch", "modes", "plan", "restore", "telemetry"), "board"),
-        **dict.fromkeys(("export", "build", "fit", "batch", "layers", "ncu"), "models"),
-        **dict.fromkeys(("import", "merge", "schema", "image"), "data"),
-        **dict.fromkeys(("contention", "schedule"), "multi"),
+        **dict.fromkeys(("bench", "measure", "multi run", "multi contention"), _KEPT),
+        "data merge": "interrupted; merged runs are complete, the same command merges the rest",
+        "board watch": "ended; rows that were recorded are whole",
+        "board restore": "interrupted; settings that are not restored yet are kept for the next "
+        "'mansard board restore'",
     }
 )
 
@@ -53,12 +56,12 @@ def main() -> None:
 
 
 def with_groups(arguments: Sequence[str]) -> list[str]:
-    """``arguments`` with the group before a command that is called by its short name."""
+    """``arguments`` with the group before a command that is called without it."""
     words = list(arguments)
     # No global option takes a value: the first word without a dash is the command.
     place = next((at for at, word in enumerate(words) if not word.startswith("-")), None)
-    if place is not None and words[place] in _GROUP_OF:
-        words.insert(place, _GROUP_OF[words[place]])
+    if place is not None and words[place] in GROUP_OF:
+        words.insert(place, GROUP_OF[words[place]])
     return words
 
 
@@ -159,19 +162,12 @@ def _interrupted(arguments: list[str]) -> str:
     if "--live" in arguments:
         return "interrupted; what came until then is written"
     # No global option takes a value.
-    words = [word for word in arguments if not word.startswith("-")][:2]
-    command = " ".join(words if words[:1] in (["multi"], ["board"], ["data"]) else words[:1])
-    # What measures and a merge keep what they have; the others write all or nothing.
-    is_run = command == "multi schedule" and "--run" in arguments
-    if command in ("bench", "multi contention", "measure", "multi run") or is_run:
-        return "interrupted; what was finished is kept, the same command resumes"
-    if command == "data merge":
-        return "interrupted; the runs that are there are whole, the same command brings the rest"
-    if command == "board watch":
-        return "ended; rows that were recorded are whole"
-    if command == "board restore":
-        return "interrupted; what is not back yet is kept for the next 'mansard board restore'"
-    return "interrupted; nothing was written"
+    words = [word for word in arguments if not word.startswith("-")]
+    alone, in_group = (" ".join(words[:n_words]) for n_words in (1, 2))
+    if in_group == "multi schedule" and "--run" in arguments:
+        return _KEPT
+    line = _INTERRUPTED.get(alone) or _INTERRUPTED.get(in_group)
+    return line or "interrupted; nothing was written"
 
 
 def _report_unexpected(error: Exception, arguments: list[str]) -> ErrorDocument:
