@@ -41,6 +41,7 @@ from mansard.cli.options import (
     JsonOption,
     ModelsArgument,
     PhaseOption,
+    ProbabilityOption,
     PromptOption,
     RunsOption,
     parse_batches,
@@ -105,13 +106,7 @@ def recommend(
     prompt: PromptOption = None,
     context: ContextOption = None,
     phase: PhaseOption = "inference",
-    probability: Annotated[
-        float,
-        typer.Option(
-            min=0, max=1,
-            help="Required probability of keeping each limit.",
-        ),
-    ] = 0.9,
+    probability: ProbabilityOption = 0.9,
     mode: Annotated[
         str | None,
         typer.Option(help="Modes to choose from: as for bench, or a CSV table. Measured modes by "
