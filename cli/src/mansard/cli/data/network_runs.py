@@ -14,7 +14,7 @@ from mansard.analytics import pages
 from mansard.analytics.data import quantities
 from mansard.api import results
 from mansard.cli.cells import MILLI, in_unit
-from mansard.cli.data.summary import grouped, share_of, title_with_rest
+from mansard.cli.data.summary import evenly, grouped, share_of, title_with_rest
 from mansard.cli.tables import without_silent
 from mansard.core.table import Table
 from mansard.core.text import listed
@@ -171,9 +171,7 @@ def _spread(
     rows: Sequence[results.NetworkTimes], best: results.NetworkTimes | None
 ) -> list[results.NetworkTimes]:
     """At most eight rows, evenly spread, with the first, the last and the best."""
-    if len(rows) <= _MOST_MODES:
-        return list(rows)
-    places = {round(at * (len(rows) - 1) / (_MOST_MODES - 1)) for at in range(_MOST_MODES)}
+    places = set(evenly(range(len(rows)), _MOST_MODES))
     return [row for at, row in enumerate(rows) if at in places or row is best]
 
 
