@@ -1,6 +1,6 @@
-"""The commands of the command line, by heading and group; nothing of them is imported here.
+"""The commands of the command line, by heading and group, without importing them.
 
-An entry names what :mod:`mansard.cli.app` imports when a command is called.
+``app`` imports the module of a command when it is called.
 """
 
 from __future__ import annotations

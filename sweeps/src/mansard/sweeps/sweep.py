@@ -77,7 +77,7 @@ class PlannedMode(msgspec.Struct, frozen=True):
     """One mode of a sweep: its trials, those not measured yet, and each write that sets it."""
 
     mode: PowerMode
-    trials: int | None  # None: of what is measured in them nothing is planned yet
+    trials: int | None  # None: not planned yet
     missing: int | None
     steps: tuple[str, ...]
 
@@ -87,7 +87,9 @@ class DryRun(msgspec.Struct, frozen=True):
 
     board: str | None
     modes: tuple[PlannedMode, ...]
-    duration_s: float | None  # that measuring what is missing takes at most
+    duration_s: (
+        float | None
+    )  # upper limit of the time to measure what is missing; None: not planned yet
     summary: str  # how much is to be measured, in words
 
 
