@@ -34,13 +34,15 @@ _KEPT = "interrupted; what was finished is kept, the same command resumes"
 # By command; all others write the whole of their output or nothing.
 _INTERRUPTED = MappingProxyType(
     {
-        **dict.fromkeys(("bench", "measure", "multi run", "multi contention"), _KEPT),
+        **dict.fromkeys(("demo", "bench", "measure", "multi run", "multi contention"), _KEPT),
+        **dict.fromkeys(("offload run", "models build", "models ncu run"), _KEPT),
         "data merge": "interrupted; merged runs are complete, the same command merges the rest",
         "board watch": "ended; rows that were recorded are whole",
         "board restore": "interrupted; settings that are not restored yet are kept for the next "
         "'mansard board restore'",
     }
 )
+_MEASURES_WITH = MappingProxyType({"multi schedule": "--run", "recommend": "--measure"})
 
 
 def main() -> None:
@@ -122,7 +124,7 @@ def _command(arguments: list[str]) -> int:
 
 
 def _report_interrupt(arguments: list[str]) -> ErrorDocument:
-    line = _interrupted(arguments)
+    line = interrupted_line(arguments)
     print_error(line)
     return _document("Interrupted", line, exit_code=EXIT_INTERRUPTED)
 
@@ -158,16 +160,19 @@ def _document(
     return ErrorDocument(kind=kind, what=printable(what), where=where, fix=fix, exit_code=exit_code)
 
 
-def _interrupted(arguments: list[str]) -> str:
+def interrupted_line(arguments: Sequence[str]) -> str:
+    """How an interrupted command left its output; ``arguments``: with groups."""
     if "--live" in arguments:
         return "interrupted; what came until then is written"
     # No global option takes a value.
     words = [word for word in arguments if not word.startswith("-")]
-    alone, in_group = (" ".join(words[:n_words]) for n_words in (1, 2))
-    if in_group == "multi schedule" and "--run" in arguments:
-        return _KEPT
-    line = _INTERRUPTED.get(alone) or _INTERRUPTED.get(in_group)
-    return line or "interrupted; nothing was written"
+    options = {word.partition("=")[0] for word in arguments}
+    for command in (" ".join(words[:n_words]) for n_words in (1, 2, 3)):
+        if _MEASURES_WITH.get(command) in options:
+            return _KEPT
+        if command in _INTERRUPTED:
+            return _INTERRUPTED[command]
+    return "interrupted; nothing was written"
 
 
 def _report_unexpected(error: Exception, arguments: list[str]) -> ErrorDocument:
