@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mansard.cli.commands import COMMANDS, Entry, Group
+from mansard.cli.commands import COMMANDS, CommandGroup, Entry
 from mansard.cli.help import HelpfulCommand, SectionedGroup
 from mansard.core.version import VERSION
 
@@ -51,7 +51,7 @@ def _add(app: typer.Typer, entries: Mapping[str, tuple[str, Entry]], words: Sequ
     wanted = words[:1] if words and words[0] in entries else entries
     for name in wanted:
         heading, entry = entries[name]
-        if isinstance(entry, Group):
+        if isinstance(entry, CommandGroup):
             group = typer.Typer(help=f"{entry.summary}.", no_args_is_help=True)
             _add(group, {key: ("Commands", one) for key, one in entry.commands.items()}, words[1:])
         else:

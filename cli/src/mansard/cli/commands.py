@@ -22,14 +22,14 @@ class Command(NamedTuple):
     has_short_name: bool = True
 
 
-class Group(NamedTuple):
+class CommandGroup(NamedTuple):
     """A group of commands, by name; groups may contain groups."""
 
     summary: str
     commands: Mapping[str, Entry]
 
 
-Entry: TypeAlias = "Command | Group"
+Entry: TypeAlias = "Command | CommandGroup"
 
 COMMANDS: Mapping[str, Mapping[str, Entry]] = MappingProxyType(
     {
@@ -50,7 +50,7 @@ COMMANDS: Mapping[str, Mapping[str, Entry]] = MappingProxyType(
             "score": Command(
                 "counting.score", "score", "FLOPs, parameters and bytes of every layer"
             ),
-            "multi": Group(
+            "multi": CommandGroup(
                 "Several networks at once, on one or more devices",
                 {
                     "run": Command(
@@ -71,7 +71,7 @@ COMMANDS: Mapping[str, Mapping[str, Entry]] = MappingProxyType(
                     ),
                 },
             ),
-            "offload": Group(
+            "offload": CommandGroup(
                 "A small network on the board, a larger one on a server",
                 {
                     "serve": Command(
@@ -105,7 +105,7 @@ COMMANDS: Mapping[str, Mapping[str, Entry]] = MappingProxyType(
             ),
         },
         "More": {
-            "models": Group(
+            "models": CommandGroup(
                 "Networks: list, export, build, memory, layers, counters",
                 {
                     "list": Command(
@@ -137,7 +137,7 @@ COMMANDS: Mapping[str, Mapping[str, Entry]] = MappingProxyType(
                     "layers": Command(
                         "counting.layers", "layers", "Compare an engine's layers with their roofs"
                     ),
-                    "ncu": Group(
+                    "ncu": CommandGroup(
                         "Counters of Nsight Compute, compared with the estimate",
                         {
                             "run": Command(
@@ -155,7 +155,7 @@ COMMANDS: Mapping[str, Mapping[str, Entry]] = MappingProxyType(
                     ),
                 },
             ),
-            "board": Group(
+            "board": CommandGroup(
                 "A board: watch it, its power modes, its logs",
                 {
                     "watch": Command("board.watch", "watch", "Clocks, power and throttling, live"),
@@ -171,13 +171,13 @@ COMMANDS: Mapping[str, Mapping[str, Entry]] = MappingProxyType(
                     ),
                 },
             ),
-            "data": Group(
+            "data": CommandGroup(
                 "Runs: import, merge, schemas, container images",
                 {
                     "import": Command("data.runs", "import_tables", "Import published figures"),
                     "merge": Command("data.runs", "merge", "Merge runs of many boards"),
                     "schema": Command("schemas", "schema", "JSON Schema of a command's output"),
-                    "image": Group(
+                    "image": CommandGroup(
                         "The container images that measurements run in",
                         {
                             "fit": Command(
@@ -221,8 +221,8 @@ GROUP_OF: Mapping[str, str] = MappingProxyType(
         name: group
         for commands in COMMANDS.values()
         for group, entry in commands.items()
-        if isinstance(entry, Group)
+        if isinstance(entry, CommandGroup)
         for name, inner in entry.commands.items()
-        if isinstance(inner, Group) or inner.has_short_name
+        if isinstance(inner, CommandGroup) or inner.has_short_name
     }
 )
