@@ -141,10 +141,10 @@ def test_the_command_measures_and_prints_the_answer_alone(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--measure", "2", "--dask", "local"), "what is measured here is decided here"),
+        (("--measure", "2", "--dask", "local"), "--measure excludes --dask"),
         (("--local",), "--local has no effect without --measure"),
         (("--measure", "0"), "Invalid value for '--measure'"),
-        (("--measure", "1", "--workload", "mix.toml"), "a workload is not measured"),
+        (("--measure", "1", "--workload", "mix.toml"), "--workload excludes --measure"),
     ],
 )
 def test_options_that_exclude_each_other(

@@ -223,7 +223,7 @@ def test_a_workload_with_a_mistake_is_one_line(
             "--dim 'sequnce' is of no network here; there is sequence; the batch is given",
         ),
         (["alexnet", "--dim", "batch=8"], "there is none; the batch is given with --batch"),
-        (["--workload", "mix.toml", "--default", "15W"], "--workload compares with no --default"),
+        (["--workload", "mix.toml", "--default", "15W"], "--workload excludes --default"),
     ],
 )
 def test_what_cannot_be_asked_is_one_line(

@@ -95,7 +95,7 @@ def test_an_interrupted_merge_says_what_is_kept(
     monkeypatch.setattr("mansard.api.data.merge_runs", press_ctrl_c)
     assert run(["--debug", "merge", str(folders / "a"), "--into", str(folders / "all")]) == 130
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("the runs that are there are whole, the same command brings the rest")
+    assert line.endswith("interrupted; merged runs are complete, the same command merges the rest")
 
 
 def test_networks_and_programs_that_were_run_are_tables(tmp_path: Path) -> None:

@@ -48,6 +48,50 @@ def test_the_recommended_mode_has_the_least_energy() -> None:
     )
 
 
+def test_modes_whose_intervals_overlap_are_not_recommended() -> None:
+    # 3.54 ± 0.13 ends at 3.67, above 3.58 − 0.14 = 3.44.
+    slower = network_times("15W", time_s=0.00358, low_s=0.00344, high_s=0.00372)
+    faster = network_times("MAXN", time_s=0.00354, low_s=0.00341, high_s=0.00367)
+    (table,) = run_tables([slower, faster], 5)
+    assert "recommended" not in {cell for row in table.rows for cell in row}
+    (line,) = why_lines([slower, faster], 5)
+    assert line == (
+        "net × 1 fp32: MAXN and 15W cannot be distinguished: the intervals of their times overlap"
+    )
+
+
+def test_energies_that_overlap_are_not_recommended_either() -> None:
+    # The times differ by far; 0.18 J is at most 0.21, above 0.19.
+    slow = network_times("15W", time_s=0.030, energy_j=0.18, energy_low_j=0.17, energy_high_j=0.21)
+    fast = network_times("MAXN", time_s=0.020, energy_j=0.20, energy_low_j=0.19, energy_high_j=0.22)
+    (line,) = why_lines([slow, fast], 5)
+    assert line == (
+        "net × 1 fp32: 15W and MAXN cannot be distinguished: the intervals of their energies "
+        "overlap"
+    )
+
+
+def test_any_mode_may_overlap_and_many_are_counted() -> None:
+    # 10, 11, …, 14 ms, each from 10 to 15; then one of 9 ms up to 10, and one of 20 without ends.
+    rows = [
+        network_times(f"m{at}", time_s=0.001 * (10 + at), low_s=0.010, high_s=0.015)
+        for at in range(5)
+    ]
+    best = network_times("MAXN", time_s=0.009, low_s=0.008, high_s=0.010)
+    (line,) = why_lines([*rows, best, network_times("7W", time_s=0.020)], 5)
+    assert line.startswith("net × 1 fp32: MAXN and 5 other modes cannot be distinguished: ")
+
+
+def test_intervals_apart_are_recommended() -> None:
+    # At most 3.57 ms, and at least 3.58.
+    slower = network_times("15W", time_s=0.0036, low_s=0.00358, high_s=0.00362)
+    faster = network_times("MAXN", time_s=0.0035, low_s=0.00343, high_s=0.00357)
+    (table,) = run_tables([slower, faster], 5)
+    assert table.column(table.columns.index("remark")) == ["", "recommended"]
+    (line,) = why_lines([slower, faster], 5)
+    assert line.startswith("net × 1 fp32: MAXN is fastest; compared with 15W: time ")
+
+
 def test_a_network_above_its_roof_says_that_the_peaks_are_too_low() -> None:
     # At best 20 ms, measured 17.6 ms, at most 18.2: it cannot be.
     row = network_times(

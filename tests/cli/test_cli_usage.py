@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from mansard.cli.__main__ import interrupted_line, with_groups
 from tests.cli.in_process import mansard
+
+RESUMES = "interrupted; what was finished is kept, the same command resumes"
 
 
 def started(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -178,3 +181,27 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     result = started("--debug", "score", str(tmp_path / "no.onnx"))
     assert result.returncode == 1
     assert "Traceback" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("bench --mode 15W", RESUMES),
+        ("demo simulated", RESUMES),
+        ("multi run resnet50", RESUMES),
+        ("contention", RESUMES),
+        ("build resnet50", RESUMES),
+        ("models ncu run resnet50", RESUMES),
+        ("offload run small.onnx", RESUMES),
+        ("recommend resnet50 --measure=3", RESUMES),
+        ("schedule a.toml --run", RESUMES),
+        ("schedule a.toml", "interrupted; nothing was written"),
+        ("recommend resnet50", "interrupted; nothing was written"),
+        ("models ncu check", "interrupted; nothing was written"),
+        ("offload tune a.npz", "interrupted; nothing was written"),
+        ("score bench", "interrupted; nothing was written"),
+        ("watch", "ended; rows that were recorded are whole"),
+    ],
+)
+def test_an_interrupt_says_what_is_kept(words: str, line: str) -> None:
+    assert interrupted_line(with_groups(words.split())) == line

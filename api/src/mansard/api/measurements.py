@@ -115,7 +115,7 @@ def measure_contention(request: SweepRequest, reporter: Reporter = SILENT) -> Co
     measured again; an interrupted sweep resumes. Raises any MansardError that keeps everything
     from being measured.
     """
-    require_extra("report")  # before minutes of measuring
+    require_extra("report")  # for the result; fail before measuring, not after
     swept = sweep(request, partial(plan_contention, request), reporter)
     from mansard.api.data import measured_contention
 

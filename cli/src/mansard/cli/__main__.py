@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from types import MappingProxyType
 
+from mansard.cli.commands import GROUP_OF
 from mansard.cli.console import (
     discard_output,
     finish_notes,
@@ -29,15 +30,19 @@ from mansard.core.text import printable
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 _NEW_OBJECTS = 50_000  # between two looks for garbage: nearly all objects last as long as a command
-# Commands of groups that can be called without the group: their names say enough.
-_GROUP_OF = MappingProxyType(
+_KEPT = "interrupted; what was finished is kept, the same command resumes"
+# By command; all others write the whole of their output or nothing.
+_INTERRUPTED = MappingProxyType(
     {
-        **dict.fromkeys(("watch", "modes", "plan", "restore", "telemetry"), "board"),
-        **dict.fromkeys(("export", "build", "fit", "batch", "layers", "ncu"), "models"),
-        **dict.fromkeys(("import", "merge", "schema", "image"), "data"),
-        **dict.fromkeys(("contention", "schedule"), "multi"),
+        **dict.fromkeys(("demo", "bench", "measure", "multi run", "multi contention"), _KEPT),
+        **dict.fromkeys(("offload run", "models build", "models ncu run"), _KEPT),
+        "data merge": "interrupted; merged runs are complete, the same command merges the rest",
+        "board watch": "ended; rows that were recorded are whole",
+        "board restore": "interrupted; settings that are not restored yet are kept for the next "
+        "'mansard board restore'",
     }
 )
+_MEASURES_WITH = MappingProxyType({"multi schedule": "--run", "recommend": "--measure"})
 
 
 def main() -> None:
@@ -53,12 +58,12 @@ def main() -> None:
 
 
 def with_groups(arguments: Sequence[str]) -> list[str]:
-    """``arguments`` with the group before a command that is called by its short name."""
+    """``arguments`` with the group before a command that is called without it."""
     words = list(arguments)
     # No global option takes a value: the first word without a dash is the command.
     place = next((at for at, word in enumerate(words) if not word.startswith("-")), None)
-    if place is not None and words[place] in _GROUP_OF:
-        words.insert(place, _GROUP_OF[words[place]])
+    if place is not None and words[place] in GROUP_OF:
+        words.insert(place, GROUP_OF[words[place]])
     return words
 
 
@@ -119,7 +124,7 @@ def _command(arguments: list[str]) -> int:
 
 
 def _report_interrupt(arguments: list[str]) -> ErrorDocument:
-    line = _interrupted(arguments)
+    line = interrupted_line(arguments)
     print_error(line)
     return _document("Interrupted", line, exit_code=EXIT_INTERRUPTED)
 
@@ -155,22 +160,18 @@ def _document(
     return ErrorDocument(kind=kind, what=printable(what), where=where, fix=fix, exit_code=exit_code)
 
 
-def _interrupted(arguments: list[str]) -> str:
+def interrupted_line(arguments: Sequence[str]) -> str:
+    """How an interrupted command left its output; ``arguments``: with groups."""
     if "--live" in arguments:
         return "interrupted; what came until then is written"
     # No global option takes a value.
-    words = [word for word in arguments if not word.startswith("-")][:2]
-    command = " ".join(words if words[:1] in (["multi"], ["board"], ["data"]) else words[:1])
-    # What measures and a merge keep what they have; the others write all or nothing.
-    is_run = command == "multi schedule" and "--run" in arguments
-    if command in ("bench", "multi contention", "measure", "multi run") or is_run:
-        return "interrupted; what was finished is kept, the same command resumes"
-    if command == "data merge":
-        return "interrupted; the runs that are there are whole, the same command brings the rest"
-    if command == "board watch":
-        return "ended; rows that were recorded are whole"
-    if command == "board restore":
-        return "interrupted; what is not back yet is kept for the next 'mansard board restore'"
+    words = [word for word in arguments if not word.startswith("-")]
+    options = {word.partition("=")[0] for word in arguments}
+    for command in (" ".join(words[:n_words]) for n_words in (1, 2, 3)):
+        if _MEASURES_WITH.get(command) in options:
+            return _KEPT
+        if command in _INTERRUPTED:
+            return _INTERRUPTED[command]
     return "interrupted; nothing was written"
 
 

@@ -21,8 +21,8 @@ def in_unit(
 ) -> str:
     """``value`` in multiples of ``unit``, without its interval where that is narrow.
 
-    ``kind``: as for ``quantities.seconds``. A wide interval, or bounds, are a range. ``roof``: what
-    the value of a roof is for the real one.
+    ``kind``: as for ``quantities.seconds``. A wide interval, or bounds, are a range. ``roof``: how
+    the real value relates to that of a roof.
     """
     if value is None:
         return UNKNOWN

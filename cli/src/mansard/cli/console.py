@@ -213,7 +213,7 @@ class TerminalReporter:
     """Notes and progress of a command on stderr; questions where a person can answer them.
 
     ``is_agreed``: every question is answered with yes. ``most_notes``: the number of notes to
-    show; of 0 the command says itself that -v shows them.
+    show; with 0 the command itself points to -v.
     """
 
     def __init__(self, *, is_agreed: bool = False, most_notes: int | None = None) -> None:
@@ -224,7 +224,7 @@ class TerminalReporter:
     def note(self, line: str) -> None:
         """One line; of many "note: …" the first ones, unless the command is verbose.
 
-        Who holds the machine is said in quiet commands too: else nothing would show why it waits.
+        Quiet commands show the note on waiting for the machine too: it explains the delay.
         """
         if _verbosity.is_quiet and line.endswith(WAITING):
             _write_note(plain(shown(line)))
@@ -270,7 +270,7 @@ def _bar(title: str) -> Iterator[ProgressDisplay]:
         TextColumn("{task.fields[now]}", markup=False),
     )
     # Redrawn only when a step ends: a refreshing thread would disturb what is measured.
-    # The bar goes away when it ends, so that nothing stands between the command and its answer.
+    # The bar disappears when it ends, so that the answer follows the command directly.
     console = Console(stderr=True)
     with RichProgress(*columns, console=console, auto_refresh=False, transient=True) as rich:
         task = rich.add_task("", total=None, left="", now="")

@@ -1,4 +1,4 @@
-"""What ``--dry-run`` prints: each write that would be made; nothing is touched."""
+"""The output of ``--dry-run``: each write that the command would make."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mansard.cli.tables import print_table
 
 
 def print_dry_runs(planned: Iterable[results.DryRun], *, as_json: bool) -> None:
-    """The modes in their order, each write of each, and the time they will take."""
+    """Print the writes that set each mode, in order, and the estimated time."""
     boards = []
     for board in planned:
         if as_json:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-MOST_PLAIN = 20  # options that stand under one heading
+MOST_PLAIN = 20  # options of a command without headings
 
 _OF_HEADING: Mapping[str, str] = MappingProxyType(
     {
@@ -37,7 +37,7 @@ _OF_HEADING: Mapping[str, str] = MappingProxyType(
 _HEADINGS = MappingProxyType(
     {option: heading for heading, options in _OF_HEADING.items() for option in options.split()}
 )
-# Options of a command that mean another thing there.
+# Options with another meaning in one command.
 _OF_COMMAND: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "measure": MappingProxyType({"prompt": "Server"}),
@@ -48,7 +48,7 @@ _OF_COMMAND: Mapping[str, Mapping[str, str]] = MappingProxyType(
 
 
 def set_headings(command: str, parameters: Sequence[Any]) -> None:
-    """Give the options of a command with many of them their headings, where they have none."""
+    """Set the missing headings of options, in a command with more than ``MOST_PLAIN``."""
     options = [one for one in parameters if one.param_type_name == "option"]
     if len(options) <= MOST_PLAIN:
         return

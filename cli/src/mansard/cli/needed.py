@@ -1,4 +1,4 @@
-"""Options that have an effect only beside others: where it would be none, they are refused."""
+"""Options that have an effect only with others; without them they are refused."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ __all__ = [
 def print_tables(tables: Iterable[Table]) -> None:
     """Tables on stdout, each with a blank line behind it; no cell is cut.
 
-    How far real times have been from their roofs follows tables with times "at best".
+    Tables with times "at best" are followed by the recorded ratio of real times to roofs.
     """
     can_draw = (sys.stdout.encoding or "").lower().startswith("utf")
     is_bound = False

@@ -58,7 +58,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def board_option(self) -> tuple[str, ...]:
-        """The option of modules that run over there: where a simulated board is."""
+        """The option with a simulated board's root, for modules that run on the host."""
         return ("--board", str(self.root)) if self.is_simulated else ()
 
     @property

@@ -76,8 +76,10 @@ def sweep_networks(request: MeasureRequest, preparation: Preparation, reporter: 
     """
     with keeping_scores(request.runs, preparation):
         if request.hosts:
-            reachable_hosts(request)  # what is wrong with them is said first
-            preparation.prepare(request.models, reporter)  # faults first, and once for all boards
+            reachable_hosts(request)  # reports faults of hosts before anything else
+            preparation.prepare(
+                request.models, reporter
+            )  # and faults of networks once for all boards
         return sweep(request, partial(_plan, request, preparation), reporter)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from mansard.measuring import protocol
 
-# Ends the note that says who holds the machine: shown also where notes are not.
+# End of the note on who uses the machine. Quiet commands show this note too.
 WAITING = "; waiting until it has ended"
 _LINE_PERIOD_S = 10.0  # between lines of progress where there is no bar
 _OF_CAP = 0.3  # of the longest that a trial may take, which one of an unknown kind is taken to need

@@ -77,7 +77,7 @@ class PlannedMode(msgspec.Struct, frozen=True):
     """One mode of a sweep: its trials, those not measured yet, and each write that sets it."""
 
     mode: PowerMode
-    trials: int | None  # None: of what is measured in them nothing is planned yet
+    trials: int | None  # None: not planned yet
     missing: int | None
     steps: tuple[str, ...]
 
@@ -87,7 +87,9 @@ class DryRun(msgspec.Struct, frozen=True):
 
     board: str | None
     modes: tuple[PlannedMode, ...]
-    duration_s: float | None  # that measuring what is missing takes at most
+    duration_s: (
+        float | None
+    )  # upper limit of the time to measure what is missing; None: not planned yet
     summary: str  # how much is to be measured, in words
 
 
@@ -181,9 +183,9 @@ def _writes(
     board: str | None, controller: BoardController, request: SweepRequest, reporter: Reporter
 ) -> DryRun:
     modes = _choose_modes(controller, request, reporter, is_dry_run=True)
-    steps = iter(controller.planned_steps([mode for mode in modes if needs_setting(mode)]))
+    steps = _steps(controller, modes)
     planned = tuple(
-        PlannedMode(mode, None, None, next(steps) if needs_setting(mode) else ()) for mode in modes
+        PlannedMode(mode, None, None, lines) for mode, lines in zip(modes, steps, strict=True)
     )
     many = "1 mode" if len(planned) == 1 else f"{len(planned)} modes"
     return DryRun(board, planned, None, f"{many}; the board is restored afterwards")
@@ -212,16 +214,20 @@ def _opened(
 
 def _describe(board: str | None, plans: Sequence[ModePlan], target: BenchTarget) -> DryRun:
     modes = {mode_plan.plan.mode.name: mode_plan.plan.mode for mode_plan in plans}
-    steps = iter(target.controller.planned_steps([m for m in modes.values() if needs_setting(m)]))
+    steps = _steps(target.controller, tuple(modes.values()))
     planned = []
-    for name, mode in modes.items():
+    for (name, mode), lines in zip(modes.items(), steps, strict=True):
         in_mode = [plan for plan in plans if plan.plan.mode.name == name]
         n_trials = sum(len(plan.plan.trials) for plan in in_mode)
         n_missing = sum(plan.n_missing for plan in in_mode)
-        planned.append(
-            PlannedMode(mode, n_trials, n_missing, next(steps) if needs_setting(mode) else ())
-        )
+        planned.append(PlannedMode(mode, n_trials, n_missing, lines))
     return DryRun(board, tuple(planned), time_cap_s(plans), describe_time(plans))
+
+
+def _steps(controller: BoardController, modes: Sequence[PowerMode]) -> list[tuple[str, ...]]:
+    """Each write that sets each of ``modes``; none for a mode that needs no setting."""
+    steps = iter(controller.planned_steps([mode for mode in modes if needs_setting(mode)]))
+    return [next(steps) if needs_setting(mode) else () for mode in modes]
 
 
 def _choose_modes(

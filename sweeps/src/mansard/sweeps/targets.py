@@ -305,7 +305,7 @@ def controller_in_container(
 
 
 def check_host(host: Host) -> None:
-    """Whether a container engine answers there; raises as ``remote_target`` does."""
+    """Raise as ``remote_target`` does where no container engine answers on ``host``."""
     with remedies_of(host), _remote_engine(host):
         pass
 

@@ -140,7 +140,7 @@ def blocks(values: Sequence[float | None], low: float, high: float, n_rows: int)
 
 
 def _readings(sample: BoardSample) -> Iterator[GraphValue]:
-    """The numbers that have graphs, those first that are drawn where only few have room."""
+    """The numbers with graphs, the most important first: a small window has few graphs."""
     for gpu in sample.gpus:
         name = gpu.gpu if len(sample.gpus) > 1 else "GPU"
         yield GraphValue(f"{name} load", "%", percent(gpu.busy_share), 100)

@@ -100,8 +100,7 @@ def run_networks(
         cache_control=cache,
     )
     if dry_run:
-        modes = api.SweepRequest(mode=mode, pick=pick, runs=runs, board=board)
-        print_dry_runs(api.dry_run(modes, TerminalReporter()), as_json=as_json)
+        print_dry_runs(api.dry_run(request, TerminalReporter()), as_json=as_json)
         return
     result = api.count_networks(request, TerminalReporter())
     if as_json:

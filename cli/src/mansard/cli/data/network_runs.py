@@ -1,4 +1,4 @@
-"""Networks that were run: time, rate, energy and power by mode, and the mode to choose.
+"""Networks that were run: time, rate, energy and power by mode, and the recommended mode.
 
 A table for each network where it ran in several modes, else one table for all.
 """
@@ -6,7 +6,7 @@ A table for each network where it ran in several modes, else one table for all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -14,24 +14,29 @@ from mansard.analytics import pages
 from mansard.analytics.data import quantities
 from mansard.api import results
 from mansard.cli.cells import MILLI, in_unit
-from mansard.cli.data.summary import grouped, title_with_rest
+from mansard.cli.data.summary import evenly, grouped, share_of, title_with_rest
 from mansard.cli.tables import without_silent
 from mansard.core.table import Table
-from mansard.core.units import ABOVE_ROOF, ROOF_FACTORS
+from mansard.core.text import listed
+from mansard.core.units import ABOVE_ROOF, ROOF_FACTORS, Interval
 
 _HEADS = ("ms", "items/s", "mJ per item", "W", "modelled ms")
 _OPTIONAL = frozenset(("label", "ms", "items/s", "mJ per item", "W", "modelled ms", "bound by"))
 _MOST_MODES = 8  # of a network
+_MOST_EQUALS = 3  # modes that are named
 DISTURBED = "disturbed"
 CHOSEN = "recommended"
 
 
 class Best(NamedTuple):
-    """The mode to choose for a network among those that it ran in."""
+    """The best mode of a network among those that it ran in."""
 
     row: results.NetworkTimes
-    by: str  # what it is best in
+    quantity: Literal["energy", "time"]  # in which it is best
     other: results.NetworkTimes  # the fastest, or the next best
+    equals: Sequence[
+        str
+    ]  # modes whose interval of that quantity overlaps: then none is recommended
 
 
 def run_tables(
@@ -51,11 +56,11 @@ def run_tables(
 
 
 def why_lines(times: Sequence[results.NetworkTimes], most: int) -> Iterator[str]:
-    """Why the recommended modes are, one line a network; what "at best" means for real times."""
+    """Why each mode is recommended, or why none is; what "at best" means for real times."""
     for rows in list(grouped(times, _network_key).values())[:most]:
         best = best_mode(rows)
         if best is not None:
-            yield f"{_named(best.row)}: {best.row.mode} {best.by}{_compared(best)}"
+            yield f"{_named(best.row)}: {_reason(best)}"
     for name in dict.fromkeys(_named(row) for row in times if row.is_above_roof):
         yield f"{name} {ABOVE_ROOF}"
     if any(row.predicted_interval == "roof" for row in times):
@@ -63,20 +68,45 @@ def why_lines(times: Sequence[results.NetworkTimes], most: int) -> Iterator[str]
 
 
 def best_mode(rows: Sequence[results.NetworkTimes]) -> Best | None:
-    """The mode with the least energy, or the fastest where no energy is known.
+    """The mode with the least energy, or the fastest where an energy is unknown.
 
     None for a single mode. Disturbed rows do not count.
     """
     counted = [row for row in rows if row.time_s is not None and not row.remark]
-    metered = [row for row in counted if row.energy_j is not None]
     if len({row.mode for row in counted}) < 2:
         return None
-    fastest = sorted(counted, key=lambda row: row.time_s or 0.0)
-    if len(metered) < len(counted):
-        return Best(fastest[0], "is fastest", fastest[1])
-    least = min(metered, key=lambda row: row.energy_j or 0.0)
-    other = fastest[0] if fastest[0] is not least else fastest[1]
-    return Best(least, "uses the least energy", other)
+    is_metered = all(row.energy_j is not None for row in counted)
+    measured = _energy if is_metered else _time
+    best = min(counted, key=lambda row: measured(row).value)
+    others = [row for row in counted if row.mode != best.mode]
+    highest = measured(best).ends[1]
+    return Best(
+        best,
+        "energy" if is_metered else "time",
+        min(others, key=lambda row: _time(row).value),
+        tuple(dict.fromkeys(row.mode for row in others if measured(row).ends[0] <= highest)),
+    )
+
+
+def _time(row: results.NetworkTimes) -> Interval:
+    return Interval(row.time_s or 0.0, row.low_s, row.high_s)
+
+
+def _energy(row: results.NetworkTimes) -> Interval:
+    return Interval(row.energy_j or 0.0, row.energy_low_j, row.energy_high_j)
+
+
+def _reason(best: Best) -> str:
+    """Why the best mode is recommended, or why it is not."""
+    is_energy = best.quantity == "energy"
+    if best.equals:
+        names = listed([best.row.mode, *best.equals])
+        if len(best.equals) > _MOST_EQUALS:
+            names = f"{best.row.mode} and {len(best.equals)} other modes"
+        quantities = "energies" if is_energy else "times"
+        return f"{names} cannot be distinguished: the intervals of their {quantities} overlap"
+    claim = "uses the least energy" if is_energy else "is fastest"
+    return f"{best.row.mode} {claim}{_compared(best)}"
 
 
 def _compared(best: Best) -> str:
@@ -120,23 +150,20 @@ def _of_one_mode(
         for row in times
     ]
     heads = ("network", "batch", "precision", "engine", "mode", "label", *_HEADS)
-    left = f"{len(rows)} of {n_all} rows" if len(rows) < n_all else ""
+    left = share_of(len(rows), n_all, "rows")
     title = title_with_rest(f"Networks on {times[0].device}", left)
     return without_silent(Table(title, (*heads, "bound by", "source", "remark"), rows), _OPTIONAL)
 
 
 def _by_mode(rows: Sequence[results.NetworkTimes]) -> Table:
-    """One network in its modes, the recommended one marked."""
+    """One network in its modes; the recommended one is marked."""
     first, best = rows[0], best_mode(rows)
     shown = _spread(rows, None if best is None else best.row)
-    cells = [
-        (row.mode, *_cells(row), CHOSEN if best and row is best.row else row.remark)
-        for row in shown
-    ]
+    chosen = None if best is None or best.equals else best.row
+    cells = [(row.mode, *_cells(row), CHOSEN if row is chosen else row.remark) for row in shown]
     label = f", {first.label}" if first.label else ""
     title = f"{_named(first)} on {first.device}, {first.engine}{label}, {first.source}"
-    left = f"{len(shown)} of {len(rows)} modes" if len(shown) < len(rows) else ""
-    title = title_with_rest(title, left)
+    title = title_with_rest(title, share_of(len(shown), len(rows), "modes"))
     return without_silent(Table(title, ("mode", *_HEADS, "remark"), cells), _OPTIONAL)
 
 
@@ -144,9 +171,7 @@ def _spread(
     rows: Sequence[results.NetworkTimes], best: results.NetworkTimes | None
 ) -> list[results.NetworkTimes]:
     """At most eight rows, evenly spread, with the first, the last and the best."""
-    if len(rows) <= _MOST_MODES:
-        return list(rows)
-    places = {round(at * (len(rows) - 1) / (_MOST_MODES - 1)) for at in range(_MOST_MODES)}
+    places = set(evenly(range(len(rows)), _MOST_MODES))
     return [row for at, row in enumerate(rows) if at in places or row is best]
 
 

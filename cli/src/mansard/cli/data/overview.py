@@ -19,6 +19,7 @@ from mansard.cli.data.summary import (
     accuracy_tables,
     ceiling_remark,
     ceiling_text,
+    evenly,
     grouped,
     mode_names,
     share_of,
@@ -31,7 +32,7 @@ from mansard.core.text import natural_key
 
 _MOST_NETWORKS, _MOST_MODES, _MOST_DEVICES = 5, 4, 3
 _MOST_MEASURED = 20  # rows of what a command just measured
-# What readers know best; those that were run come before them.
+# The networks that readers know best come first where not all are shown.
 _WELL_KNOWN = ("resnet50", "mobilenet_v2", "yolov8n", "bert_base", "vit_b_16", "gpt2")
 _PRECISIONS = ("fp16", "fp32")  # the first of them that a network was scored in
 _AT_BEST = "at best "
@@ -40,7 +41,7 @@ _HEADS = ("network", *_RUN)
 
 _Cells = dict[str, str]  # the text of each mode
 
-# By name: bench needs neither of them.
+# In quotes: bench then imports neither record.
 _OfDevice = TypeVar("_OfDevice", "results.ProgramTimes", "results.GenerationTimes")
 
 
@@ -174,13 +175,6 @@ def _of(device: str, sources: Iterable[str]) -> str:
     return f" of {device}" if f"({source})" in device else f" of {device} ({source})"
 
 
-def _evenly(names: Sequence[str], n: int) -> list[str]:
-    """At most ``n`` of the names, the first and the last among them."""
-    if len(names) <= n:
-        return list(names)
-    return [names[round(at * (len(names) - 1) / max(1, n - 1))] for at in range(n)]
-
-
 def _side_by_side(
     title: str,
     left: str,
@@ -200,10 +194,10 @@ def _side_by_side(
             for key, by_mode in rows.items()
         }
     for n_modes in range(min(_MOST_MODES, len(modes)), 1, -1):
-        table = _with_modes(title, left, heads, modes, _evenly(modes, n_modes), rows)
+        table = _with_modes(title, left, heads, modes, evenly(modes, n_modes), rows)
         if fits(table, columns(sys.stdout)):
             return table
-    return _with_modes(title, left, heads, modes, _evenly(modes, 1), rows)
+    return _with_modes(title, left, heads, modes, evenly(modes, 1), rows)
 
 
 def _with_modes(
@@ -248,7 +242,7 @@ def _mode_words(mode: str) -> str:
 
 def _modelled_in_one_mode(networks: Sequence[results.NetworkSummary]) -> Table:
     """Five networks: the modelled time and its bound."""
-    chosen = _chosen(networks, ())
+    chosen = _chosen(networks)
     rows = [
         (
             network.model,
@@ -266,16 +260,13 @@ def _modelled_in_one_mode(networks: Sequence[results.NetworkSummary]) -> Table:
     return without_silent(Table(title, heads, rows), {"energy"})
 
 
-def _chosen(
-    networks: Sequence[results.NetworkSummary], first: Collection[str]
-) -> list[results.NetworkSummary]:
+def _chosen(networks: Sequence[results.NetworkSummary]) -> list[results.NetworkSummary]:
     """Five networks, each once: at its smallest batch, in the precision that it is best run in."""
     places = {name: at for at, name in enumerate(_WELL_KNOWN)}
     precisions = {name: at for at, name in enumerate(_PRECISIONS)}
 
     def order(network: results.NetworkSummary) -> tuple[object, ...]:
         return (
-            network.model_hash not in first,
             places.get(network.model, len(places)),
             natural_key(network.model),
             network.batch or 0,
@@ -293,7 +284,7 @@ def _modelled_by_mode(
     """The modelled times, then the energies, of five networks of one device."""
     names = mode_names(modes)
     chosen = [
-        (network.model_hash, network.batch, network.precision) for network in _chosen(networks, ())
+        (network.model_hash, network.batch, network.precision) for network in _chosen(networks)
     ]
     times: dict[tuple[str, ...], _Cells] = {}
     energies: dict[tuple[str, ...], _Cells] = {}

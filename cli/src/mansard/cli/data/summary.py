@@ -32,6 +32,13 @@ def grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> dict[_Key, lis
     return groups
 
 
+def evenly(rows: Sequence[_Row], n_most: int) -> list[_Row]:
+    """At most ``n_most`` of the rows, evenly apart, the first and the last among them."""
+    if len(rows) <= n_most:
+        return list(rows)
+    return [rows[round(at * (len(rows) - 1) / max(1, n_most - 1))] for at in range(n_most)]
+
+
 def share_of(n_shown: int, n_all: int, what: str) -> str:
     """``5 of 31 networks``; empty where all are shown."""
     return f"{n_shown} of {n_all:,} {what}" if n_shown < n_all else ""
@@ -85,11 +92,6 @@ def mode_names(modes: Sequence[results.ModeSummary]) -> dict[str, str]:
     names = [mode.mode for mode in modes]
     is_clear = len(set(names)) == len(names) and len({mode.machine_id for mode in modes}) == 1
     return {mode.run_id: mode.mode if is_clear else mode.label for mode in modes}
-
-
-def percent_off(error: float) -> str:
-    """Predicted over measured, less 1: ``−35 %``."""
-    return f"{100 * error:+.0f}\u00a0%".replace("-", "−")
 
 
 def _ceilings(modes: Sequence[results.ModeSummary], names: Mapping[str, str]) -> Table:

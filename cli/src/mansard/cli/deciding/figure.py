@@ -1,4 +1,4 @@
-"""``figure``: a figure for a paper or a slide, from what folders of runs hold."""
+"""``figure``: a figure for a paper or a slide, from folders of runs."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _parse_type = quantity("--font-size", "length", bare="pt", ends=("4pt", "48pt"))
 def figure(
     kind: Annotated[
         Literal["roofline", "energy", "pareto", "layers", "gantt", "modes"],
-        typer.Argument(help="What to draw."),
+        typer.Argument(help="Kind of figure."),
     ],
     models: Annotated[
         list[str] | None,
-        typer.Argument(help="Networks to show, all by default; of gantt also a problem's file."),
+        typer.Argument(help="Networks to show; all by default. gantt also draws a problem file."),
     ] = None,
     runs: RunsOption = None,
     output: Annotated[
@@ -44,21 +44,23 @@ def figure(
             "device and the mode.",
         ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="The device, by a part of its name.")] = None,
-    mode: Annotated[str | None, typer.Option(help="The power mode.")] = None,
+    device: Annotated[str | None, typer.Option(help="Device, or part of its name.")] = None,
+    mode: Annotated[str | None, typer.Option(help="Power mode.")] = None,
     precision: Annotated[
         list[str] | None,
         typer.Option(help="Precisions to show: fp32,fp16. The usual peaks by default."),
     ] = None,
     batch: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="The smallest by default.")
+        int | None, typer.Option(min=1, max=1_000_000, help="Batch size; the smallest by default.")
     ] = None,
     style: Annotated[
         Literal["paper", "slide"],
         typer.Option(help="paper: 3.5 in, 8 pt type. slide: 9 in, 14 pt type."),
     ] = "paper",
-    width: Annotated[str | None, typer.Option(help="Such as 3.5in, 89mm or 252pt.")] = None,
-    height: Annotated[str | None, typer.Option(help="Such as 2.5in.")] = None,
+    width: Annotated[
+        str | None, typer.Option(help="Width of the figure: 3.5in, 89mm or 252pt.")
+    ] = None,
+    height: Annotated[str | None, typer.Option(help="Height of the figure: 2.5in.")] = None,
     font: Annotated[
         str | None,
         typer.Option(metavar="FAMILY", help="Family of the type; Liberation Sans by default."),
@@ -66,7 +68,7 @@ def figure(
     fonts: Annotated[
         Path | None, typer.Option(help="Folder of font files for --font.", readable=False)
     ] = None,
-    font_size: Annotated[str | None, typer.Option(help="Such as 8pt.")] = None,
+    font_size: Annotated[str | None, typer.Option(help="Size of the type: 8pt.")] = None,
     title: Annotated[bool, typer.Option("--title/--no-title", help="Draw the title.")] = True,
     table: Annotated[
         bool, typer.Option("--table", help="Also write the ceilings as a LaTeX table.")

@@ -41,6 +41,7 @@ from mansard.cli.options import (
     JsonOption,
     ModelsArgument,
     PhaseOption,
+    ProbabilityOption,
     PromptOption,
     RunsOption,
     parse_batches,
@@ -56,7 +57,7 @@ from mansard.core.units import ROOF_FACTORS, Interval, parse_optional, parse_sha
 _Texts = list[str] | None
 _NO_ANSWER = 3  # exit code of --check
 _MOST_ROWS = 8  # modes in a table without -v
-_MOST_DETAILED = 4  # recommendations that are told in full; more are a table
+_MOST_DETAILED = 4  # recommendations in full; more are a table
 _COLUMNS = ("mode", "batch", "precision", "time", "items/s", "energy per item", "power", "remark")
 _UNITS = ("mode", "batch", "precision", "ms", "items/s", "mJ per item", "W", "note")
 _MIX_COLUMNS = (
@@ -105,13 +106,7 @@ def recommend(
     prompt: PromptOption = None,
     context: ContextOption = None,
     phase: PhaseOption = "inference",
-    probability: Annotated[
-        float,
-        typer.Option(
-            min=0, max=1,
-            help="Required probability of keeping each limit.",
-        ),
-    ] = 0.9,
+    probability: ProbabilityOption = 0.9,
     mode: Annotated[
         str | None,
         typer.Option(help="Modes to choose from: as for bench, or a CSV table. Measured modes by "
@@ -168,7 +163,7 @@ def recommend(
     if workload is not None:
         _check_workload(models, default, dask, measure)
     if dask is not None and measure is not None:
-        raise UsageError("what is measured here is decided here", fix="leave --dask out")
+        raise UsageError("--measure excludes --dask", fix="leave one of them out")
     if min_fps is not None and min_tokens_per_s is not None:
         raise UsageError("--min-fps and --min-tokens-per-s exclude each other", fix="give one")
     if max_drop is not None and not max_drop.strip().endswith("%"):
@@ -234,15 +229,12 @@ def recommend(
 def _check_workload(
     models: _Texts, default: str | None, dask: str | None, measure: int | None
 ) -> None:
-    """Raise UsageError for what a workload excludes."""
+    """Raise UsageError for options that ``--workload`` excludes."""
     if models:
         raise UsageError("networks and --workload exclude each other", fix="name them in the file")
-    if default is not None:
-        raise UsageError("--workload compares with no --default", fix="leave one of them out")
-    if dask is not None:
-        raise UsageError("a workload is decided as a whole, here", fix="leave --dask out")
-    if measure is not None:
-        raise UsageError("a workload is not measured", fix="measure its networks one by one")
+    for option, value in (("--default", default), ("--dask", dask), ("--measure", measure)):
+        if value is not None:
+            raise UsageError(f"--workload excludes {option}", fix="leave one of them out")
 
 
 def _print(answers: Sequence[results.Recommendation], *, as_json: bool) -> None:
@@ -321,7 +313,7 @@ def _unknown_rows(
 
 
 def _titled(table: Table, answer: results.Recommendation) -> Table:
-    """With what an item is of this network, without columns of unknowns."""
+    """The table with the network's word for an item, without columns of unknowns."""
     table = without_silent(table, {*_COLUMNS[5:7], *_UNITS[5:7]})
     return with_items(table, pages.item_word(answer.network))
 

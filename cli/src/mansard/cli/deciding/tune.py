@@ -18,6 +18,7 @@ from mansard.cli.options import (
     DeviceOption,
     ForceOption,
     JsonOption,
+    ProbabilityOption,
     RunsOption,
     check_outputs,
     parse_precisions,
@@ -104,13 +105,7 @@ def tune(
             "--minimize",
             help="Quantity to optimise."),
     ] = None,
-    probability: Annotated[
-        float,
-        typer.Option(
-            min=0, max=1,
-            help="Required probability of keeping each limit.",
-        ),
-    ] = 0.9,
+    probability: ProbabilityOption = 0.9,
     rule: Annotated[
         Literal["threshold", "logistic", "published"] | None,
         typer.Option(

@@ -175,7 +175,7 @@ def bench(
         print_dry_runs(api.dry_run(request, reporter), as_json=as_json)
     else:
         if as_json:
-            require_extra("report")  # before minutes of measuring: the output is that of a report
+            require_extra("report")  # --json prints the report; fail before measuring, not after
         check_outputs([runs / REPORT], force=force)
         options = "".join(f" --host {name}" for name in host or ())
         options += f" --board {board}" if board is not None else ""
@@ -217,6 +217,6 @@ def _print_measured(done: results.BenchResult, runs: str) -> None:
             rows,
         )
     if done.networks:
-        print_tables(run_tables(done.networks, len(done.networks), {}))
+        print_tables(run_tables(done.networks, len(done.networks)))
     command = f"{install_command('report')}, then mansard report --runs {shlex.quote(runs)}"
     print_lines([f"kept in {runs}; for ceilings, predictions and a report: {command}"])

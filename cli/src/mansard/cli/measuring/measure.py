@@ -196,9 +196,7 @@ measure.__signature__ = grouped_signature(measure, GROUPS)  # type: ignore[attr-
 def _print_dry_run(groups: Mapping[str, Any]) -> None:
     """Print each write that sets the modes; ``groups``: those of the measurement."""
     modes: ModeGroup = groups["modes"]
-    place: PlaceGroup | MachineGroup = next(
-        group for group in groups.values() if isinstance(group, PlaceGroup | MachineGroup)
-    )
+    place: PlaceGroup | MachineGroup = groups.get("place") or groups["machine"]
     request = api.SweepRequest(
         mode=modes.mode,
         pick=modes.pick,

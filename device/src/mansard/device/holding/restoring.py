@@ -118,8 +118,7 @@ def bring_back(actor: Actor, journal: Journal, folder: Path) -> Restored:
     root = actor.root
     wait_for_tools(root)
     changes: list[str] = []
-    boot_id = read_boot_id(root)
-    is_after_reboot = None not in {boot_id, journal.boot_id} and boot_id != journal.boot_id
+    is_after_reboot = _is_after_reboot(root, journal)
     left = restore_mode(actor, journal.nvpmodel, changes, is_forced=False)
     if not is_after_reboot:
         if journal.stores:
@@ -141,6 +140,12 @@ def bring_back(actor: Actor, journal: Journal, folder: Path) -> Restored:
     if left:
         raise _not_restored(root, list(dict.fromkeys(left)), folder)
     return Restored(journal.started_utc, journal.pid, is_after_reboot, tuple(changes))
+
+
+def _is_after_reboot(root: Path, journal: Journal) -> bool:
+    """Whether the system was restarted since ``journal`` was written, as far as is known."""
+    boot_id = read_boot_id(root)
+    return None not in {boot_id, journal.boot_id} and boot_id != journal.boot_id
 
 
 def _not_restored(root: Path, left: list[str], folder: Path) -> DeviceError:
@@ -318,8 +323,7 @@ def planned_restore(root: Path = SYSTEM_ROOT) -> Restored | None:
     if path is None:
         return None
     journal = read_journal(path)
-    boot_id = read_boot_id(root)
-    is_after_reboot = None not in {boot_id, journal.boot_id} and boot_id != journal.boot_id
+    is_after_reboot = _is_after_reboot(root, journal)
     changes = []
     if journal.nvpmodel is not None:
         present, wanted = query(root).name, journal.nvpmodel.name
