@@ -80,6 +80,22 @@ def test_a_disturbed_network_has_its_median_and_its_interval(tmp_path: Path) -> 
     assert DISTURBED in found.note
 
 
+def test_a_wide_interval_has_its_median_before_it(tmp_path: Path) -> None:
+    times_s = (0.004, 0.006, 0.012)
+    row = measurement(
+        "nets",
+        (),
+        model_hash=NET.model_hash,
+        rejected_s=times_s,
+        rejected_reason=("another program ran",) * 3,
+        block=(),
+        call_seconds_s=(),
+    )
+    (net,) = cells(headline(results(tmp_path, row)))
+    assert net["Latency, ms"].startswith("6.00 (")
+    assert net["Items/s"] == "167"  # 1 / 6 ms
+
+
 def test_a_bound_has_the_range_of_real_times_beside_it(tmp_path: Path) -> None:
     found = headline(results(tmp_path))
     # 1.28 GFLOP at 128 GFLOP/s; a CPU: no range was recorded

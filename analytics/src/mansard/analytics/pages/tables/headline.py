@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import UNKNOWN, digits, fixed
+from mansard.analytics.data.quantities import UNKNOWN, digits, plain_number
 from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.models.predict.row_times import NetworkTimes
 from mansard.analytics.pages.figures.parameters import Chosen, device_options, roof_devices
@@ -261,20 +261,16 @@ def practice_text(bound_s: float | None, ratios: Sequence[float], processor: str
 
 
 def _latency_text(row: RunOutcome) -> str:
-    return _with_ends(row, 1e3, "at best")
-
-
-def _with_ends(row: RunOutcome, unit: float, bound: str) -> str:
     if row.latency_s is None:
         return UNKNOWN
-    value = row.latency_s * unit
+    value = row.latency_s * 1e3
     if row.is_bound:
-        return f"{bound} {digits(value, 3)}"
+        return f"at best {digits(value, 3)}"
     if row.low_s is None or row.high_s is None:
         return digits(value, 3)
     if row.interval == "bounds":
-        return f"{digits(row.low_s * unit, 2)} to {digits(row.high_s * unit, 2)}"
-    return fixed(value, "", row.low_s * unit, row.high_s * unit)
+        return f"{digits(row.low_s * 1e3, 2)} to {digits(row.high_s * 1e3, 2)}"
+    return plain_number(value, row.low_s * 1e3, row.high_s * 1e3)
 
 
 def _rate_text(row: RunOutcome) -> str:
