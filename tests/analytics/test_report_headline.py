@@ -21,6 +21,7 @@ from mansard.analytics.pages.tables.headline import (
 )
 from mansard.core.records import Measurement
 from mansard.core.units import ROOF_RATIOS
+from tests.analytics.board_runs import write_board
 from tests.analytics.factory import measurement, write_networks, write_two_modes
 from tests.analytics.page_reader import Page
 from tests.analytics.score_factory import layer, score, write_scores
@@ -110,6 +111,18 @@ def test_a_bound_has_the_range_of_real_times_beside_it(tmp_path: Path) -> None:
     assert practice_text(0.01, (), "gpu") == "16 to 510"
     assert practice_text(0.01, (1.5, 3.0), "cpu") == "15 to 30"
     assert practice_text(0.01, (), "cpu") == ""
+
+
+def test_a_device_whose_networks_ran_comes_first(tmp_path: Path) -> None:
+    runs = write_two_modes(tmp_path)  # a CPU in two modes
+    write_board(runs)  # a GPU in four, with energies
+    write_scores(runs, [NET])
+    assert "GPU" in first_choice(compute(ingest(runs))).device
+    write_networks(runs, [measurement("nets", (0.0125,) * 9, model_hash=NET.model_hash)])
+    found = compute(ingest(runs))
+    first, second = headlines(found, first_choice(found))
+    assert first.table.title.startswith("Networks that ran on ")
+    assert second.table.title.startswith("Modelled networks; none ran on ")
 
 
 def test_the_recorded_ratios_are_those_of_the_documents() -> None:
