@@ -205,6 +205,15 @@ def test_names_of_files_are_safe(board: Results) -> None:
     assert stem.startswith("roofline-etc-u-nnn")
 
 
+def test_a_title_has_no_number_of_characters(board: Results) -> None:
+    content = roofline_content(board, Wish(mode="15W"))
+    assert content.title == "Roofline, Jetson AGX Orin 64GB, 15W"
+    # As ``device_labels`` names devices: cut after 80 characters, with the number of them.
+    cut = f"{'board ' * 13}bo… (90 characters) (1a2b3c)"
+    hostile = replace(content, device=cut, mode=f"{LONG}\n")
+    assert hostile.title == f"Roofline, {('board ' * 13)}b…, {'n' * 79}…"
+
+
 def test_texts_of_the_values_are_no_formulas() -> None:
     text = values_file(pl.DataFrame({"name": ["=1+1", "a\nb", "±"], "x_ms": [1.0, 2.0, 3.0]}))
     assert text.decode() == "name,x_ms\n'=1+1,1.0\na\\x0ab,2.0\n±,3.0\n"

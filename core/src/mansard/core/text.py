@@ -13,6 +13,7 @@ from itertools import groupby, pairwise
 
 MAX_SHOWN_CHARACTERS = 2000
 _NAME_PART = re.compile(r"([^0-9]*)([0-9]{0,18})")
+_CUT = re.compile(r"… \(\d+ characters\)")
 _MARGIN_CHARACTERS = 2048  # a password that crosses a cut must still be seen as one
 
 
@@ -35,6 +36,11 @@ def printable(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
     safe = masked(text[: limit + _MARGIN_CHARACTERS])[:limit]
     shown = safe if safe.isprintable() else "".join(map(_escape, safe))
     return shown if len(text) <= limit else f"{shown}… ({len(text)} characters)"
+
+
+def uncounted(text: str) -> str:
+    """``printable`` text without the numbers of characters: a cut text ends in its ellipsis."""
+    return _CUT.sub("…", text)
 
 
 def is_utf8(text: str) -> bool:

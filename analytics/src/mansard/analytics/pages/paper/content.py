@@ -11,11 +11,12 @@ from typing import Literal
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.names import LONGEST_NAME
 from mansard.analytics.pages.figures.charting import Chart
 from mansard.analytics.pages.figures.plane import shortened_label
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS, colours
+from mansard.core.text import printable, uncounted
 
 _LEAST_TICKS = 3
 Kind = Literal["roofline", "energy", "pareto", "layers", "gantt", "modes"]
@@ -54,7 +55,12 @@ class Content:
     def title(self) -> str:
         """``Roofline, Jetson AGX Orin, MAXN``."""
         parts = (TITLES[self.kind], self.subject, short_device(self.device), self.mode)
-        return ", ".join(display_name(part) for part in parts if part)
+        return ", ".join(short_name(part) for part in parts if part)
+
+
+def short_name(text: str) -> str:
+    """``text`` on one line of readable length; a cut one ends in an ellipsis alone."""
+    return shortened_label(uncounted(printable(text)), LONGEST_NAME)
 
 
 def short_device(device: str) -> str:

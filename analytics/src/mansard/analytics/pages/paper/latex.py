@@ -14,7 +14,7 @@ from mansard.analytics.models.roofs.ceilings import Ceiling
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.parameters import roof_devices
 from mansard.analytics.pages.paper.caption import DRAWN_BY
-from mansard.analytics.pages.paper.content import short_device
+from mansard.analytics.pages.paper.content import short_device, short_name
 from mansard.analytics.pages.results import Results
 from mansard.core.errors import UsageError
 from mansard.core.precision import work_unit
@@ -105,8 +105,8 @@ def _row(
 
 def latex_table(results: Results, roof: Roofline, ceilings: pl.DataFrame) -> str:
     """A table* for booktabs: each ceiling with its 95 % interval and what it is."""
-    device = display_name(short_device(roof_devices(results)[roof.label]))
-    mode = display_name(roof.mode)
+    device = short_name(short_device(roof_devices(results)[roof.label]))
+    mode = short_name(roof.mode)
     rows, before = [], ""
     for row in ceilings.iter_rows(named=True):
         if before and row["quantity"] != before:
