@@ -12,8 +12,8 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import LONGEST_NAME
-from mansard.analytics.pages.figures.charting import Chart
-from mansard.analytics.pages.figures.plane import shortened_label
+from mansard.analytics.pages.figures.charting import Chart, log_scale
+from mansard.analytics.pages.figures.plane import Window, shortened_label
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS, colours
 from mansard.core.text import printable, uncounted
@@ -96,6 +96,28 @@ def network_key(names: Sequence[str], n_columns: int = 3) -> dict[str, object]:
             "name:N", scale=alt.Scale(domain=labels, range=list(MARKERS)), legend=legend
         ),
     }
+
+
+def plane_axes(
+    seen: Window, height: str, titles: tuple[str, str], factor: float
+) -> tuple[alt.X, alt.Y]:
+    """The axes of intensity and of the column ``height``; ``factor``: label over value."""
+    x_title, y_title = titles
+    x = alt.X(
+        "intensity_flop_per_byte:Q",
+        scale=log_scale(seen.x_low, seen.x_high),
+        axis=alt.Axis(title=x_title, format=".12~g", values=seen.x_ticks),
+    )
+    y = alt.Y(
+        f"{height}:Q",
+        scale=log_scale(seen.y_low, seen.y_high),
+        axis=alt.Axis(
+            title=y_title,
+            values=seen.y_ticks,
+            labelExpr=f"format(datum.value * {factor}, '.12~g')",
+        ),
+    )
+    return x, y
 
 
 def log_ticks(low: float, high: float) -> list[float]:

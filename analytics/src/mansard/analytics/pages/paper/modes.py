@@ -11,15 +11,15 @@ import polars as pl
 
 from mansard.analytics.data.names import in_order
 from mansard.analytics.data.quantities import counted
-from mansard.analytics.pages.figures.charting import Chart, log_scale, plot
+from mansard.analytics.pages.figures.charting import STAR, Chart, log_scale, plot
 from mansard.analytics.pages.figures.figure import MILLI, schema_of
 from mansard.analytics.pages.figures.modes import mode_points
-from mansard.analytics.pages.figures.naming import NamedLine, place_names
+from mansard.analytics.pages.figures.naming import NamedLine, place_names, point_texts
 from mansard.analytics.pages.figures.parameters import mode_labels, roof_devices
 from mansard.analytics.pages.figures.plane import Window, extent
 from mansard.analytics.pages.paper.content import Content, Kind, log_ticks
 from mansard.analytics.pages.paper.drawing import Inside
-from mansard.analytics.pages.paper.look import MARKERS, STAR
+from mansard.analytics.pages.paper.look import MARKERS
 from mansard.analytics.pages.paper.selection import Wish, choose_device, choose_network
 from mansard.analytics.pages.results import Results
 from mansard.core.errors import UsageError
@@ -282,18 +282,7 @@ def _mode_names(
     none = pl.DataFrame(schema=schema_of(text="mode", number="x y"))
     names = place_names([line], none, named, seen, share).points
     names = names.filter(pl.col("width_px") == seen.width_px)
-    base = plot(names)
-    led = {"x": "point_x:Q", "y": "point_y:Q", "x2": "x:Q", "y2": "y:Q"}
-    return [
-        base.transform_filter("datum.is_led").mark_rule(style="m-leader").encode(**led),
-        *(
-            base.transform_filter(f"datum.align === '{align}'")
-            .mark_text(style=style, align=align, baseline="middle")
-            .encode(x="x:Q", y="y:Q", text="text:N")
-            for style in ("m-network-label-halo", "m-network-label")
-            for align in in_order(names["align"].to_list())
-        ),
-    ]
+    return point_texts(plot(names))
 
 
 def _mode_chart(modes: pl.DataFrame, inside: Inside) -> Chart:
