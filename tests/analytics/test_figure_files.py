@@ -205,6 +205,22 @@ def test_names_of_files_are_safe(board: Results) -> None:
     assert stem.startswith("roofline-etc-u-nnn")
 
 
+def test_rows_set_the_height_of_a_figure_of_modes(
+    board: Results, cores: Results, tmp_path: Path
+) -> None:
+    """Each mode has 20 px, 13.3 pt, under a title of any number of lines."""
+    for results in (board, cores):  # four modes and two
+        root = svg_of(results, "modes", tmp_path)
+        width, height = (float(each) for each in root.get("viewBox", "").split()[2:])
+        assert root.get("width") == "252pt"
+        assert float(root.get("height", "").removesuffix("pt")) == pytest.approx(
+            height * 8 / 12, abs=1e-3
+        )
+        assert width == 378
+        n_modes = 4 if results is board else 2
+        assert 20 * n_modes + 40 < height < 20 * n_modes + 110
+
+
 def test_a_title_has_no_number_of_characters(board: Results) -> None:
     content = roofline_content(board, Wish(mode="15W"))
     assert content.title == "Roofline, Jetson AGX Orin 64GB, 15W"

@@ -49,7 +49,7 @@ class Content:
     run_ids: Sequence[str] = ()
     subject: str = ""
     n_samples: Mapping[str, int] = field(default_factory=dict)  # by what they are: trials, calls
-    height_px: float | None = None  # of the whole figure, where its rows say how high it is
+    inner_px: float | None = None  # the height inside the axes, where it depends on rows
 
     @property
     def title(self) -> str:

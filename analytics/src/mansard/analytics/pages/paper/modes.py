@@ -27,7 +27,7 @@ from mansard.core.text import natural_key
 
 MOST_MODES = 14  # side by side: each needs a line
 _GAP_PX = 12  # between two panels
-_ROW_PX, _AROUND_PX = 20.0, 75.0  # a mode, and the axes and the title
+_ROW_PX = 20.0  # a mode
 _FOR_VALUES = 1.32  # an axis ends behind the values of its bars
 _PAIR = ["device", "label", "network", "precision"]
 _NUMBERS = ("gpu_clock_mhz", "memory_clock_mhz", "latency_ms", "energy_per_item_mj", "power_w")
@@ -215,7 +215,7 @@ def _content(
         sources=sources,
         run_ids=tuple(dict.fromkeys(runs)),
         n_samples={"timed call": sum(times.n_calls for times in ran)},
-        height_px=_AROUND_PX + _ROW_PX * len(frame) if kind == "modes" else None,
+        inner_px=_ROW_PX * len(frame) if kind == "modes" else None,
     )
 
 
