@@ -152,17 +152,13 @@ def _spread(
 
 def _cells(row: results.NetworkTimes) -> tuple[str, ...]:
     n_items = row.batch or 1
-    times_s: tuple[float | None, ...] = (row.time_s, row.low_s, row.high_s)
-    mark = ""
-    if row.disturbed_s:
-        times_s = (*row.disturbed_s, None, None)[:3]
-        mark = f", {DISTURBED}"
-    times_ms = [None if end_s is None else end_s / MILLI for end_s in times_s]
-    rate_s = None if times_s[0] is None else n_items / times_s[0]
+    mark = f", {DISTURBED}" if row.disturbed_s else ""
+    time_ms, low_ms, high_ms = (None if end_s is None else end_s / MILLI for end_s in row.shown_s)
+    rate_s = None if row.shown_s[0] is None else n_items / row.shown_s[0]
     energies = (row.energy_j, row.energy_low_j, row.energy_high_j)
     modelled = (row.predicted_s, row.predicted_low_s, row.predicted_high_s)
     return (
-        f"{quantities.plain_number(*times_ms)}{mark}",
+        f"{quantities.plain_number(time_ms, low_ms, high_ms)}{mark}",
         in_unit(rate_s),
         in_unit(*energies, "spread", unit=MILLI * n_items),
         in_unit(row.power_w, n_digits=3),

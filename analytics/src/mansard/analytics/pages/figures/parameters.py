@@ -123,7 +123,7 @@ def first_choice(results: Results) -> Chosen:
     n_roofs = Counter(roof_devices(results).values())
     # Of several one whose networks ran, then one that can save energy, then the one with most
     # roofs; of those the first that something is recommended for.
-    ran = {row.device for row in results.measured if row.time_s or row.disturbed_s}
+    ran = {row.device for row in results.measured if row.shown_s[0]}
     saving = {
         advised.device
         for advised in results.recommendations

@@ -48,7 +48,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """One row: a network in one mode. Energies are of one item, ends as in ``Candidate``."""
+    """One row: a network in one mode. Energy of one item; ``interval`` as in ``Candidate``."""
 
     network: str
     batch: int | None
@@ -83,7 +83,7 @@ def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> 
     rows = _outcomes(results, device, chosen)
     if not rows:
         return None
-    ratios, processor = own_ratios(results), processor_of(results, device)
+    ratios, processor = own_ratios(results), _processor_of(results, device)
     columns = [
         Column("Network", lambda row: display_name(row.network)),
         Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
@@ -169,9 +169,7 @@ def _ran(results: Results, device: str, wanted: dict[str, str]) -> Iterator[RunO
 
 
 def _measured(row: NetworkTimes, mode: str | None) -> RunOutcome:
-    time_s, low_s, high_s = row.time_s, row.low_s, row.high_s
-    if row.disturbed_s:
-        time_s, low_s, high_s = (*row.disturbed_s, None, None)[:3]
+    time_s, low_s, high_s = row.shown_s
     n_items = row.batch or 1
     return RunOutcome(
         network=row.network,
@@ -239,7 +237,7 @@ def own_ratios(results: Results) -> list[float]:
     )
 
 
-def processor_of(results: Results, device: str) -> str:
+def _processor_of(results: Results, device: str) -> str:
     """The processor of a device's roofs; empty without any."""
     devices = roof_devices(results)
     return next((roof.processor for roof in results.roofs if devices[roof.label] == device), "")
