@@ -262,7 +262,11 @@ def test_what_is_missing_is_one_line(cores: Results, tmp_path: Path) -> None:
     for kind, known, line in (
         ("energy", {}, "the energy roofline needs kernels whose energy was metered"),
         ("pareto", {}, "so there is no Pareto front"),
-        ("roofline", {"models": ("nothing",)}, "nothing is known of 'nothing' there"),
+        (
+            "roofline",
+            {"models": ("nothing",)},
+            "no network 'nothing' was measured or predicted there",
+        ),
         ("roofline", {"mode": "9c"}, "has no roofs"),
         ("roofline", {"width_pt": 72.0}, "is too small for this figure"),
     ):

@@ -1,8 +1,7 @@
 """The modes of a device for one network: the Pareto front, and a map over the clocks.
 
 One batch size of each network is drawn: that of the page, else the recommended one, else its
-smallest. Latencies are in
-ms, energies in mJ of one item, powers in W, clocks in MHz.
+smallest. Latencies are in ms, energies in mJ of one item, powers in W, clocks in MHz.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The names in a roofline of any kind: of its roofs and of its points, where they stand.
+"""The names of the roofs and the points of any roofline, and their places.
 
-They are laid out for two widths of the chart, once for each mode, and for each batch in it: the
-chart shows those of its own width, as ``layout_width`` says.
+They are laid out for two widths of the chart, for each mode and each batch: the chart shows those
+of its own width, as ``layout_width`` says.
 """
 
 from __future__ import annotations

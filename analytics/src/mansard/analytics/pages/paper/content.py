@@ -1,4 +1,4 @@
-"""What a figure is before it is drawn: its chart, the values that it plots, and its words."""
+"""A figure before it is drawn: its chart, the values that it plots, and its sentences."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from mansard.core.text import printable
 
 Form = Literal["svg", "pdf", "png"]
 PIXELS_PER_INCH = 300
-_TURNS = 5  # axes have other labels at another size, and then other sizes themselves
+_TURNS = 5  # another size changes the labels of axes, which change the size
 _NEAR_PX = 0.5
 _LEAST_PX = 60.0  # of the inner part of a chart
 _SIZE = re.compile(r'<svg([^>]*?) width="([0-9.]+)" height="([0-9.]+)"([^>]*?)viewBox="[^"]*"')
@@ -68,7 +68,7 @@ def draw(build: Callable[[Inside], Chart], look: Look, inner_px: float | None = 
 
 @cache
 def letter_share(font: str) -> float:
-    """How wide text in ``font`` is, of the bound for any font by which names are laid out."""
+    """The width of text in ``font`` over ``text_px``, the bound for any font."""
     text = "fp16 tensor 10.59 TFLOP/s DRAM resnet50"
     mark = {"type": "text", "text": text, "fontSize": TYPE_PX, "font": font, "align": "left"}
     spec = {"data": {"values": [{}]}, "width": 1, "height": 1, "padding": 0, "mark": mark}

@@ -144,7 +144,7 @@ def _write(
     words: str,
     check: Callable[[Sequence[Path]], object],
 ) -> DrawnFigure:
-    """Write each file whole. ``check`` is called with all of them before: it may refuse them."""
+    """Write each file whole. ``check`` gets all paths first, and may refuse them."""
     whole = {
         **files,
         path.with_suffix(".csv"): values_file(frame),

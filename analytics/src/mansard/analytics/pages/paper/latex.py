@@ -52,7 +52,7 @@ CEILING_SCHEMA = {
 
 
 def escaped(text: str) -> str:
-    """``text`` for LaTeX: no command, no comment and no group of it is left."""
+    """``text`` for LaTeX: none of it is read as a command, a comment or a group."""
     return "".join(_ESCAPES.get(letter, letter) for letter in text)
 
 
@@ -104,7 +104,7 @@ def _row(
 
 
 def latex_table(results: Results, roof: Roofline, ceilings: pl.DataFrame) -> str:
-    """A table* for booktabs: each ceiling with its 95 % interval and what it is."""
+    """A table for booktabs: each ceiling with its 95 % interval and its source."""
     device = short_name(short_device(roof_devices(results)[roof.label]))
     mode = short_name(roof.mode)
     rows, before = [], ""

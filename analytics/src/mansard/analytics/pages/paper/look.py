@@ -1,7 +1,7 @@
 """How a figure looks on paper: its size, its type, and the configuration of its chart.
 
-Charts are laid out in pixels, in type of FONT_PX as the charts of a report; the size of the type on
-paper then says how long a pixel is. So both share what places names.
+Charts are laid out in pixels with type of FONT_PX, like the charts of a report, so that the same
+code places names. The size of the type on paper sets the length of a pixel.
 """
 
 from __future__ import annotations

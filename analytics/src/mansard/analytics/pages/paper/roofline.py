@@ -80,7 +80,7 @@ class _Scene:
 
 
 def roofline_content(results: Results, wish: Wish) -> Content:
-    """The ceilings of one mode, and networks at the work that they do in a second."""
+    """The ceilings of one mode, and the performance of networks."""
     roof = choose_roof(results, wish)
     points, n_left = _points(results, roof, wish, "rate")
     roof = _with_few_peaks(roof, points, wish)

@@ -1,8 +1,7 @@
 """The first screen of a report.
 
-Of one mode: what the machine does, and what limits the networks on it. Of several: the modes side
-by side, what each costs beside the highest, and its ceilings. Last, the one command that tells most
-after this report.
+For one mode: the ceilings of the machine, and what limits its networks. For several: the modes side
+by side, with costs relative to the highest, and their ceilings. Then the most useful next command.
 """
 
 from __future__ import annotations
