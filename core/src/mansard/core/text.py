@@ -58,6 +58,11 @@ def natural_key(name: str) -> tuple[tuple[str, int], ...]:
     return (*((text, int(digits or -1)) for text, digits in parts), (name, 0))
 
 
+def capitalized(text: str) -> str:
+    """``text`` with a capital first letter; the others stay."""
+    return text[:1].upper() + text[1:]
+
+
 def listed(words: Sequence[str], last: str = "and") -> str:
     """``a, b and c``; empty of none."""
     return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

@@ -31,7 +31,7 @@ from mansard.analytics.pages.tables.modes import settings_words
 from mansard.core.precision import work_unit
 from mansard.core.records import Record
 from mansard.core.table import Table
-from mansard.core.text import listed, natural_key
+from mansard.core.text import capitalized, listed, natural_key
 from mansard.core.units import ABOVE_ROOF
 
 MOST_MODES = 12  # of one device
@@ -355,17 +355,13 @@ def limits(results: Results, chosen: Chosen) -> list[Fact]:
         sentence = f"Of {networks}, {what} limits {listed([n, *others])} (by the roofs)."
     elif n_all == 1:
         sentence = (
-            f"{_sentence(parts[0])} limits {display_name(fastest['network'][0])} (by the roofs)."
+            f"{capitalized(parts[0])} limits {display_name(fastest['network'][0])} (by the roofs)."
         )
     else:
         all_networks = "both networks" if n_all == 2 else f"all {networks}"
-        sentence = f"{_sentence(parts[0])} limits {all_networks} (by the roofs)."
+        sentence = f"{capitalized(parts[0])} limits {all_networks} (by the roofs)."
     reached, sources = _reached(results, chosen)
     return [Fact("What limits", f"{sentence}{reached}", ["modelled", *sources])]
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _reached(results: Results, chosen: Chosen) -> tuple[str, list[str]]:
