@@ -11,6 +11,7 @@ from mansard.analytics.data.quantities import (
     is_wide,
     joules,
     percent,
+    plain_number,
     quantity,
     rate,
     relative,
@@ -61,6 +62,14 @@ def test_seconds_choose_their_unit() -> None:
     assert plain(seconds(3.0)) == "3.00 s"
     assert plain(seconds(0.0)) == "0 ns"
     assert plain(seconds(0.0123, 0.0122, 0.0124)) == "12.30 ± 0.10 ms"
+
+
+def test_a_number_keeps_its_middle_where_the_ends_differ() -> None:
+    assert plain(plain_number(21.3, 20.6, 22.0)) == "21.30 ± 0.70"
+    # 1.63 above and 1.37 below: no ± says both
+    assert plain_number(6.67, 5.3, 8.3) == "6.67 (5.3 to 8.3)"
+    assert plain_number(12.5, None, None) == "12.5"
+    assert plain_number(None, None, None) == "unknown"
 
 
 def test_capacities_are_binary() -> None:

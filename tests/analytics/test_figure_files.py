@@ -205,6 +205,31 @@ def test_names_of_files_are_safe(board: Results) -> None:
     assert stem.startswith("roofline-etc-u-nnn")
 
 
+def test_rows_set_the_height_of_a_figure_of_modes(
+    board: Results, cores: Results, tmp_path: Path
+) -> None:
+    """Each mode has 20 px, 13.3 pt, under a title of any number of lines."""
+    for results in (board, cores):  # four modes and two
+        root = svg_of(results, "modes", tmp_path)
+        width, height = (float(each) for each in root.get("viewBox", "").split()[2:])
+        assert root.get("width") == "252pt"
+        assert float(root.get("height", "").removesuffix("pt")) == pytest.approx(
+            height * 8 / 12, abs=1e-3
+        )
+        assert width == 378
+        n_modes = 4 if results is board else 2
+        assert 20 * n_modes + 40 < height < 20 * n_modes + 110
+
+
+def test_a_title_has_no_number_of_characters(board: Results) -> None:
+    content = roofline_content(board, Wish(mode="15W"))
+    assert content.title == "Roofline, Jetson AGX Orin 64GB, 15W"
+    # As ``device_labels`` names devices: cut after 80 characters, with the number of them.
+    cut = f"{'board ' * 13}bo… (90 characters) (1a2b3c)"
+    hostile = replace(content, device=cut, mode=f"{LONG}\n")
+    assert hostile.title == f"Roofline, {('board ' * 13)}b…, {'n' * 79}…"
+
+
 def test_texts_of_the_values_are_no_formulas() -> None:
     text = values_file(pl.DataFrame({"name": ["=1+1", "a\nb", "±"], "x_ms": [1.0, 2.0, 3.0]}))
     assert text.decode() == "name,x_ms\n'=1+1,1.0\na\\x0ab,2.0\n±,3.0\n"
@@ -237,7 +262,11 @@ def test_what_is_missing_is_one_line(cores: Results, tmp_path: Path) -> None:
     for kind, known, line in (
         ("energy", {}, "the energy roofline needs kernels whose energy was metered"),
         ("pareto", {}, "so there is no Pareto front"),
-        ("roofline", {"models": ("nothing",)}, "nothing is known of 'nothing' there"),
+        (
+            "roofline",
+            {"models": ("nothing",)},
+            "no network 'nothing' was measured or predicted there",
+        ),
         ("roofline", {"mode": "9c"}, "has no roofs"),
         ("roofline", {"width_pt": 72.0}, "is too small for this figure"),
     ):

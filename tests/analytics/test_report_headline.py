@@ -11,6 +11,7 @@ from mansard.analytics.data.ingest import ingest
 from mansard.analytics.pages.figures.parameters import first_choice
 from mansard.analytics.pages.report.write import render
 from mansard.analytics.pages.results import Results, compute
+from mansard.analytics.pages.tables.advice import overview
 from mansard.analytics.pages.tables.headline import (
     DISTURBED,
     ENGINE,
@@ -21,7 +22,15 @@ from mansard.analytics.pages.tables.headline import (
 )
 from mansard.core.records import Measurement
 from mansard.core.units import ROOF_RATIOS
-from tests.analytics.factory import measurement, write_networks, write_two_modes
+from tests.analytics.board_runs import power_mode, write_board
+from tests.analytics.factory import (
+    measurement,
+    program,
+    write_networks,
+    write_programs,
+    write_two_modes,
+)
+from tests.analytics.gpu_factory import board
 from tests.analytics.page_reader import Page
 from tests.analytics.score_factory import layer, score, write_scores
 
@@ -80,6 +89,22 @@ def test_a_disturbed_network_has_its_median_and_its_interval(tmp_path: Path) -> 
     assert DISTURBED in found.note
 
 
+def test_a_wide_interval_has_its_median_before_it(tmp_path: Path) -> None:
+    times_s = (0.004, 0.006, 0.012)
+    row = measurement(
+        "nets",
+        (),
+        model_hash=NET.model_hash,
+        rejected_s=times_s,
+        rejected_reason=("another program ran",) * 3,
+        block=(),
+        call_seconds_s=(),
+    )
+    (net,) = cells(headline(results(tmp_path, row)))
+    assert net["Latency, ms"].startswith("6.00 (")
+    assert net["Items/s"] == "167"  # 1 / 6 ms
+
+
 def test_a_bound_has_the_range_of_real_times_beside_it(tmp_path: Path) -> None:
     found = headline(results(tmp_path))
     # 1.28 GFLOP at 128 GFLOP/s; a CPU: no range was recorded
@@ -94,6 +119,34 @@ def test_a_bound_has_the_range_of_real_times_beside_it(tmp_path: Path) -> None:
     assert practice_text(0.01, (), "gpu") == "16 to 510"
     assert practice_text(0.01, (1.5, 3.0), "cpu") == "15 to 30"
     assert practice_text(0.01, (), "cpu") == ""
+
+
+def test_a_device_whose_networks_ran_comes_first(tmp_path: Path) -> None:
+    runs = write_two_modes(tmp_path)  # a CPU in two modes
+    write_board(runs)  # a GPU in four, with energies
+    write_scores(runs, [NET])
+    assert "GPU" in first_choice(compute(ingest(runs))).device
+    write_networks(runs, [measurement("nets", (0.0125,) * 9, model_hash=NET.model_hash)])
+    found = compute(ingest(runs))
+    first, second = headlines(found, first_choice(found))
+    assert first.table.title.startswith("Networks that ran on ")
+    assert second.table.title.startswith("Modelled networks; none ran on ")
+
+
+def test_every_device_has_its_recommendation_on_the_page(tmp_path: Path) -> None:
+    runs = write_board(tmp_path)  # networks of its GPU; the programs are of the whole board
+    write_scores(runs, [NET, OTHER])
+    for name, wall_s, power_w in (("15W", 4.0, 8.0), ("30W", 2.0, 25.0)):
+        for workload in ("first", "second"):
+            row = program(f"{workload}-{name}", [wall_s] * 6, power_w=power_w, workload=workload)
+            mode = power_mode(name, 1e9, 3e9)
+            write_programs(runs, [row], 8, on=board(), meters_missing={}, mode=mode)
+    found = compute(ingest(runs))
+    assert len(headlines(found, first_choice(found))) == 1  # programs have a table of their own
+    lines = overview(found)
+    assert len(lines) == 2
+    main = Page(render(found)).text
+    assert all(line in main for line in lines)
 
 
 def test_the_recorded_ratios_are_those_of_the_documents() -> None:

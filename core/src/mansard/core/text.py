@@ -13,6 +13,7 @@ from itertools import groupby, pairwise
 
 MAX_SHOWN_CHARACTERS = 2000
 _NAME_PART = re.compile(r"([^0-9]*)([0-9]{0,18})")
+_CUT = re.compile(r"… \(\d+ characters\)")
 _MARGIN_CHARACTERS = 2048  # a password that crosses a cut must still be seen as one
 
 
@@ -37,6 +38,11 @@ def printable(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
     return shown if len(text) <= limit else f"{shown}… ({len(text)} characters)"
 
 
+def uncounted(text: str) -> str:
+    """``printable`` text without the numbers of characters: a cut text ends in its ellipsis."""
+    return _CUT.sub("…", text)
+
+
 def is_utf8(text: str) -> bool:
     """Whether ``text`` can be written: a word of a command line may hold bytes that are no text."""
     try:
@@ -50,6 +56,11 @@ def natural_key(name: str) -> tuple[tuple[str, int], ...]:
     """Sorts numbers in names by their size: ``decode 4096`` comes before ``decode 16384``."""
     parts = _NAME_PART.findall(name)
     return (*((text, int(digits or -1)) for text, digits in parts), (name, 0))
+
+
+def capitalized(text: str) -> str:
+    """``text`` with a capital first letter; the others stay."""
+    return text[:1].upper() + text[1:]
 
 
 def listed(words: Sequence[str], last: str = "and") -> str:

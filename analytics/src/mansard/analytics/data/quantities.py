@@ -117,6 +117,12 @@ def rate(
     return _by_kind(value, (low, high), kind, "", _PLAIN, advise)
 
 
+def plain_number(value: float | None, low: float | None, high: float | None) -> str:
+    """Without a unit: ``21.30 ± 0.70``, or ``20.1 (17 to 29)`` where the two sides differ."""
+    text = rate(value, low, high, advise=False)
+    return text if value is None or " to " not in text else f"{digits(value, 3)} ({text})"
+
+
 def is_wide(low: float | None, high: float | None, kind: str | None) -> bool:
     """Whether an interval is so wide that the value has to be measured."""
     return Interval(math.nan, low, high, kind).is_wide

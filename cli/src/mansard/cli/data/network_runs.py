@@ -177,27 +177,15 @@ def _spread(
 
 def _cells(row: results.NetworkTimes) -> tuple[str, ...]:
     n_items = row.batch or 1
-    times_s: tuple[float | None, ...] = (row.time_s, row.low_s, row.high_s)
-    mark = ""
-    if row.disturbed_s:
-        times_s = (*row.disturbed_s, None, None)[:3]
-        mark = f", {DISTURBED}"
-    rate_s = None if times_s[0] is None else n_items / times_s[0]
+    mark = f", {DISTURBED}" if row.disturbed_s else ""
+    time_ms, low_ms, high_ms = (None if end_s is None else end_s / MILLI for end_s in row.shown_s)
+    rate_s = None if row.shown_s[0] is None else n_items / row.shown_s[0]
     energies = (row.energy_j, row.energy_low_j, row.energy_high_j)
     modelled = (row.predicted_s, row.predicted_low_s, row.predicted_high_s)
     return (
-        f"{_milliseconds(*times_s)}{mark}",
+        f"{quantities.plain_number(time_ms, low_ms, high_ms)}{mark}",
         in_unit(rate_s),
         in_unit(*energies, "spread", unit=MILLI * n_items),
         in_unit(row.power_w, n_digits=3),
         in_unit(*modelled, row.predicted_interval, unit=MILLI),
-    )
-
-
-def _milliseconds(value_s: float | None, low_s: float | None, high_s: float | None) -> str:
-    """``21.3 ± 0.7``, or ``20.1 (17 to 29)`` where the ends differ."""
-    value, low, high = (None if end is None else end / MILLI for end in (value_s, low_s, high_s))
-    text = quantities.rate(value, low, high, advise=False)
-    return (
-        text if value is None or " to " not in text else f"{quantities.digits(value, 3)} ({text})"
     )

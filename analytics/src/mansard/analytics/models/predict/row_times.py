@@ -74,6 +74,14 @@ class NetworkTimes(Record, frozen=True, kw_only=True):
     disturbed_s: tuple[float, ...] = ()
 
     @property
+    def shown_s(self) -> tuple[float | None, float | None, float | None]:
+        """The time to show, with its ends: where other work disturbed it, that of its samples."""
+        if self.disturbed_s:
+            time_s, low_s, high_s = (*self.disturbed_s, None, None)[:3]
+            return time_s, low_s, high_s
+        return self.time_s, self.low_s, self.high_s
+
+    @property
     def is_above_roof(self) -> bool:
         """Whether it ran surely faster than its roof: the peaks were measured too low."""
         if self.predicted_interval != "roof" or self.predicted_s is None or self.remark:

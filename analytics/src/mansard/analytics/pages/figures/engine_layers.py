@@ -209,18 +209,22 @@ def point_frame(result: RoofedLayers) -> pl.DataFrame:
     return _rounded(pl.DataFrame(rows, schema=schema))
 
 
+def corners(peak: float, bandwidth: float, low: float, high: float) -> list[tuple[float, float]]:
+    """Intensity and height of the corners of a roof, from ``low`` to ``high`` intensity."""
+    ridge = peak / bandwidth
+    inner = [ridge] if low < ridge < high else []
+    return [(x, min(peak, bandwidth * x)) for x in (low, *inner, high)]
+
+
 def roof_frame(result: RoofedLayers, low: float, high: float) -> pl.DataFrame:
     """Corners of the roof of DRAM under the peak of each layer, from low to high intensity."""
     names = dict.fromkeys(row.peak for row in result.layers if row.peak)
     bandwidth = result.levels[0].bytes_per_s
     rows: list[dict[str, object]] = []
     for name in names:
-        peak = result.peaks[name]
-        ridge = peak / bandwidth
-        corners = [low, *([ridge] if low < ridge < high else []), high]
         rows += [
-            {"roof": name, "intensity": x, "gflop_per_s": min(peak, x * bandwidth) / GIGA}
-            for x in corners
+            {"roof": name, "intensity": x, "gflop_per_s": height / GIGA}
+            for x, height in corners(result.peaks[name], bandwidth, low, high)
         ]
     return pl.DataFrame(rows, schema=schema_of(text="roof", number="intensity gflop_per_s"))
 

@@ -17,6 +17,7 @@ from mansard.analytics.pages.figures.charting import FONT, LIGHT, Chart, vega_co
 from mansard.analytics.pages.figures.parameters import Chosen, LiveTable, Shown, words
 from mansard.analytics.pages.figures.tables import shortened
 from mansard.core.table import Table
+from mansard.core.text import capitalized
 
 Dataset = Mapping[str, Any]  # "n" rows; "columns" by name, see _column
 Row = Mapping[str, object]
@@ -201,8 +202,8 @@ def safe_json(value: Any) -> str:
 
 def dropped_note(n_dropped: int, what: str, why: str) -> tuple[str, ...]:
     """A note about marks that are missing, if any are."""
-    title = f"{what[:1].upper()}{what[1:]}"
-    return (f"{title} that are not drawn: {n_dropped:,} ({why}).",) if n_dropped else ()
+    note = f"{capitalized(what)} that are not drawn: {n_dropped:,} ({why})."
+    return (note,) if n_dropped else ()
 
 
 # Attributes that a picture does not need: texts for screen readers, reactions, defaults.

@@ -1,8 +1,7 @@
 """The modes of a device for one network: the Pareto front, and a map over the clocks.
 
 One batch size of each network is drawn: that of the page, else the recommended one, else its
-smallest. Latencies are in
-ms, energies in mJ of one item, powers in W, clocks in MHz.
+smallest. Latencies are in ms, energies in mJ of one item, powers in W, clocks in MHz.
 """
 
 from __future__ import annotations
@@ -19,7 +18,14 @@ from mansard.analytics.data.names import in_order
 from mansard.analytics.data.quantities import UNKNOWN, joules, seconds, watts
 from mansard.analytics.decisions.alternatives import pareto_front
 from mansard.analytics.decisions.records import Candidate
-from mansard.analytics.pages.figures.charting import Chart, following, plot, shape, with_tooltip
+from mansard.analytics.pages.figures.charting import (
+    STAR,
+    Chart,
+    following,
+    plot,
+    shape,
+    with_tooltip,
+)
 from mansard.analytics.pages.figures.figure import (
     MEGA,
     MILLI,
@@ -59,7 +65,6 @@ AT_BEST, BOUNDS = "at best by the roofs", "within bounds"
 _DRAWN = f"{equals_or_all('device')} && {equals('network')} && {equals('precision')}"
 _SET = ["device", "network", "precision"]
 _CELL = [*_SET, "cell"]
-_STAR = "M0,-1L.24,-.31L.95,-.31L.38,.12L.59,.81L0,.39L-.59,.81L-.38,.12L-.95,-.31L-.24,-.31Z"
 # *_shade: 0 is the least of the network, 1 the most. is_cell: the best of its GPU and memory
 # clock. is_front: no other mode is better in latency, energy and power at once. is_edge: of the
 # front, no slower mode costs less energy. is_main: the precision shown where none is chosen.
@@ -372,7 +377,7 @@ def pareto_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
         base.mark_line(style="m-front", interpolate="step-after").transform_filter("datum.is_edge"),
         dots,
         base.mark_point(style="m-picked", filled=False).encode(size=size_if(is_picked, 190)),
-        base.mark_point(style="m-best", shape=_STAR, opacity=1).encode(
+        base.mark_point(style="m-best", shape=STAR, opacity=1).encode(
             size=size_if("datum.is_recommended", 260)
         ),
         *[
@@ -439,7 +444,7 @@ def _map(cells: pl.DataFrame, kind: str, *, is_labelled: bool) -> Chart:
     layers += [
         base.mark_rect(style="m-picked").transform_filter("datum.mode === picked"),
         base.mark_point(
-            style="m-best", size=250, shape=_STAR, opacity=1, yOffset=-18
+            style="m-best", size=250, shape=STAR, opacity=1, yOffset=-18
         ).transform_filter("datum.is_recommended"),
     ]
     return alt.layer(*layers)

@@ -1,12 +1,13 @@
-"""The names in a roofline of any kind: of its roofs and of its points, where they stand.
+"""The names of the roofs and the points of any roofline, and their places.
 
-They are laid out for two widths of the chart, once for each mode, and for each batch in it: the
-chart shows those of its own width, as ``layout_width`` says.
+They are laid out for two widths of the chart, for each mode and each batch: the chart shows those
+of its own width, as ``layout_width`` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -66,15 +67,9 @@ class Names:
     points: pl.DataFrame  # POINT_NAME_SCHEMA
     n_unnamed: dict[tuple[str, str, int], int]
 
-    def count(self, mode: str, batch: str, width_px: int, precision: str) -> int:
-        """The number of names of points in one precision."""
-        same = self.points.filter(
-            pl.col("mode") == mode,
-            pl.col("batch") == batch,
-            pl.col("width_px") == width_px,
-            pl.col("precision") == precision,
-        )
-        return len(same)
+    def counts(self) -> Counter[tuple[str, str, int, str]]:
+        """The number of names of points, by mode, batch, width and precision."""
+        return Counter(self.points.select("mode", "batch", "width_px", "precision").iter_rows())
 
 
 def place_names(
@@ -192,19 +187,21 @@ def roof_name_marks(names: pl.DataFrame, x: alt.X, y: alt.Y, seen: Window) -> li
         " && (precision === '' || datum.precision === ''"
         " || indexof(split(datum.precision, ' '), precision) >= 0)"
     )
-    base = base.encode(x=x, y=y, text="text:N")
-    marks = []
-    for style in ("m-roof-label-halo", "m-roof-label"):
-        slope = base.mark_text(
-            style=style, align="left", dy=-SLOPE_PX, angle=alt.ExprRef(seen.angle)
+    angle = alt.ExprRef(seen.angle)
+    return roof_texts(base.encode(x=x, y=y, text="text:N"), set(rounded["kind"]), angle)
+
+
+def roof_texts(base: Chart, kinds: Collection[str], angle: float | alt.ExprRef) -> list[Chart]:
+    """The texts of ``base``, in ROOF_NAME_SCHEMA, on halos; those along slopes have ``angle``."""
+    return [
+        mark.transform_filter(f"datum.kind === '{kind}'")
+        for style in ("m-roof-label-halo", "m-roof-label")
+        for kind, mark in (
+            ("slope", base.mark_text(style=style, align="left", dy=-SLOPE_PX, angle=angle)),
+            ("level", base.mark_text(style=style, align="right", baseline="middle")),
         )
-        level = base.mark_text(style=style, align="right", baseline="middle")
-        marks += [
-            mark.transform_filter(f"datum.kind === '{kind}'")
-            for kind, mark in (("slope", slope), ("level", level))
-            if kind in rounded["kind"]
-        ]
-    return marks
+        if kind in kinds
+    ]
 
 
 def point_name_marks(names: pl.DataFrame, x: alt.X, y: alt.Y, seen: Window) -> list[Chart]:
@@ -218,6 +215,11 @@ def point_name_marks(names: pl.DataFrame, x: alt.X, y: alt.Y, seen: Window) -> l
         f" && datum.width_px === {layout_width(seen)}"
     )
     base = plot(rounded).transform_filter(shown)
+    return point_texts(base, x, y)
+
+
+def point_texts(base: Chart, x: alt.X | str = "x:Q", y: alt.Y | str = "y:Q") -> list[Chart]:
+    """The texts of ``base``, in POINT_NAME_SCHEMA, on halos, and the lines to their points."""
     leaders = base.transform_filter("datum.is_led").mark_rule(style="m-leader")
     ends: dict[str, Any] = {"x": "point_x:Q", "y": "point_y:Q", "x2": "x:Q", "y2": "y:Q"}
     return [

@@ -44,6 +44,7 @@ from mansard.analytics.pages.words.offload import (
     point_cells,
 )
 from mansard.core.table import Table
+from mansard.core.text import capitalized
 
 _PARTS = ("local_s", "decision_s", "offload_s", "local_j", "decision_j", "offload_j")
 
@@ -108,7 +109,7 @@ def _cost_table(costs: Sequence[ModeCosts]) -> Table:
 
 def _bin_table(calibration: Calibration) -> Table:
     text = calibration_text(calibration)
-    caption = text[0].upper() + text[1:]
+    caption = capitalized(text)
     rows = [
         [
             f"{edge:.3f} to {edge + 1 / calibration.n_bins:.3f}",

@@ -121,8 +121,9 @@ def first_choice(results: Results) -> Chosen:
         advised.choice.device for advised in results.recommendations if advised.choice is not None
     ]
     n_roofs = Counter(roof_devices(results).values())
-    # Of several one that can save energy, then the one with most roofs; of those the first that
-    # something is recommended for.
+    # Of several one whose networks ran, then one that can save energy, then the one with most
+    # roofs; of those the first that something is recommended for.
+    ran = {row.device for row in results.measured if row.shown_s[0]}
     saving = {
         advised.device
         for advised in results.recommendations
@@ -131,7 +132,7 @@ def first_choice(results: Results) -> Chosen:
     }
     device = max(
         [*picks, *devices],
-        key=lambda name: (name in saving and n_roofs[name] > 1, n_roofs[name]),
+        key=lambda name: (name in ran, name in saving and n_roofs[name] > 1, n_roofs[name]),
         default=EVERY,
     )
     start = starts(results).get(device, Start(EVERY, EVERY))

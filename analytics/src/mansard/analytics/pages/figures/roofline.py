@@ -167,6 +167,7 @@ def title(text: str, offset_px: float = 4.0) -> alt.TitleParams:
 def subtitle(points: Points, names: Names, seen: Window, height: str = "rate") -> str:
     """What is drawn and what is not, for Vega, at its choice of mode and batch and its width."""
     said: dict[str, str] = {}
+    n_names = names.counts()
     for row in points.counts(height).iter_rows(named=True):
         ran = f"{SIGNS['measured']} {row['n_measured']} measured" if row["n_measured"] else ""
         of = "" if row["n_drawn"] == row["n_modelled"] else f" of {row['n_modelled']}"
@@ -174,7 +175,7 @@ def subtitle(points: Points, names: Names, seen: Window, height: str = "rate") -
         precision, n_marks = row["precision"], row["n_measured"] + row["n_drawn"]
         for (mode, batch, width_px), n_unnamed in names.n_unnamed.items():
             if (mode, batch) == (row["mode"], row["batch"]):
-                n_named = names.count(mode, batch, width_px, precision)
+                n_named = n_names[mode, batch, width_px, precision]
                 n_hidden = n_unnamed if precision == EVERY else n_marks - n_named
                 hidden = f"{counted(n_hidden, 'label')} hidden" if n_hidden else ""
                 line = ", ".join(filter(None, (ran, hollow, hidden)))

@@ -1,4 +1,4 @@
-"""What a figure is before it is drawn: its chart, the values that it plots, and its words."""
+"""A figure before it is drawn: its chart, the values that it plots, and its sentences."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Literal
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import display_name
-from mansard.analytics.pages.figures.charting import Chart
-from mansard.analytics.pages.figures.plane import shortened_label
+from mansard.analytics.data.names import LONGEST_NAME
+from mansard.analytics.pages.figures.charting import Chart, log_scale
+from mansard.analytics.pages.figures.plane import Window, shortened_label
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS, colours
+from mansard.core.text import printable, uncounted
 
 _LEAST_TICKS = 3
 Kind = Literal["roofline", "energy", "pareto", "layers", "gantt", "modes"]
@@ -48,13 +49,18 @@ class Content:
     run_ids: Sequence[str] = ()
     subject: str = ""
     n_samples: Mapping[str, int] = field(default_factory=dict)  # by what they are: trials, calls
-    height_px: float | None = None  # of the whole figure, where its rows say how high it is
+    inner_px: float | None = None  # the height inside the axes, where it depends on rows
 
     @property
     def title(self) -> str:
         """``Roofline, Jetson AGX Orin, MAXN``."""
         parts = (TITLES[self.kind], self.subject, short_device(self.device), self.mode)
-        return ", ".join(display_name(part) for part in parts if part)
+        return ", ".join(short_name(part) for part in parts if part)
+
+
+def short_name(text: str) -> str:
+    """``text`` on one line of readable length; a cut one ends in an ellipsis alone."""
+    return shortened_label(uncounted(printable(text)), LONGEST_NAME)
 
 
 def short_device(device: str) -> str:
@@ -90,6 +96,28 @@ def network_key(names: Sequence[str], n_columns: int = 3) -> dict[str, object]:
             "name:N", scale=alt.Scale(domain=labels, range=list(MARKERS)), legend=legend
         ),
     }
+
+
+def plane_axes(
+    seen: Window, height: str, titles: tuple[str, str], factor: float
+) -> tuple[alt.X, alt.Y]:
+    """The axes of intensity and of the column ``height``; ``factor``: label over value."""
+    x_title, y_title = titles
+    x = alt.X(
+        "intensity_flop_per_byte:Q",
+        scale=log_scale(seen.x_low, seen.x_high),
+        axis=alt.Axis(title=x_title, format=".12~g", values=seen.x_ticks),
+    )
+    y = alt.Y(
+        f"{height}:Q",
+        scale=log_scale(seen.y_low, seen.y_high),
+        axis=alt.Axis(
+            title=y_title,
+            values=seen.y_ticks,
+            labelExpr=f"format(datum.value * {factor}, '.12~g')",
+        ),
+    )
+    return x, y
 
 
 def log_ticks(low: float, high: float) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -20,7 +21,7 @@ from mansard.core.text import printable
 
 Form = Literal["svg", "pdf", "png"]
 PIXELS_PER_INCH = 300
-_TURNS = 5  # axes have other labels at another size, and then other sizes themselves
+_TURNS = 5  # another size changes the labels of axes, which change the size
 _NEAR_PX = 0.5
 _LEAST_PX = 60.0  # of the inner part of a chart
 _SIZE = re.compile(r'<svg([^>]*?) width="([0-9.]+)" height="([0-9.]+)"([^>]*?)viewBox="[^"]*"')
@@ -38,19 +39,24 @@ class Inside(NamedTuple):
     share: float
 
 
-def draw(build: Callable[[Inside], Chart], look: Look) -> str:
-    """``build`` as an SVG as large as ``look`` says; raises UsageError where that is too small."""
+def draw(build: Callable[[Inside], Chart], look: Look, inner_px: float | None = None) -> str:
+    """``build`` as an SVG as large as ``look`` says; raises UsageError where that is too small.
+
+    ``inner_px``: the height inside the axes, which then sets that of the figure.
+    """
     share = letter_share(look.font)
-    inside = Inside(round(0.8 * look.width_px), round(0.7 * look.height_px), share)
+    inside = Inside(round(0.8 * look.width_px), round(inner_px or 0.7 * look.height_px), share)
     svg = ""
     for _ in range(_TURNS):
         svg = _svg(build(inside), look)
         width_px, height_px = _size(svg)
+        if inner_px is not None:
+            look = replace(look, height_pt=height_px / look.px_per_pt)
         more = (look.width_px - width_px, look.height_px - height_px)
         if max(map(abs, more)) <= _NEAR_PX:
             break
         across, down = (round(size + extra) for size, extra in zip(inside, more, strict=False))
-        if min(across, down) < _LEAST_PX:
+        if across < _LEAST_PX or (inner_px is None and down < _LEAST_PX):
             raise UsageError(
                 f"{look.width_pt:.4g} × {look.height_pt:.4g} pt is too small for this figure in "
                 f"{look.font_pt:.3g} pt type",
@@ -62,7 +68,7 @@ def draw(build: Callable[[Inside], Chart], look: Look) -> str:
 
 @cache
 def letter_share(font: str) -> float:
-    """How wide text in ``font`` is, of the bound for any font by which names are laid out."""
+    """The width of text in ``font`` over ``text_px``, the bound for any font."""
     text = "fp16 tensor 10.59 TFLOP/s DRAM resnet50"
     mark = {"type": "text", "text": text, "fontSize": TYPE_PX, "font": font, "align": "left"}
     spec = {"data": {"values": [{}]}, "width": 1, "height": 1, "padding": 0, "mark": mark}

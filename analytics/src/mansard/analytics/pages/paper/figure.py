@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -144,7 +144,7 @@ def _write(
     words: str,
     check: Callable[[Sequence[Path]], object],
 ) -> DrawnFigure:
-    """Write each file whole. ``check`` is called with all of them before: it may refuse them."""
+    """Write each file whole. ``check`` gets all paths first, and may refuse them."""
     whole = {
         **files,
         path.with_suffix(".csv"): values_file(frame),
@@ -159,7 +159,8 @@ def _write(
 def _drawn(content: Content, request: FigureRequest, suffix: Suffix) -> bytes:
     forms: dict[Suffix, Form] = {"svg": "svg", "pdf": "pdf", "png": "png"}
     form = forms[suffix]
-    look = _look(content, request)
+    look = _look(request)
+    is_by_rows = request.height_pt is None and request.style == "paper"
     svg = draw(
         lambda inside: (
             content.build(inside).properties(title=titled(content, look.width_px))
@@ -167,20 +168,18 @@ def _drawn(content: Content, request: FigureRequest, suffix: Suffix) -> bytes:
             else content.build(inside)
         ),
         look,
+        content.inner_px if is_by_rows else None,
     )
     return marked(encoded(svg, form), suffix)
 
 
-def _look(content: Content, request: FigureRequest) -> Look:
-    """The size that was asked for, else the style's; on paper rows say how high they need it."""
+def _look(request: FigureRequest) -> Look:
+    """The size that was asked for, else the style's."""
     width_pt, height_pt, font_pt = SIZES_PT[request.style]
-    look = Look(
+    return Look(
         width_pt=request.width_pt or width_pt,
         height_pt=request.height_pt or height_pt,
         font_pt=request.font_pt or font_pt,
         font=request.font,
         has_title=request.has_title,
     )
-    if request.height_pt is None and request.style == "paper" and content.height_px is not None:
-        return replace(look, height_pt=content.height_px / look.px_per_pt)
-    return look

@@ -19,7 +19,7 @@ from mansard.core.records import Problem, Schedule
 from mansard.core.text import listed
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_ROW_PX, _AROUND_PX = 45.0, 90.0  # an accelerator; the axis, the legend and the title
+_ROW_PX = 45.0  # an accelerator
 _MOST_NAMED = 3  # networks in the title
 _LETTER_PX = 15.0  # the least width of a bar with a letter in it
 _OPACITY = {ALONE: 1.0, MORE: 0.45, MOVE: 0.75}
@@ -70,7 +70,7 @@ def gantt_content(problem: Problem, schedule: Schedule, device: str, mode: str) 
         sentences=(rule, *words),
         sources=("modelled",),
         subject=", ".join(networks) if len(networks) <= _MOST_NAMED else "",
-        height_px=_AROUND_PX + _ROW_PX * len(accelerators),
+        inner_px=_ROW_PX * len(accelerators),
     )
 
 

@@ -14,7 +14,7 @@ from mansard.analytics.models.roofs.ceilings import Ceiling
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.parameters import roof_devices
 from mansard.analytics.pages.paper.caption import DRAWN_BY
-from mansard.analytics.pages.paper.content import short_device
+from mansard.analytics.pages.paper.content import short_device, short_name
 from mansard.analytics.pages.results import Results
 from mansard.core.errors import UsageError
 from mansard.core.precision import work_unit
@@ -52,7 +52,7 @@ CEILING_SCHEMA = {
 
 
 def escaped(text: str) -> str:
-    """``text`` for LaTeX: no command, no comment and no group of it is left."""
+    """``text`` for LaTeX: none of it is read as a command, a comment or a group."""
     return "".join(_ESCAPES.get(letter, letter) for letter in text)
 
 
@@ -104,9 +104,9 @@ def _row(
 
 
 def latex_table(results: Results, roof: Roofline, ceilings: pl.DataFrame) -> str:
-    """A table* for booktabs: each ceiling with its 95 % interval and what it is."""
-    device = display_name(short_device(roof_devices(results)[roof.label]))
-    mode = display_name(roof.mode)
+    """A table for booktabs: each ceiling with its 95 % interval and its source."""
+    device = short_name(short_device(roof_devices(results)[roof.label]))
+    mode = short_name(roof.mode)
     rows, before = [], ""
     for row in ceilings.iter_rows(named=True):
         if before and row["quantity"] != before:

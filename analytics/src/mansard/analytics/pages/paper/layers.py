@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import altair as alt
 import polars as pl
@@ -16,10 +15,11 @@ from mansard.analytics.models.layers.measured import layers_with_scores
 from mansard.analytics.models.layers.rows import RoofedLayers
 from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.roofs.roofline import Roofline
-from mansard.analytics.pages.figures.charting import Chart, log_scale, plot
+from mansard.analytics.pages.figures.charting import Chart, plot
 from mansard.analytics.pages.figures.engine_layers import (
     KINDS,
     MOST_LAYERS,
+    corners,
     point_frame,
     roof_frame,
 )
@@ -28,7 +28,7 @@ from mansard.analytics.pages.figures.naming import NamedLine
 from mansard.analytics.pages.figures.network_points import layer_points
 from mansard.analytics.pages.figures.parameters import roof_devices
 from mansard.analytics.pages.figures.plane import Window, extent
-from mansard.analytics.pages.paper.content import Content
+from mansard.analytics.pages.paper.content import Content, plane_axes
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS, colours
 from mansard.analytics.pages.paper.names import roof_names, seen_in
@@ -226,23 +226,21 @@ def _number(batch: str) -> int | None:
 
 def _roof_rows(roof: Roofline, precision: str, ends: tuple[float, float]) -> pl.DataFrame:
     """Corners of the roofs of DRAM under each peak of ``precision``; of all where it has none."""
-    slope = roof.bandwidth(DRAM).value
+    bandwidth = roof.bandwidth(DRAM).value
     known = [peak for peak in roof.peaks if peak.value]
-    rows: list[dict[str, Any]] = []
-    for peak in [peak for peak in known if peak.subject == precision] or known:
-        if not peak.value or not slope:
-            continue
-        ridge = peak.value / slope
-        for x in (ends[0], *([ridge] if ends[0] < ridge < ends[1] else []), ends[1]):
-            rows.append(
-                {
-                    "part": "roof",
-                    "name": peak.name,
-                    "intensity_flop_per_byte": x,
-                    "rate_gflop_per_s": min(peak.value, slope * x) / GIGA,
-                    "source": roof.source,
-                }
-            )
+    own = [peak for peak in known if peak.subject == precision] or known
+    rows = [
+        {
+            "part": "roof",
+            "name": peak.name,
+            "intensity_flop_per_byte": x,
+            "rate_gflop_per_s": height / GIGA,
+            "source": roof.source,
+        }
+        for peak in own
+        if peak.value and bandwidth
+        for x, height in corners(peak.value, bandwidth, *ends)
+    ]
     return pl.DataFrame(rows, schema=_SCHEMA)
 
 
@@ -254,22 +252,8 @@ def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
     top = float(tops.to_numpy().max(initial=up[0]))
     seen = seen_in(inside, Window(*across, *up, inside.width_px), top)
     factor, prefix = (1e-3, "T") if up[1] >= 1000.0 else (1.0, "G")
-    x = alt.X(
-        "intensity_flop_per_byte:Q",
-        scale=log_scale(*across),
-        axis=alt.Axis(
-            title=f"Arithmetic intensity, {unit}/byte", format=".12~g", values=seen.x_ticks
-        ),
-    )
-    y = alt.Y(
-        "rate_gflop_per_s:Q",
-        scale=log_scale(seen.y_low, seen.y_high),
-        axis=alt.Axis(
-            title=f"Performance, {prefix}{unit}/s",
-            values=seen.y_ticks,
-            labelExpr=f"format(datum.value * {factor}, '.12~g')",
-        ),
-    )
+    titles = (f"Arithmetic intensity, {unit}/byte", f"Performance, {prefix}{unit}/s")
+    x, y = plane_axes(seen, "rate_gflop_per_s", titles, factor)
     known = set(layers["bound_by"].to_list())
     kinds = [kind for kind in KINDS if kind in known] + sorted(known - set(KINDS))
     key = alt.Legend(title=None, columns=min(4, len(kinds)))

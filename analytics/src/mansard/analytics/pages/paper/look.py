@@ -1,7 +1,7 @@
 """How a figure looks on paper: its size, its type, and the configuration of its chart.
 
-Charts are laid out in pixels, in type of FONT_PX as the charts of a report; the size of the type on
-paper then says how long a pixel is. So both share what places names.
+Charts are laid out in pixels with type of FONT_PX, like the charts of a report, so that the same
+code places names. The size of the type on paper sets the length of a pixel.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mansard.analytics.pages.figures.charting import FONT_PX, LIGHT, vega_config
+from mansard.analytics.pages.figures.charting import FONT_PX, LIGHT, SHAPES, STAR, vega_config
 
 Style = Literal["paper", "slide"]
 # Ships with vl-convert, so that it is on every machine; as wide as Arial and Helvetica.
@@ -18,14 +18,9 @@ SIZES_PT: dict[Style, tuple[float, float, float]] = {  # width, height and type
     "paper": (252.0, 198.0, 8.0),  # a column of two, 3.5 in
     "slide": (648.0, 364.5, 14.0),  # 9 in, 16:9
 }
-# Told apart in greyscale by their shape; the last two are paths.
-STAR = "M0,-1L.24,-.31L.95,-.31L.38,.12L.59,.81L0,.39L-.59,.81L-.38,.12L-.95,-.31L-.24,-.31Z"
+# Distinct in greyscale; the last two are paths.
 _TIMES = "M-.75,-1L0,-.25L.75,-1L1,-.75L.25,0L1,.75L.75,1L0,.25L-.75,1L-1,.75L-.25,0L-1,-.75Z"
-MARKERS = (
-    *("circle", "square", "triangle-up", "diamond", "triangle-down", "cross"),
-    *("triangle-left", "triangle-right", STAR, _TIMES),
-)
-DASHES = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 2), (1, 3))
+MARKERS = (*SHAPES, "triangle-left", "triangle-right", STAR, _TIMES)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,15 +11,15 @@ import polars as pl
 
 from mansard.analytics.data.names import in_order
 from mansard.analytics.data.quantities import counted
-from mansard.analytics.pages.figures.charting import Chart, log_scale, plot
+from mansard.analytics.pages.figures.charting import STAR, Chart, log_scale, plot
 from mansard.analytics.pages.figures.figure import MILLI, schema_of
 from mansard.analytics.pages.figures.modes import mode_points
-from mansard.analytics.pages.figures.naming import NamedLine, place_names
+from mansard.analytics.pages.figures.naming import NamedLine, place_names, point_texts
 from mansard.analytics.pages.figures.parameters import mode_labels, roof_devices
 from mansard.analytics.pages.figures.plane import Window, extent
 from mansard.analytics.pages.paper.content import Content, Kind, log_ticks
 from mansard.analytics.pages.paper.drawing import Inside
-from mansard.analytics.pages.paper.look import MARKERS, STAR
+from mansard.analytics.pages.paper.look import MARKERS
 from mansard.analytics.pages.paper.selection import Wish, choose_device, choose_network
 from mansard.analytics.pages.results import Results
 from mansard.core.errors import UsageError
@@ -27,7 +27,7 @@ from mansard.core.text import natural_key
 
 MOST_MODES = 14  # side by side: each needs a line
 _GAP_PX = 12  # between two panels
-_ROW_PX, _AROUND_PX = 20.0, 75.0  # a mode, and the axes and the title
+_ROW_PX = 20.0  # a mode
 _FOR_VALUES = 1.32  # an axis ends behind the values of its bars
 _PAIR = ["device", "label", "network", "precision"]
 _NUMBERS = ("gpu_clock_mhz", "memory_clock_mhz", "latency_ms", "energy_per_item_mj", "power_w")
@@ -215,7 +215,7 @@ def _content(
         sources=sources,
         run_ids=tuple(dict.fromkeys(runs)),
         n_samples={"timed call": sum(times.n_calls for times in ran)},
-        height_px=_AROUND_PX + _ROW_PX * len(frame) if kind == "modes" else None,
+        inner_px=_ROW_PX * len(frame) if kind == "modes" else None,
     )
 
 
@@ -282,18 +282,7 @@ def _mode_names(
     none = pl.DataFrame(schema=schema_of(text="mode", number="x y"))
     names = place_names([line], none, named, seen, share).points
     names = names.filter(pl.col("width_px") == seen.width_px)
-    base = plot(names)
-    led = {"x": "point_x:Q", "y": "point_y:Q", "x2": "x:Q", "y2": "y:Q"}
-    return [
-        base.transform_filter("datum.is_led").mark_rule(style="m-leader").encode(**led),
-        *(
-            base.transform_filter(f"datum.align === '{align}'")
-            .mark_text(style=style, align=align, baseline="middle")
-            .encode(x="x:Q", y="y:Q", text="text:N")
-            for style in ("m-network-label-halo", "m-network-label")
-            for align in in_order(names["align"].to_list())
-        ),
-    ]
+    return point_texts(plot(names))
 
 
 def _mode_chart(modes: pl.DataFrame, inside: Inside) -> Chart:

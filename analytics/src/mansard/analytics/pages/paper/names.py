@@ -10,8 +10,8 @@ import polars as pl
 
 from mansard.analytics.pages.figures.charting import Chart, plot
 from mansard.analytics.pages.figures.figure import schema_of
-from mansard.analytics.pages.figures.naming import NamedLine, place_names
-from mansard.analytics.pages.figures.plane import SLOPE_PX, Window
+from mansard.analytics.pages.figures.naming import NamedLine, place_names, roof_texts
+from mansard.analytics.pages.figures.plane import Window
 from mansard.analytics.pages.paper.drawing import Inside
 
 _ROOM_PX = 26.0  # above the highest roof: for its name
@@ -40,13 +40,4 @@ def roof_names(
     names = place_names(lines, placed, none, seen, share).roofs
     names = names.filter(pl.col("width_px") == seen.width_px)
     base = plot(names.select("kind", "text", "x", "y")).encode(x="x:Q", y="y:Q", text="text:N")
-    angle = 360 - math.degrees(seen.angle_rad)
-    return [
-        mark.transform_filter(f"datum.kind === '{kind}'")
-        for style in ("m-roof-label-halo", "m-roof-label")
-        for kind, mark in (
-            ("slope", base.mark_text(style=style, align="left", dy=-SLOPE_PX, angle=angle)),
-            ("level", base.mark_text(style=style, align="right", baseline="middle")),
-        )
-        if kind in names["kind"]
-    ]
+    return roof_texts(base, set(names["kind"]), 360 - math.degrees(seen.angle_rad))

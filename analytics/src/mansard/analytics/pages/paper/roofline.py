@@ -14,7 +14,7 @@ from mansard.analytics.data.names import display_name, in_order
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.models.roofs.ceilings import Ceiling, best_of
 from mansard.analytics.models.roofs.roofline import Roofline
-from mansard.analytics.pages.figures.charting import Chart, log_scale, plot
+from mansard.analytics.pages.figures.charting import Chart, plot
 from mansard.analytics.pages.figures.energy_roofline import (
     PricedRoof,
     arch_window,
@@ -33,7 +33,13 @@ from mansard.analytics.pages.figures.roofline import (
     roof_lines,
     window,
 )
-from mansard.analytics.pages.paper.content import Content, Kind, legend_columns, network_key
+from mansard.analytics.pages.paper.content import (
+    Content,
+    Kind,
+    legend_columns,
+    network_key,
+    plane_axes,
+)
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.names import roof_names, seen_in
 from mansard.analytics.pages.paper.selection import (
@@ -74,7 +80,7 @@ class _Scene:
 
 
 def roofline_content(results: Results, wish: Wish) -> Content:
-    """The ceilings of one mode, and networks at the work that they do in a second."""
+    """The ceilings of one mode, and the performance of networks."""
     roof = choose_roof(results, wish)
     points, n_left = _points(results, roof, wish, "rate")
     roof = _with_few_peaks(roof, points, wish)
@@ -305,20 +311,7 @@ def _chart(scene: _Scene, inside: Inside) -> Chart:
     networks = frame.filter(pl.col("part") == "network")
     seen = seen_in(inside, scene.seen, float(roofs[height].to_numpy().max(initial=1.0)))
     marked = frame.filter(pl.col("part") != "roof")
-    x = alt.X(
-        "intensity_flop_per_byte:Q",
-        scale=log_scale(seen.x_low, seen.x_high),
-        axis=alt.Axis(title=scene.x_title, format=".12~g", values=seen.x_ticks),
-    )
-    y = alt.Y(
-        f"{height}:Q",
-        scale=log_scale(seen.y_low, seen.y_high),
-        axis=alt.Axis(
-            title=scene.y_title,
-            values=seen.y_ticks,
-            labelExpr=f"format(datum.value * {scene.y_factor}, '.12~g')",
-        ),
-    )
+    x, y = plane_axes(seen, height, (scene.x_title, scene.y_title), scene.y_factor)
     bands = roofs.filter(pl.col(f"low_{height}").is_not_null())
     marks = [
         *_area(scene.area, seen),

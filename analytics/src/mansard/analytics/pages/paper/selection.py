@@ -1,4 +1,4 @@
-"""What a figure shows of all that was computed: a device, a mode, networks, a batch size."""
+"""The choice of what a figure shows: a device, a mode, networks and a batch size."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NO_RUNS = "no kernel was measured and no ceilings were imported"
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What a user names; empty or None: the figure's own choice, which its caption says."""
+    """The names that a user gives; empty or None: a default, which the caption states."""
 
     models: Sequence[str] = ()
     device: str | None = None
@@ -38,7 +38,7 @@ class Wish:
 
 
 def choose_device(results: Results, wish: Wish) -> str:
-    """The device whose name contains what was wished for, else the one a report opens with."""
+    """The device whose name contains the wished text, by default the first one of a report."""
     devices = device_options(results)
     if not devices:
         raise UsageError(_NO_RUNS, fix="measure first: mansard bench")
@@ -57,7 +57,7 @@ def choose_device(results: Results, wish: Wish) -> str:
 
 
 def choose_roof(results: Results, wish: Wish) -> Roofline:
-    """The roofs of the wished device and mode; of the modes else the one a report opens with."""
+    """The roofs of the wished device and mode, by default the first mode of a report."""
     if not results.roofs:
         raise UsageError(_NO_RUNS, fix="measure first: mansard bench")
     device = choose_device(results, wish)
@@ -83,7 +83,7 @@ def choose_roof(results: Results, wish: Wish) -> Roofline:
 
 
 def choose_networks(there: Iterable[str], wish: Wish) -> list[str]:
-    """The networks that ``wish`` names, all if it names none; each has to be ``there``."""
+    """The networks that ``wish`` names, by default all; raises UsageError for one not ``there``."""
     known = in_order(list(there))
     if not wish.models:
         return known
@@ -93,7 +93,7 @@ def choose_networks(there: Iterable[str], wish: Wish) -> list[str]:
         name = model if model in known else named.get(_plain_name(PurePath(model).stem))
         if name is None:
             raise UsageError(
-                f"nothing is known of {printable(model, 60)!r} there",
+                f"no network {printable(model, 60)!r} was measured or predicted there",
                 fix=f"name one of {_some(known)}" if known else "score it: mansard bench MODEL",
             )
         chosen.append(name)
@@ -111,7 +111,7 @@ def choose_network(there: Iterable[str], first: str, wish: Wish) -> str:
 
 
 def choose_batch(results: Results, wish: Wish) -> str:
-    """The batch size as the figures have it: the wished one, else the smallest."""
+    """The batch size, as a text: the wished one, else the smallest."""
     options = batch_options(results)
     if wish.batch is None:
         return options[0] if options else "1"
@@ -123,14 +123,14 @@ def choose_batch(results: Results, wish: Wish) -> str:
 
 
 def of_precisions(rows: pl.DataFrame, wish: Wish) -> pl.DataFrame:
-    """The rows of the wished precisions; raises UsageError where they leave none of some."""
+    """The rows of the wished precisions; raises UsageError where all rows are of others."""
     if not wish.precisions or rows.is_empty():
         return rows
     chosen = rows.filter(pl.col("precision").is_in(wish.precisions))
     if chosen.is_empty():
         known = in_order(rows["precision"].to_list())
         raise UsageError(
-            f"nothing is known in {listed(wish.precisions, 'or')} there",
+            f"nothing was measured or predicted in {listed(wish.precisions, 'or')} there",
             fix=f"use one of {_some(known)}",
         )
     return chosen

@@ -1,6 +1,6 @@
 """The files of a figure: the figure itself, its values and its caption, each written whole.
 
-Each says that Mansard drew it, so that the next figure may take its place.
+Each file names Mansard, so that a later figure may replace it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mansard.core.text import printable
 
 Suffix = Literal["pdf", "svg", "png", "tex"]
 SUFFIXES: tuple[Suffix, ...] = ("pdf", "svg", "png", "tex")
-_LONGEST_PART = 40  # characters of a device's or a mode's name in that of a file
+_LONGEST_PART = 40  # characters of a device or a mode in a file name
 _PNG_HEAD = 33  # bytes: the signature and the first chunk
 
 
 def file_stem(content: Content) -> str:
-    """``roofline-jetson-agx-orin-maxn``: letters and digits alone, whatever the names hold."""
+    """``roofline-jetson-agx-orin-maxn``: only letters, digits and hyphens."""
     parts = (content.kind, _slug(short_device(content.device)), _slug(content.mode))
     return "-".join(filter(None, parts))
 
@@ -38,10 +38,7 @@ def _slug(text: str) -> str:
 
 
 def figure_path(output: Path | None, content: Content) -> Path:
-    """Where the figure goes: ``output``, in it where it is a folder, else here; a PDF by default.
-
-    Raises UsageError for another kind of file.
-    """
+    """``output``; where it is a folder or None, a PDF there or in the current folder."""
     name = f"{file_stem(content)}.pdf"
     if output is None:
         return Path(name)
@@ -49,7 +46,7 @@ def figure_path(output: Path | None, content: Content) -> Path:
 
 
 def suffix_of(output: Path | None) -> Suffix:
-    """The form that the name of a file asks for, PDF of a folder; raises UsageError of others."""
+    """The format by the ending of a file, PDF for a folder; UsageError for another ending."""
     if output is None or output.is_dir():
         return "pdf"
     asked = output.suffix.lower().removeprefix(".")
@@ -71,13 +68,13 @@ def values_file(frame: pl.DataFrame) -> bytes:
 
 
 def _cell(text: str) -> str:
-    """``text`` on one line; one that a spreadsheet would take for a formula has a quote before."""
+    """``text`` on one line, behind a quote where a spreadsheet would read it as a formula."""
     shown = display_name(text) if text else text
     return f"'{shown}" if shown[:1] in set("=+-@") else shown
 
 
 def marked(content: bytes, suffix: Suffix) -> bytes:
-    """A figure with the words that say who drew it; a LaTeX table has them."""
+    """``content`` with ``DRAWN_BY`` in a comment or as metadata; a LaTeX table has it already."""
     words = DRAWN_BY.encode()
     if suffix == "svg":
         return content.replace(b">", b"><!-- " + words + b" -->", 1)

@@ -1,8 +1,7 @@
 """The first screen of a report.
 
-Of one mode: what the machine does, and what limits the networks on it. Of several: the modes side
-by side, what each costs beside the highest, and its ceilings. Last, the one command that tells most
-after this report.
+For one mode: the ceilings of the machine, and what limits its networks. For several: the modes side
+by side, with costs relative to the highest, and their ceilings. Then the most useful next command.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from mansard.analytics.pages.tables.modes import settings_words
 from mansard.core.precision import work_unit
 from mansard.core.records import Record
 from mansard.core.table import Table
-from mansard.core.text import listed, natural_key
+from mansard.core.text import capitalized, listed, natural_key
 from mansard.core.units import ABOVE_ROOF
 
 MOST_MODES = 12  # of one device
@@ -356,17 +355,13 @@ def limits(results: Results, chosen: Chosen) -> list[Fact]:
         sentence = f"Of {networks}, {what} limits {listed([n, *others])} (by the roofs)."
     elif n_all == 1:
         sentence = (
-            f"{_sentence(parts[0])} limits {display_name(fastest['network'][0])} (by the roofs)."
+            f"{capitalized(parts[0])} limits {display_name(fastest['network'][0])} (by the roofs)."
         )
     else:
         all_networks = "both networks" if n_all == 2 else f"all {networks}"
-        sentence = f"{_sentence(parts[0])} limits {all_networks} (by the roofs)."
+        sentence = f"{capitalized(parts[0])} limits {all_networks} (by the roofs)."
     reached, sources = _reached(results, chosen)
     return [Fact("What limits", f"{sentence}{reached}", ["modelled", *sources])]
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _reached(results: Results, chosen: Chosen) -> tuple[str, list[str]]:

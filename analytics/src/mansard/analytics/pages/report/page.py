@@ -24,17 +24,12 @@ from mansard.analytics.pages.figures.parameters import WORDING, Chosen, Start
 from mansard.analytics.pages.figures.tables import condensed
 from mansard.analytics.pages.report import scripts
 from mansard.core.storage.files import make_folder, write_atomic
+from mansard.core.text import capitalized
 from mansard.core.version import VERSION
 
 _TEMPLATES = Path(__file__).parent / "templates"
-
-
 _SCRIPTS = ("save.js", "report.js")  # in this order, as one
-
-
 MOST_COLUMNS = 60  # of a table whose numbers stand at the right
-
-
 _NUMERIC = "".join(
     f".n{at} tr>:nth-child({at}){{text-align:right}}\n" for at in range(1, MOST_COLUMNS + 1)
 )
@@ -65,7 +60,7 @@ def render(template: str | Path, context: Mapping[str, Any]) -> str:
     )
     environment.filters |= {
         "code": _code,
-        "capitalize_first": _capitalized,
+        "capitalize_first": capitalized,
         "condensed": condensed,
         "counted": counted,
     }
@@ -76,10 +71,6 @@ def _code(text: str) -> Markup:
     """``text`` with what stands in `backticks` as code, all of it escaped."""
     marked = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
     return Markup(marked)  # noqa: S704 - escaped above
-
-
-def _capitalized(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def choice(chosen: Chosen, starts: Mapping[str, Start]) -> Markup:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import UNKNOWN, digits, fixed
+from mansard.analytics.data.quantities import UNKNOWN, digits, plain_number
 from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.models.predict.row_times import NetworkTimes
 from mansard.analytics.pages.figures.parameters import Chosen, device_options, roof_devices
@@ -48,7 +48,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """One row: a network in one mode. Energies are of one item, ends as in ``Candidate``."""
+    """One row: a network in one mode. Energy of one item; ``interval`` as in ``Candidate``."""
 
     network: str
     batch: int | None
@@ -83,7 +83,7 @@ def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> 
     rows = _outcomes(results, device, chosen)
     if not rows:
         return None
-    ratios, processor = own_ratios(results), processor_of(results, device)
+    ratios, processor = own_ratios(results), _processor_of(results, device)
     columns = [
         Column("Network", lambda row: display_name(row.network)),
         Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
@@ -169,9 +169,7 @@ def _ran(results: Results, device: str, wanted: dict[str, str]) -> Iterator[RunO
 
 
 def _measured(row: NetworkTimes, mode: str | None) -> RunOutcome:
-    time_s, low_s, high_s = row.time_s, row.low_s, row.high_s
-    if row.disturbed_s:
-        time_s, low_s, high_s = (*row.disturbed_s, None, None)[:3]
+    time_s, low_s, high_s = row.shown_s
     n_items = row.batch or 1
     return RunOutcome(
         network=row.network,
@@ -239,7 +237,7 @@ def own_ratios(results: Results) -> list[float]:
     )
 
 
-def processor_of(results: Results, device: str) -> str:
+def _processor_of(results: Results, device: str) -> str:
     """The processor of a device's roofs; empty without any."""
     devices = roof_devices(results)
     return next((roof.processor for roof in results.roofs if devices[roof.label] == device), "")
@@ -261,20 +259,16 @@ def practice_text(bound_s: float | None, ratios: Sequence[float], processor: str
 
 
 def _latency_text(row: RunOutcome) -> str:
-    return _with_ends(row, 1e3, "at best")
-
-
-def _with_ends(row: RunOutcome, unit: float, bound: str) -> str:
     if row.latency_s is None:
         return UNKNOWN
-    value = row.latency_s * unit
+    value = row.latency_s * 1e3
     if row.is_bound:
-        return f"{bound} {digits(value, 3)}"
+        return f"at best {digits(value, 3)}"
     if row.low_s is None or row.high_s is None:
         return digits(value, 3)
     if row.interval == "bounds":
-        return f"{digits(row.low_s * unit, 2)} to {digits(row.high_s * unit, 2)}"
-    return fixed(value, "", row.low_s * unit, row.high_s * unit)
+        return f"{digits(row.low_s * 1e3, 2)} to {digits(row.high_s * 1e3, 2)}"
+    return plain_number(value, row.low_s * 1e3, row.high_s * 1e3)
 
 
 def _rate_text(row: RunOutcome) -> str:

@@ -197,11 +197,11 @@
     await fit(plot, view, specs.get(plot));
   };
 
-  // More than two bars of one length, as far as anyone can see.
+  // More than two values, equal within 1 %.
   const areEqual = (values) => values.length > 2 &&
     values.every((value) => value !== null && Math.abs(value / values[0] - 1) < 0.01);
 
-  // What is between `backticks` is a command.
+  // Text in `backticks` is a command.
   const withCode = (text) => text.split("`").map((part, at) =>
     (at % 2 ? cell("code", "", part) : document.createTextNode(part)));
 
@@ -215,12 +215,12 @@
       const none = plot.closest("figure").querySelector("p.none");
       const instead = !matching.length ? none.dataset.words
         : rule.equal && areEqual(matching.map((row) => row[rule.equal[0]])) ? rule.equal[1] : "";
-      // Of equal rows the first has the words.
+      // The rows are equal: the first fills in the words.
       const few = matching.slice(0, 1).map((row) => Object.fromEntries(Object.entries(row).map(
         ([name, value]) => [name, typeof value === "number" ? Number(value.toPrecision(3)) : value])));
       none.replaceChildren(...withCode(instead ? words(instead, few, choice) : ""));
       none.hidden = !instead;
-      // The table stays where only the chart would tell nothing.
+      // Without rows nothing is shown; of equal rows the table is.
       for (const child of plot.parentElement.children) {
         if (child !== none) child.hidden = Boolean(instead) &&
           (!matching.length || child === plot || child.tagName === "FIGCAPTION" || child.className === "save");
@@ -408,7 +408,7 @@
       update(true);
     }, 200);
   });
-  // In closed details nothing has a width: what is in them fits once they are open.
+  // Charts and tables in closed details have no width: they are fitted once these open.
   for (const details of document.querySelectorAll("main details")) {
     details.addEventListener("toggle", () => {
       if (!details.open) return;
