@@ -111,6 +111,6 @@ def chart_of(records: Sequence[Any]) -> Chart:
 
     drawn = charts(records)
     if drawn is None:
-        kind = type(records[0]).__name__ if records else "nothing"
-        raise UsageError(f"there is no figure of {kind}", fix="plot columns of to_frame()")
+        kind = type(records[0]).__name__ if records else "an empty result"
+        raise UsageError(f"{kind} has no figure", fix="plot columns of to_frame()")
     return drawn
