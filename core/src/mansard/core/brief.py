@@ -32,7 +32,7 @@ class Brief:
 
 
 def fields(record: Any) -> dict[str, object]:
-    """The fields that say something: no default, no hash, no reasons for what is unknown."""
+    """The fields to show: without defaults, hashes, and reasons for unknown values."""
     names, defaults = record.__struct_fields__, record.__struct_defaults__
     usual = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
     return {
@@ -68,7 +68,7 @@ def rows_text(
 
 
 def _row_text(row: Mapping[str, object]) -> str:
-    """One or two lines; the cells that have no place are left out."""
+    """One or two lines; cells that do not fit are left out."""
     lines = [""]
     for name, value in row.items():
         if value in (None, "") or _is_needless(name, row):
