@@ -28,7 +28,7 @@ import msgspec
 from mansard.api.inputs import ModelFiles, OnnxModel, is_onnx_model
 from mansard.api.result import as_result
 from mansard.core.errors import UsageError
-from mansard.core.extras import library_errors
+from mansard.core.extras import missing_library
 from mansard.core.records.base import Record
 
 _QUANTITIES = ("_s", "_j", "_w", "_hz", "_bytes", "_flop")  # units that stand in names
@@ -58,8 +58,12 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
                 _check_type(value, hints[name], name, function.__name__)
             for name, value in bound.arguments.items():
                 _check_parts(value, hints[name], name, function.__name__)
-            stack.enter_context(library_errors())
-            result = function(*bound.args, **bound.kwargs)
+            try:
+                result = function(*bound.args, **bound.kwargs)
+            except ModuleNotFoundError as error:
+                if missing := missing_library(error):
+                    raise missing from error
+                raise
             if isgenerator(result):
                 return _within(stack.pop_all(), result)
             return as_result(result)

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from mansard.analytics.data.scores import keep_scores, replace_scores
 from mansard.api.result import Result
 from mansard.api.scores import score_networks
-from mansard.core.errors import MansardError, MeasurementError, MissingLibrary, UsageError
-from mansard.core.extras import has_extra, library_errors
+from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.extras import has_extra, missing_library
 from mansard.core.formats.onnx import named
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import PowerMode, Trial
@@ -206,16 +206,17 @@ def _plan(
         _score(request, reporter, on_cpu=probe.gpu is None)
     plans = [kernels]
     try:
-        with library_errors():
-            for part in parts:
-                networks = plan_networks(
-                    *part, target, modes, request, reporter, gpu=probe.gpu, is_lenient=True
-                )
-                plans += [networks] if networks else []
+        for part in parts:
+            networks = plan_networks(
+                *part, target, modes, request, reporter, gpu=probe.gpu, is_lenient=True
+            )
+            plans += [networks] if networks else []
     except MeasurementError as error:  # there is no engine
         reporter.note(f"note: {error}")
-    except MissingLibrary as error:
-        reporter.note(f"note: networks cannot be run: {error}")
+    except ModuleNotFoundError as error:
+        if not (missing := missing_library(error)):
+            raise
+        reporter.note(f"note: networks cannot be run: {missing}")
     return [plan for of_mode in zip(*plans, strict=True) for plan in of_mode]
 
 

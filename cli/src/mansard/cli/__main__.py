@@ -22,7 +22,7 @@ from mansard.cli.console import (
 )
 from mansard.cli.json_output import ErrorDocument, finish_json, forget_json, is_json
 from mansard.core.errors import MansardError
-from mansard.core.extras import library_errors
+from mansard.core.extras import missing_library
 from mansard.core.processes.line_channel import give_stdout_to_data
 from mansard.core.processes.programs import turn_signals_into_interrupts
 from mansard.core.text import printable
@@ -103,10 +103,13 @@ def _command(arguments: list[str]) -> int:
     from mansard.cli.app import make_app  # takes a moment, in which a Ctrl-C may come
 
     try:
-        with library_errors():
-            code = make_app(arguments)(arguments, prog_name="mansard", standalone_mode=False)
+        code = make_app(arguments)(arguments, prog_name="mansard", standalone_mode=False)
     except SystemExit as leaving:
         code = leaving.code
+    except ModuleNotFoundError as error:
+        if missing := missing_library(error):
+            raise missing from error
+        raise
     finally:
         finish_notes()
         flush_output()

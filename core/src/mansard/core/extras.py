@@ -7,8 +7,7 @@ ModuleNotFoundError becomes one line with the command that works here, from an i
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -36,16 +35,10 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
 )
 
 
-@contextmanager
-def library_errors() -> Iterator[None]:
-    """Raise MissingLibrary where a library of an extra cannot be found; other errors pass."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        module = (error.name or "").partition(".")[0]
-        if module not in EXTRAS:
-            raise
-        raise _missing(module) from error
+def missing_library(error: ModuleNotFoundError) -> MissingLibrary | None:
+    """``error`` in one line, where it is about a library of an extra; None for other modules."""
+    module = (error.name or "").partition(".")[0]
+    return _missing(module) if module in EXTRAS else None
 
 
 def _missing(module: str) -> MissingLibrary:

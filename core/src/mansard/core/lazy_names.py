@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from mansard.core.extras import library_errors
+from mansard.core.extras import missing_library
 
 
 def lazy_names(
@@ -35,8 +35,12 @@ def lazy_names(
     def import_name(name: str) -> Any:
         if name.startswith("_") or name not in homes():
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        with library_errors():
+        try:
             value = adapt(getattr(import_module(homes()[name]), name))
+        except ModuleNotFoundError as error:
+            if missing := missing_library(error):
+                raise missing from error
+            raise
         setattr(sys.modules[module], name, value)
         return value
 
