@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mansard import api
 from mansard.api.scores import score_networks
 from mansard.estimator import totals, zoo
 from mansard.sweeps.reporter import ProgressDisplay, SilentReporter
+from tests.api.test_results import tiny_model
 from tests.estimator.test_stated_shapes import CONV_MACS, custom
 
 
@@ -104,3 +106,28 @@ def test_operators_are_timed_after_the_networks_but_not_briefly(
     n_chains = 2 * bool(set(run) - {*OPERATORS}) + 2 * (OPERATORS[0] in run)
     assert without.trials is not None
     assert mode.trials == without.trials + len(run) + n_chains
+
+
+def test_a_model_in_memory_exists_until_a_dry_run_ends(tmp_path: Path) -> None:
+    request = api.BenchRequest(
+        models=(tiny_model(),),
+        profile="brief",
+        runs=tmp_path,
+        is_local=True,
+        processor="cpu",
+    )
+    alone = msgspec.structs.replace(request, models=(), has_networks=False)
+    ((mode,), (kernels,)) = (next(iter(api.dry_run(each))).modes for each in (request, alone))
+    assert kernels.trials is not None
+    assert mode.trials == kernels.trials + 3  # the network and two chains of tiny nodes
+
+
+def test_a_dry_run_ends_where_no_network_can_be_read(tmp_path: Path) -> None:
+    path, reporter = tmp_path / "damaged.onnx", Listening()
+    path.write_bytes(b"damaged")
+    request = api.BenchRequest(
+        models=(path,), profile="brief", runs=tmp_path / "runs", is_local=True, processor="cpu"
+    )
+    (board,) = api.dry_run(request, reporter)
+    assert [mode.missing == mode.trials for mode in board.modes] == [True]
+    assert [note for note in reporter.notes if "is not run" in note] != []

@@ -291,7 +291,7 @@ def test_processes_of_both_kinds_exclude_each_other(models: Path) -> None:
     done = mansard("score", models, "--dask", "tcp://host:1", "--jobs", "2")
     assert (done.returncode, done.stderr) == (
         2,
-        "mansard: --jobs is of this machine, --dask of others; leave one of them out\n",
+        "mansard: --jobs and --dask exclude each other; leave one of them out\n",
     )
 
 

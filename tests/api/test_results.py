@@ -121,9 +121,9 @@ def test_a_long_name_is_cut() -> None:
 
 
 def test_a_result_without_a_figure_says_so() -> None:
-    with pytest.raises(UsageError, match="there is no figure of Row"):
+    with pytest.raises(UsageError, match="Row has no figure"):
         Records([row()]).plot()
-    with pytest.raises(UsageError, match="there is no figure of nothing"):
+    with pytest.raises(UsageError, match="an empty result has no figure"):
         Records().plot()
 
 

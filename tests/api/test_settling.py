@@ -105,7 +105,9 @@ def test_another_machine_is_not_measured_and_a_note_says_so(tmp_path: Path) -> N
     assert settled.measured == ()
     assert settled.recommendations[0].verdict == "uncertain"
     (line,) = [line for line in notes.lines if "stays open" in line]
-    assert line.startswith("note: my LLM on Example CPU stays open: the board is not at hand; ")
+    assert line.startswith(
+        "note: my LLM on Example CPU stays open: the board is not this machine; "
+    )
 
 
 class Interrupting(SilentReporter):

@@ -11,10 +11,11 @@ import ast
 import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack
 from dataclasses import is_dataclass, replace
 from functools import cache, wraps
 from importlib import import_module
-from inspect import get_annotations, getsource, signature
+from inspect import get_annotations, getsource, isgenerator, signature
 from itertools import takewhile
 from numbers import Integral, Real
 from pathlib import Path
@@ -41,7 +42,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function``, which raises UsageError for an argument of another type than it says.
 
     It returns tuples as ``Records``, and raises MissingLibrary where it needs a library that is
-    not installed.
+    not installed. A generator function checks its arguments when it is called.
     """
     parameters = signature(function)
 
@@ -49,7 +50,8 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         hints = hints_of(function)
         bound = parameters.bind(*args, **kwargs)
-        with ModelFiles() as files:
+        with ExitStack() as stack:
+            files = stack.enter_context(ModelFiles())
             for name, value in bound.arguments.items():
                 bound.arguments[name] = _fitted(value, hints[name], files)
             for name, value in bound.arguments.items():
@@ -57,13 +59,22 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
             for name, value in bound.arguments.items():
                 _check_parts(value, hints[name], name, function.__name__)
             try:
-                return as_result(function(*bound.args, **bound.kwargs))
+                result = function(*bound.args, **bound.kwargs)
             except ModuleNotFoundError as error:
                 if missing := missing_library(error):
                     raise missing from error
                 raise
+            if isgenerator(result):
+                return _within(stack.pop_all(), result)
+            return as_result(result)
 
     return call
+
+
+def _within(stack: ExitStack, items: Iterator[Any]) -> Iterator[Any]:
+    """``items``; ``stack`` is left after the last one."""
+    with stack:
+        yield from items
 
 
 def _fitted(value: Any, hint: Any, files: ModelFiles) -> Any:

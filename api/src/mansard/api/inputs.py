@@ -1,4 +1,4 @@
-"""Arguments in the forms in which people have them: one for a list, text for a path, a ModelProto.
+"""Accepted forms of arguments: one value for a list, text for a path, an ONNX model in memory.
 
     score("resnet50")           score(Path("net.onnx"))         score(onnx.load("net.onnx"))
     report("runs")              report(["runs", Path("more")])

@@ -249,7 +249,7 @@ class BuildResult(Result, frozen=True):
         failed = [build for build in builds if build is not None]
         if not failed:
             return
-        again = "to try again, remove the .json that is named as the engine file would be"
+        again = "to try again, remove the .json file of the engine file"
         if all(build.is_transient for build in failed):
             again = "the same command tries again"
         raise MeasurementError(

@@ -49,8 +49,8 @@ def report(
 
     ``runs``: folders of runs, or merged datasets (folders or URLs). ``output``: report.html
     in the first of them by default, in the present folder for a URL; that may not be a link, as
-    nothing in a folder of runs may. ``allow_mixed``: take together
-    runs of one device by different versions, and boards that are alike. ``run_ids``: those of a
+    nothing in a folder of runs may. ``allow_mixed``: combine
+    runs of one device by different versions, and identical boards. ``run_ids``: those of a
     bench; of its devices, runs that do not go with the newest are left out instead of refused.
     ``modes``: what to predict beside the modes that were measured, as ``find_modes`` takes it.
     ``models``: networks and language models, as of a bench; their scores are kept in the first

@@ -1,4 +1,4 @@
-"""What functions of the façade return: records and tuples of records, which show themselves.
+"""Results of functions of the façade: records and tuples of records, which show themselves.
 
 ``repr`` has a few lines, a notebook shows a table, ``to_frame`` gives a Polars frame and ``plot``
 a chart of Altair. The values stay what they are: a tuple of records, or a record with its fields.
@@ -22,7 +22,7 @@ RecordT_co = TypeVar("RecordT_co", covariant=True)
 
 
 class Result(Brief, msgspec.Struct, frozen=True):
-    """A record that a function returns. ``as_rows`` says what a frame and a table have of it."""
+    """A record that a function returns. ``as_rows`` has the rows of its frame and its table."""
 
     def records(self) -> Sequence[Any]:
         """The records of its first field that has any; else the record itself."""
@@ -111,6 +111,6 @@ def chart_of(records: Sequence[Any]) -> Chart:
 
     drawn = charts(records)
     if drawn is None:
-        kind = type(records[0]).__name__ if records else "nothing"
-        raise UsageError(f"there is no figure of {kind}", fix="plot columns of to_frame()")
+        kind = type(records[0]).__name__ if records else "an empty result"
+        raise UsageError(f"{kind} has no figure", fix="plot columns of to_frame()")
     return drawn

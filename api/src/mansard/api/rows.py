@@ -1,7 +1,7 @@
-"""What the rows of runs say by themselves: rates, times and energies, without the analysis.
+"""Rates, times and energies of the rows of runs, without the libraries of the extra ``report``.
 
-``bench`` and ``measure`` need the libraries of the extra ``report`` for nothing but predictions,
-intervals of ceilings and the page.
+``bench`` and ``measure`` need these libraries only for predictions, intervals of ceilings and the
+report.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class KernelRate(msgspec.Struct, frozen=True):
 
 
 class KernelRates(msgspec.Struct, frozen=True):
-    """The rates of kernels, and how many trials failed or were disturbed, which have none."""
+    """The rates of kernels, and how many trials have none: they failed or were disturbed."""
 
     rates: tuple[KernelRate, ...]
     n_failed: int
@@ -108,7 +108,7 @@ def _rate(trial: Trial) -> float:
 def times_of_networks(
     rows: Sequence[tuple[Manifest, Measurement]],
 ) -> tuple[NetworkTimes, ...]:
-    """The times of each row of a network, beside no prediction."""
+    """The times of each row of a network, without predictions."""
     devices = device_labels([manifest for manifest, _ in rows])
     return tuple(
         network_times(

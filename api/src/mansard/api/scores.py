@@ -91,10 +91,10 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     processes; by default one for each CPU. ``dask``: address of a Dask scheduler, whose workers
     score instead. ``outputs``: files that the caller writes afterwards.
 
-    Returns a score for each network, batch and stage. Errors of one of several files are in
-    ``errors``; that of a single file is raised. Raises InputError for a folder without ONNX files,
-    UsageError for an unknown name, for an output that is one of the models, and for a dimension
-    that none of several models has.
+    Returns a score for each network, batch and stage. The error of a single file is raised; with
+    several files, ``errors`` has those of files that cannot be scored. Raises InputError for a
+    folder without ONNX files, UsageError for an unknown name, for an output that is one of the
+    models, and for a dimension that none of several models has.
 
     >>> import mansard as m
     >>> scores = m.score("resnet18", batches=[1, 8])

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from html import escape
 from typing import Any
 
-MOST_ROWS = 20  # of a table in a notebook
+_MOST_ROWS = 20  # of a table in a notebook
 _MOST_COLUMNS = 12
 _MOST_FIELDS = 12  # of a record in a prompt
 _LONGEST_TEXT, _LONGEST_LINE = 60, 96
 _MOST_LINES = 5  # of rows in a prompt
 _NEVER = frozenset({"unknown", "model_hash", "score_id", "run_id", "trial_id"})
-_FEW, _SHORT = 3, 24  # few numbers or short texts are written out
+_FEW, _SHORT = 3, 24  # up to 3 numbers, or texts of less than 24 characters, are written out
 _SCALARS = (str, bool, int, float)
 
 
@@ -32,7 +32,7 @@ class Brief:
 
 
 def fields(record: Any) -> dict[str, object]:
-    """The fields that say something: no default, no hash, no reasons for what is unknown."""
+    """The fields to show: without defaults, hashes, and reasons for unknown values."""
     names, defaults = record.__struct_fields__, record.__struct_defaults__
     usual = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
     return {
@@ -68,7 +68,7 @@ def rows_text(
 
 
 def _row_text(row: Mapping[str, object]) -> str:
-    """One or two lines; the cells that have no place are left out."""
+    """One or two lines; cells that do not fit are left out."""
     lines = [""]
     for name, value in row.items():
         if value in (None, "") or _is_needless(name, row):
@@ -111,7 +111,7 @@ def brief_text(value: object) -> str:
 
 def _collection_text(values: Sequence[Any] | Set[Any]) -> str:
     if len(values) <= _FEW and all(
-        isinstance(one, _SCALARS) and len(str(one)) < 24 for one in values
+        isinstance(one, _SCALARS) and len(str(one)) < _SHORT for one in values
     ):
         inside = ", ".join(map(brief_text, values))
         return f"({inside}{',' if len(values) == 1 else ''})"
@@ -151,8 +151,8 @@ def html_rows(rows: Sequence[Mapping[str, object]]) -> str:
         for name in dict.fromkeys(name for row in rows for name in row)
         if not _is_needless(name, rows[0]) and any(row.get(name) not in (None, "") for row in rows)
     ][:_MOST_COLUMNS]
-    table = html_table(used, ([row.get(name) for name in used] for row in rows[:MOST_ROWS]))
-    n_more = len(rows) - MOST_ROWS
+    table = html_table(used, ([row.get(name) for name in used] for row in rows[:_MOST_ROWS]))
+    n_more = len(rows) - _MOST_ROWS
     return table if n_more <= 0 else f"{table}<p>{n_more:,} more rows</p>"
 
 

@@ -124,7 +124,7 @@ def plan_run(plan: RunPlan, runs: Path, identity: Identity, **fields: Any) -> Mo
 
 
 def _newest_plan(plan: RunPlan, runs: Path, identity: Identity) -> RunPlan:
-    is_there = not missing_trials(plan, runs)
+    is_there = bool(plan.trials) and not missing_trials(plan, runs)  # an empty plan has no run
     while is_there:
         later = msgspec.structs.replace(plan, repeat=plan.repeat + 1)
         is_there = not missing_trials(later, runs)

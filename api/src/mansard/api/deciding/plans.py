@@ -56,7 +56,7 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
     network: str | None = None  # the network that counts; None: all of the runs
     device: str | None = None  # of the runs, or a part of its name
     board: Path | None = None  # root folder of the board that knows the modes
-    allow_mixed: bool = False  # take runs of different versions together
+    allow_mixed: bool = False  # combine runs of different versions
 
 
 class PlanAnswer(Result, frozen=True):

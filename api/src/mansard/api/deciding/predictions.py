@@ -69,8 +69,8 @@ class PredictionRequest:
     some; networks that are named have batch 1 and the file's own precision where neither they
     nor the request say another. ``dims``: sizes of named dimensions. ``modes``: of the runs,
     or as ``find_modes`` takes them; None means those that were measured. ``device``: part of
-    its name. ``board``: root folder of the board that knows the modes. ``allow_mixed``: take
-    together runs of one device by different versions, and boards that are alike.
+    its name. ``board``: root folder of the board that knows the modes. ``allow_mixed``: combine
+    runs of one device by different versions, and identical boards.
     ``calibrate``: scale predictions to the measured networks, named or not. ``prompts`` and
     ``contexts``: tokens that a language model reads in prefill, and that are cached when it makes
     the next; each stage is a network (``llama [decode 512]``). None means those that were measured

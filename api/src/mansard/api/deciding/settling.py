@@ -132,7 +132,7 @@ def _why_not(answered: Answered, measured: list[SettledMode]) -> str:
     if measurement is None:
         return answer.measure_next.how
     if not answered.is_here:
-        return f"the board is not at hand; there '{measurement.command}' measures it"
+        return f"the board is not this machine; measure there: {measurement.command}"
     if SettledMode(answer.device, answer.network, measurement.mode) in measured:
         return f"{printable(measurement.mode)} was measured, and does not settle it"
     return ""

@@ -157,7 +157,7 @@ def do_work(
     Raises what the function raises, and as ``cluster.connected`` does.
     """
     if dask is not None and jobs is not None:
-        raise UsageError("--jobs is of this machine, --dask of others", fix="leave one of them out")
+        raise UsageError("--jobs and --dask exclude each other", fix="leave one of them out")
     if len(items) == 1 and dask is None:
         reporter = SILENT  # nothing to wait for
     results: dict[int, Result] = {}
@@ -170,7 +170,7 @@ def do_work(
 
 @contextlib.contextmanager
 def _workers(n_items: int, jobs: int | None, dask: str | None) -> Iterator[Workers | None]:
-    """Who works on items; None: this process."""
+    """The workers; None: this process."""
     n_jobs = min(jobs or os.cpu_count() or 1, n_items)
     if dask is not None:
         from mansard.api.parallel.cluster import connected
