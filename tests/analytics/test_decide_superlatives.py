@@ -43,7 +43,7 @@ def predictions(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 def _row(draw: st.DrawFn, mode: str, batch: int, kind: str) -> dict[str, Any]:
     if kind == "timeless":
-        return row(mode, None, batch=batch, reason="its CPU clock is not known")
+        return row(mode, None, batch=batch, reason="its CPU clock is unknown")
     time, power, spread = draw(TIMES) * batch, draw(POWERS), draw(SPREADS)
     more: dict[str, object] = {
         "measured": {"source": "published", "spread": min(spread, 1.3)},

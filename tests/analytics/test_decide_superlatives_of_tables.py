@@ -43,7 +43,7 @@ def curves(draw: st.DrawFn) -> list[dict[str, Any]]:
     for batch in batches:
         kind = draw(st.sampled_from([common, common, draw(kinds)]))
         if kind == "timeless":
-            found.append(row("15W", None, batch=batch, reason="its CPU clock is not known"))
+            found.append(row("15W", None, batch=batch, reason="its CPU clock is unknown"))
             continue
         item_s = draw(st.sampled_from([0.01, 0.01004, 0.0101, 0.0103, 0.02]))
         energy = None if kind == "powerless" else batch * draw(st.sampled_from([0.1, 0.1005, 0.2]))

@@ -187,7 +187,7 @@ def test_without_energies_the_fastest_is_recommended_and_said_unless_energy_was_
         ("no constant power: too few points: 3, it takes 5", "bench --profile full"),
         ("power was measured in no mode", "in 4 modes"),
         ("power: the table has no such column", "import"),
-        ("its GPU clock is not known", "clocks"),
+        ("its GPU clock is unknown", "clocks"),
     ],
 )
 def test_the_remedy_is_one_against_the_reason(reason: str, says: str) -> None:

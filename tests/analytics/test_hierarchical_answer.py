@@ -75,7 +75,7 @@ def test_means_and_their_intervals_by_hand() -> None:
     # √((0.5 · 0.3)² + (0.5 · 0.8)² + ((10 − 2) · 0.04)²) = √0.2849 = 0.533760
     assert (random.value[0], random.high[0] - 6) == pytest.approx((6, 0.533760))
     assert mean_costs(mode, "energy", "never", half, low, high).unknown.endswith(
-        "is not known: it was not given"
+        "is unknown: it was not given"
     )
 
 
@@ -170,7 +170,7 @@ def test_a_decision_of_unknown_energy_leaves_a_choice() -> None:
     goal = Goal(minimise="energy", min_accuracy=0.8)
     assert analyse(samples, costs, goal, HiSettings()).chosen is not None
     bare = analyse(samples, [exact("", offload_j=20e-3)], goal, HiSettings())
-    assert bare.unknown["chosen"] == "the energy of the local run is not known: it was not given"
+    assert bare.unknown["chosen"] == "the energy of the local run is unknown: it was not given"
 
 
 def test_the_verdict_is_that_of_the_judged_samples() -> None:
@@ -205,9 +205,9 @@ def test_a_mode_without_a_time_leaves_the_verdict_open() -> None:
     alone = analyse(samples, [slow], goal, HiSettings())
     assert (alone.verdict, alone.modes_unknown) == ("infeasible", {})
     found = analyse(samples, [slow, unknown], goal, HiSettings())
-    why = "the latency of the local run is not known: it was not given"
+    why = "the latency of the local run is unknown: it was not given"
     assert (found.verdict, found.modes_unknown) == ("unknown", {"30W": why})
-    assert found.sentence.endswith(f" 30W is not known: {why}.")
+    assert found.sentence.endswith(f" 30W is unknown: {why}.")
 
 
 def test_a_cut_that_offloads_none_offloads_none_of_other_samples() -> None:

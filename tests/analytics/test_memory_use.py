@@ -128,7 +128,7 @@ def test_a_clock_that_changed_gives_shares_and_no_bytes(tmp_path: Path) -> None:
 def test_a_module_that_is_not_known_gives_no_bytes(tmp_path: Path) -> None:
     write(tmp_path, part_number="p9999-0000", memory_use=use(), memory_clock_hz=clock())
     (found,) = memory_traffic(open_runs([tmp_path]))
-    assert found.unknown["peak_bytes_per_s"] == "the bus of this board's memory is not known"
+    assert found.unknown["peak_bytes_per_s"] == "the bus of this board's memory is unknown"
 
 
 def test_a_share_of_time_is_no_share_of_bandwidth(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_bounds_compare_modes_that_name_the_same_clocks_alone() -> None:
     # the others are bounded as without it: 10 ms · 1.6 / 0.8 = 20 ms where memory is slower
     assert high_s[both["mode"].to_list().index(name(0.5, 0.8))] == pytest.approx(0.020)
     row = predict_modes(fit, both).row(0, named=True)
-    assert (row["latency_s"], row["reason"]) == (None, "its memory clock is not known")
+    assert (row["latency_s"], row["reason"]) == (None, "its memory clock is unknown")
 
 
 def test_modes_that_differ_by_their_power_limit_alone_bound_nothing() -> None:
@@ -218,7 +218,7 @@ def test_a_mode_that_does_not_name_a_clock_has_a_reason() -> None:
     fit = fit_network(found, GRID)
     row = predicted(fit, name(0.5), modes((0.5,)))
     assert row["latency_s"] is None
-    assert row["reason"] == "its memory clock is not known"
+    assert row["reason"] == "its memory clock is unknown"
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, None])
@@ -357,7 +357,7 @@ def test_a_mode_whose_clock_is_not_known_gets_no_time_from_those_that_are_all_al
     assert fit.time is not None
     assert fit.time.is_same
     row = predicted(fit, name(0.5), modes((0.5,)))
-    assert (row["latency_s"], row["reason"]) == (None, "its memory clock is not known")
+    assert (row["latency_s"], row["reason"]) == (None, "its memory clock is unknown")
 
 
 def test_every_mode_without_a_time_has_a_reason_of_its_own() -> None:
@@ -373,5 +373,5 @@ def test_every_mode_without_a_time_has_a_reason_of_its_own() -> None:
     found = {row["mode"]: row["reason"] for row in predict_modes(fit, asked).iter_rows(named=True)}
     assert found == {
         "cores too": "no measured mode of this network says its number of cores",
-        "clock unknown": "its GPU clock is not known",
+        "clock unknown": "its GPU clock is unknown",
     }

@@ -112,7 +112,7 @@ def test_a_named_mode_that_does_not_say_its_cores_is_not_bounded_by_its_clock() 
         1, named=True
     )
     assert row["latency_s"] is None
-    assert row["reason"].startswith("the mode's cores or memory clock are not known")
+    assert row["reason"].startswith("the mode's cores or memory clock are unknown")
 
 
 @pytest.mark.shared_data

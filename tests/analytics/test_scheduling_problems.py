@@ -59,8 +59,8 @@ def test_groups_on_both_accelerators(runs: Path) -> None:
     assert "demands are modelled, fused traffic over the time: 2 of net on " in text
     scaled = "times are scaled to whole networks, of which groups alone took: 97 % of net on gpu"
     assert scaled in text
-    assert "contention of gpu is not known, and not counted: mansard multi contention" in text
-    assert "contention of dla0 is not known, and not counted: no demand of a DLA can be set" in text
+    assert "contention of gpu is unknown, and not counted: mansard multi contention" in text
+    assert "contention of dla0 is unknown, and not counted: no demand of a DLA can be set" in text
 
 
 def test_why_an_accelerator_has_no_surface(tmp_path: Path) -> None:

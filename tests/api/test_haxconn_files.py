@@ -96,8 +96,8 @@ def test_groups_are_joined_where_the_profile_of_the_dla_cannot_be(tmp_path: Path
 def test_what_is_missing_or_looks_made_up_is_said(tmp_path: Path) -> None:
     alone = read(tmp_path / "alone", layer_results=LAYERS)
     notes = "\n".join(alone.problem.notes)
-    assert "no transition_results.json: changes of accelerator are not known" in notes
-    assert "no dla_compute_times.json: times on the DLA are not known" in notes
+    assert "no transition_results.json: changes of accelerator are unknown" in notes
+    assert "no dla_compute_times.json: times on the DLA are unknown" in notes
     assert [group.time_s for group in alone.problem.networks[0].groups] == [
         {"gpu": pytest.approx(time_s)} for time_s in (0.4e-3, 0.2e-3, 0.3e-3)
     ]
@@ -105,7 +105,7 @@ def test_what_is_missing_or_looks_made_up_is_said(tmp_path: Path) -> None:
     marks["net_gpu_mark_at_-1"] = {"transition_cost": 0.0, "mean_time": 900.0}  # microseconds
     odd = read(tmp_path / "odd", layer_results=LAYERS, transition_results=marks)
     notes = "\n".join(odd.problem.notes)
-    assert "one table, of leaving the GPU; what leaving the DLA costs is not known" in notes
+    assert "one table, of leaving the GPU; what leaving the DLA costs is unknown" in notes
     assert "whole multiples of 10 us: dummy data?" in notes
     assert "units: the groups take 0.9 ms on the GPU and the whole engine 900" in notes
 

@@ -82,5 +82,5 @@ def test_a_board_of_no_known_module_has_no_stand_in(tmp_path: Path) -> None:
     from mansard.sweeps.simulated_gpu import stand_in_gpu
 
     unknown = msgspec.structs.replace(identify(), board=None)
-    with pytest.raises(DeviceError, match="its module is not known"):
+    with pytest.raises(DeviceError, match="its module is unknown"):
         stand_in_gpu(unknown)

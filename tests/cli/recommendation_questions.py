@@ -465,7 +465,7 @@ QUESTIONS = (
     ),
     Question(
         "two precisions",
-        "fp16 and int8 were measured; what int8 does to results is not known.",
+        "fp16 and int8 were measured; what int8 does to results is unknown.",
         tables(
             nano=nano() + nano().replace("fp16", "int8").replace("31.0", "20.0").partition(LF)[2]
         ),

@@ -129,8 +129,8 @@ def test_launches_without_counts_are_noted(tmp_path: Path, capsys: Capsys) -> No
     given = (tmp_path / "export.csv", *ORIGIN, "--runs", tmp_path / "runs")
     code, out, err = answer(capsys, "ncu", "import", *given)
     assert code == 0
-    assert "FLOP of 1 of 2 launches are not known: fp32 instructions" in err
-    assert "bytes of memory of 1 of 2 launches are not known: the export has no dram__bytes" in err
+    assert "FLOP of 1 of 2 launches are unknown: fp32 instructions" in err
+    assert "bytes of memory of 1 of 2 launches are unknown: the export has no dram__bytes" in err
     assert "≥" in out
 
 

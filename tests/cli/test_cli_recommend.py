@@ -341,7 +341,7 @@ def test_why_a_mode_has_no_time_is_its_own_reason(
         "latency",
     )
     assert code == 0, err
-    assert "its CPU clock is not known" in out
+    assert "its CPU clock is unknown" in out
     assert "cpu_hz" not in out
     assert "power was measured in no mode" not in out.partition("left out")[2].partition("\n")[0]
 

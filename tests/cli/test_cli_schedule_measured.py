@@ -43,7 +43,5 @@ def test_groups_are_measured_and_scheduled(
     assert code == 0, err
     assert "1 network on cpu:0 and cpu:1: makespan " in out
     assert "groups by what their times are" not in out  # measured, all of them
-    assert (
-        "note: contention of cpu:0 is not known, and not counted: mansard multi contention" in out
-    )
+    assert "note: contention of cpu:0 is unknown, and not counted: mansard multi contention" in out
     assert (tmp_path / "schedule.html").exists()

@@ -183,7 +183,7 @@ def test_a_sample_is_one_item_and_has_one_precision(
     assert "small has several precisions in MAXN; name one with --precision" in err
     code, _, err = answer(capsys, *asked, "--local", "big")
     assert code == 2
-    assert "big is not known at batch 1, and a sample is one item" in err
+    assert "big is unknown at batch 1, and a sample is one item" in err
 
 
 def test_missing_answers_bound_the_accuracy_from_both_sides(
@@ -210,13 +210,12 @@ def test_without_costs_time_and_energy_are_unknown_and_not_zero(
     chosen = document(capsys, "offload", "tune", folder / "samples.npz", "--beta", "0.3")["chosen"]
     assert (chosen["latency"], chosen["energy"]) == (None, None)
     assert (
-        chosen["unknown"]["latency"]
-        == "the latency of the local run is not known: it was not given"
+        chosen["unknown"]["latency"] == "the latency of the local run is unknown: it was not given"
     )
     code, out, _ = answer(capsys, "offload", "tune", folder / "samples.npz", "--max-latency", "5ms")
     assert code == 0
     assert (
-        "No threshold can be chosen: the latency of the local run is not known: it was not given."
+        "No threshold can be chosen: the latency of the local run is unknown: it was not given."
         in out
     )
 

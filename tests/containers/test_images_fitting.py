@@ -132,7 +132,7 @@ def test_a_release_from_the_future_names_what_there_is() -> None:
 
 
 def test_a_board_that_does_not_tell_its_release() -> None:
-    with pytest.raises(ContainerError, match="release of L4T is not known"):
+    with pytest.raises(ContainerError, match="release of L4T is unknown"):
         choose_image(jetson(None), TABLE)
 
 

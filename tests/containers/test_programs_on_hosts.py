@@ -371,7 +371,7 @@ def test_a_measuring_process_that_is_killed_costs_its_mode_alone(killed: Killed)
     (killed.folder / "go").touch()
     _, said = process.communicate(timeout=300)
     assert process.returncode == 1, said
-    assert "near: 15W: left out: near: the measuring process there is gone: " in said
+    assert "near: 15W: left out: near: the measuring process there has ended: " in said
     assert "1 of 2 power modes could not be measured: 15W" in said.splitlines()[-1]
     assert [mode for mode, _ in killed.hosts.rows()] == [MODES[1]]
     code, _, err = killed.hosts.run(*killed.words)

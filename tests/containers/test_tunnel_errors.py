@@ -19,7 +19,7 @@ BOARD = Host(name="orin", ssh="u@10.0.0.7", port=2222)  # named so in hosts.toml
         ("ssh: connect to host 10.0.0.9 port 22: No route to host", "cannot be reached"),
         ("ssh: connect to host 10.0.0.9 port 22: Connection refused", "no sshd listens"),
         ("Connection timed out during banner exchange", "it is not sshd, or it hangs"),
-        ("Host key verification failed.", "host key is not known"),
+        ("Host key verification failed.", "host key is unknown"),
         ("nvidia@orin: Permission denied (publickey,password).", "refuses our key"),
         ("Received disconnect from 10.0.0.9 port 22:2: Too many authentication failures",
          "refuses our key"),

@@ -116,7 +116,7 @@ def test_a_key_or_host_key_that_is_not_known(tmp_path: Path, engine: Engine) -> 
         with pytest.raises(ContainerError, match=r"refuses our key.*ssh-copy-id orin"):
             with_tunnel(orin(engine.path), board)
         (board.folder / "known").write_text("")
-        with pytest.raises(ContainerError, match="host key is not known"):
+        with pytest.raises(ContainerError, match="host key is unknown"):
             with_tunnel(orin(engine.path), board)
 
 

@@ -105,7 +105,7 @@ def test_the_error_in_a_sweep_is_kept_with_that_of_putting_back(agx_orin: Path) 
                 breaker.mkdir()
                 raise DeviceError("the sensor is gone")
 
-        with pytest.raises(DeviceError, match=r"not everything is as it was found.*sensor is gone"):
+        with pytest.raises(DeviceError, match=r"not everything is restored.*sensor is gone"):
             sweep()
 
 

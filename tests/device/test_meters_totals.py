@@ -29,7 +29,7 @@ def test_a_board_known_by_labels_alone_says_so() -> None:
     total = find_total(("VDD_IN", "VDD_GPU", "VDD_CPU"), None)
     assert isinstance(total, Total)
     assert (total.rails, total.parts) == (("VDD_IN",), ())
-    assert total.rule == "VDD_IN by label alone: the module is not known"
+    assert total.rule == "VDD_IN by label alone: the module is unknown"
 
 
 def test_agx_orins_memory_is_inside_its_5_volt_rail() -> None:

@@ -129,7 +129,7 @@ def test_what_cannot_be_put_back_is_said_and_kept(tmp_path: Path) -> None:
         hold.set(modes["15W"])
         set_fault(root, "gating_busy", 19)
         assert awaited(lambda: refuses_a_mask(root))
-        with pytest.raises(DeviceError, match="not everything is as it was found") as failed:
+        with pytest.raises(DeviceError, match="not everything is restored") as failed:
             hold.__exit__(None, None, None)
         assert "power mode 30W: nvpmodel stopped half-way" in failed.value.what
         assert "tpc_pg_mask wanted 240, found 248" in failed.value.what
@@ -169,7 +169,7 @@ exec {whole} "$@"
 """
         )
         tool.chmod(0o755)
-        with pytest.raises(DeviceError, match="not everything is as it was found") as failed:
+        with pytest.raises(DeviceError, match="not everything is restored") as failed:
             hold.__exit__(None, None, None)
         assert "power mode 30W: nvpmodel says NVPM ERROR: failed to set" in failed.value.what
         whole.rename(tool)

@@ -139,7 +139,7 @@ def test_peaks_that_need_a_missing_number_say_which() -> None:
     found = predict(mode("MAXN"), ORIN, None)
     assert found.fp32_flop_per_s is None
     assert "GPU's clock is uncapped" in found.unknown["fp32_flop_per_s"]
-    assert "module is not known" in found.unknown["memory_bytes_per_s"]
+    assert "module is unknown" in found.unknown["memory_bytes_per_s"]
     assert found.cuda_cores == 2048
     nothing = predict(mode("15W"), None, None)
     assert set(nothing.unknown) == {

@@ -229,5 +229,5 @@ def test_probing_no_mode_touches_nothing(tmp_path: Path) -> None:
 def test_a_present_mode_without_number_stops_probing(tmp_path: Path) -> None:
     root = make_board(tmp_path)
     write_tool(root, "print('NV Power Mode: OTHER')")
-    with pytest.raises(DeviceError, match="number of the present mode OTHER is not known"):
+    with pytest.raises(DeviceError, match="number of the present mode OTHER is unknown"):
         probe(root, read_modes(root).modes)

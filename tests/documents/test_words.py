@@ -39,11 +39,9 @@ PAGES = [
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-# What the command line and the report say is in these rooms.
+# Sources of published figures quote their titles.
 SOURCES = sorted(
-    path
-    for room in ("cli", "analytics/src/mansard/analytics/pages")
-    for path in (ROOT / room).rglob("*.py")
+    path for path in ROOT.glob("*/src/mansard/**/*.py") if "simulator/boards" not in path.as_posix()
 )
 _PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in INSTEAD), re.IGNORECASE)
 

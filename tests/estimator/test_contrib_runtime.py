@@ -122,7 +122,7 @@ NOT_RUN = {
 
 def test_every_kernel_of_the_processor_is_run() -> None:
     if VERSION > TESTED:
-        pytest.skip("a newer ONNX Runtime may have kernels that are not known here")
+        pytest.skip("a newer ONNX Runtime may have kernels that are unknown here")
     domains = ("ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc")
     kernels = {
         (kernel.domain, kernel.op_name)
@@ -143,7 +143,7 @@ def test_every_kernel_of_the_processor_is_run() -> None:
 
 def test_every_operator_of_the_runtime_is_known() -> None:
     if VERSION > TESTED:
-        pytest.skip("a newer ONNX Runtime may have operators that are not known here")
+        pytest.skip("a newer ONNX Runtime may have operators that are unknown here")
     schemas = {(schema.domain, schema.name) for schema in binding.get_all_operator_schema()}
     assert {("com.microsoft", "Attention"), ("ai.onnx.ml", "ZipMap")} <= schemas
     assert {key for key in schemas if key[0]} - REGISTRY.operators().keys() == set()

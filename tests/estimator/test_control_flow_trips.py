@@ -35,7 +35,7 @@ def test_a_condition_on_data_asks_for_the_number() -> None:
 def test_a_bound_of_the_file_is_told_and_kept() -> None:
     proto = parsed(BY_DATA % ("", "n"))
     assert str(inferred(proto).tensors["y"].unknown).endswith(
-        "pass --trip 'y=N', at most 7, or --upper-bounds for so many"
+        "pass --trip 'y=N', at most 7, or --upper-bounds for that bound"
     )
     assert times(inferred(proto, Given(trips={"y": 7})), "e") == [((2,), 7)]
     with pytest.raises(UsageError, match="loop 'y' runs 7 times at most, not 8"):

@@ -164,7 +164,7 @@ REFUSED: list[tuple[str, int, tuple[Input, ...], dict[str, object], str]] = [
     ("Split", 18, (X,), {"axis": 1}, "neither sizes nor num_outputs are given"),
     ("ReduceSum", 13, (X, axes(1, -2)), {}, r"axes \[1, -2\] of \[2, 3, 4\] repeat"),
     ("Unsqueeze", 13, (X, axes(0, 0)), {}, "repeat"),
-    ("Add", 6, (X, "float[4]"), {}, "broadcasts only where it is told to"),
+    ("Add", 6, (X, "float[4]"), {}, "broadcasts only where it is asked to"),
     ("Add", 6, (X, "float[2]"), {"broadcast": 1, "axis": 1}, "does not lie on"),
     ("Sum", 6, (X, "float[4]"), {}, "must be of one shape before version 8"),
     ("PRelu", 9, ("float[4]", X), {}, "does not broadcast to"),

@@ -194,7 +194,7 @@ BY_DATA = """y = Loop(n, "", x) <body = b (int64 i, bool c, float[2] s) => (bool
 def test_a_loop_runs_as_often_as_its_limit() -> None:
     data = model(BY_DATA, "float[2] x", "int64 n = {7}")
     with pytest.raises(
-        ModelError, match="pass --trip 'y=N', at most 7, or --upper-bounds for so many"
+        ModelError, match="pass --trip 'y=N', at most 7, or --upper-bounds for that bound"
     ):
         score(data)
     found = score(data, upper=True)

@@ -51,7 +51,7 @@ def test_a_network_without_energies_has_no_front() -> None:
         problem.networks[0], groups=(problem.networks[0].groups[0], bare)
     )
     without = msgspec.structs.replace(problem, networks=(chain,))
-    with pytest.raises(InputError, match=r"n0, g1: its energy on dla0 is not known"):
+    with pytest.raises(InputError, match=r"n0, g1: its energy on dla0 is unknown"):
         front(without, "n0")
     with pytest.raises(InputError, match=r"zoo: no network of the problem has this name"):
         front(problem, "zoo")

@@ -151,7 +151,7 @@ def of(*groups: LayerGroup, **fields: Any) -> Problem:
         (of(group(), network={"weight": -1.0}), r"net: batch, rate, latency and weight"),
         (of(group(time_s={"gpu": 0.0})), r"net: each of its groups has a time of 0 somewhere"),
         (of(group(), goal="misses"), r"no network has a deadline to miss"),
-        (of(group(), goal="energy"), r"net, g: its energy on gpu is not known, and 1 more"),
+        (of(group(), goal="energy"), r"net, g: its energy on gpu is unknown, and 1 more"),
         (of(group(), max_transitions=-1), r"max_transitions is -1; from 0, each"),
         (of(group(), pccs={"npu": drawing.FIT}), r"npu: contention of an accelerator"),
         # One only on the GPU, the next only on the DLA, and no cost of a change is known.
@@ -175,7 +175,7 @@ def test_changes_of_unknown_cost_are_not_offered_and_said_to_be() -> None:
     found = solve(unknown)
     assert found.n_assignments == 3  # whole on one, or from the GPU to the DLA after h
     assert found.notes == (
-        "net: what a change of accelerator costs is not known after 2 of 2 groups (g first):"
+        "net: what a change of accelerator costs is unknown after 2 of 2 groups (g first):"
         " those changes are not offered",
     )
     with pytest.raises(InputError, match=r"net, h: what a change from gpu to dla0 costs is not"):
@@ -188,7 +188,7 @@ def test_changes_of_unknown_cost_are_not_offered_and_said_to_be() -> None:
 
 def test_demands_that_are_not_known_are_noted() -> None:
     found = solve(of(group(demand_byte_per_s={"gpu": 1e9}), pccs=drawing.PCCS))
-    assert any("the demand of 1 of 2 times is not known" in note for note in found.notes)
+    assert any("the demand of 1 of 2 times is unknown" in note for note in found.notes)
 
 
 def test_a_time_limit_ends_the_look_at_all_assignments() -> None:

@@ -63,11 +63,11 @@ HOSTILE = {
     ),
     "an array of arrays": (
         _ARRAY_OF + struct.pack("<IQ", 9, 1) + struct.pack("<IQ", 9, 1) * 1000,
-        "arrays of kind 9 are not known",
+        "arrays of kind 9 are unknown",
     ),
     "a value of kind 99": (
         _start(n_keys=1) + _text(b"key") + struct.pack("<I", 99),
-        "key 'key': values of kind 99 are not known",
+        "key 'key': values of kind 99 are unknown",
     ),
     "a key that is not text": (_start(n_keys=1) + _text(b"\xff\xfe"), "not UTF-8"),
     "a tensor of 2^31 dimensions": (
@@ -76,7 +76,7 @@ HOSTILE = {
     ),
     "a tensor of type 31": (
         _TENSOR + struct.pack("<IQIQ", 1, 32, 31, 0),
-        "tensor 'name': its type 31 is not known",
+        "tensor 'name': its type 31 is unknown",
     ),
     "half a block": (
         _TENSOR + struct.pack("<IQIQ", 1, 100, 12, 0),

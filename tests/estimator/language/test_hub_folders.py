@@ -276,7 +276,7 @@ def test_broken_files_are_one_line(what: str, expected: str, tmp_path: Path) -> 
         ('{"model_type": "\xff"}', "config.json is not a JSON object: 'utf-8'"),
         ("{}", "config.json has no model_type"),
         ('{"model_type": 3}', "model_type is not a text"),
-        ('{"model_type": "mamba"}', "models of type 'mamba' are not known; known are llama"),
+        ('{"model_type": "mamba"}', "models of type 'mamba' are unknown; known are llama"),
         ('{"model_type": "llama"}', "num_hidden_layers is missing"),
     ],
 )
@@ -300,9 +300,9 @@ def test_broken_configs_are_one_line(content: str, expected: str, tmp_path: Path
         ("head_dim", -1, "head_dim is not an integer from 0"),
         ("num_key_value_heads", 3, "num_key_value_heads is not a divisor of the 4 heads"),
         ("hidden_act", "snake", "hidden_act is not one of silu"),
-        ("torch_dtype", "int3", "dtype 'int3' is not known"),
+        ("torch_dtype", "int3", "dtype 'int3' is unknown"),
         ("torch_dtype", None, "config.json has no dtype"),
-        ("quantization_config", {"quant_method": "eetq"}, "quant_method 'eetq' is not known"),
+        ("quantization_config", {"quant_method": "eetq"}, "quant_method 'eetq' is unknown"),
         ("quantization_config", 7, "quantization_config is not an object"),
         (
             "quantization_config",

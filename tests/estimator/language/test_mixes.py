@@ -98,5 +98,5 @@ def test_published_sizes_of_hugging_face_models(model: str, form: str, size_gb: 
 
 
 def test_an_unknown_format_names_those_that_are_known() -> None:
-    with pytest.raises(UsageError, match=r"'Q4_K_X' is not known; use one of Q4_0, Q4_1"):
+    with pytest.raises(UsageError, match=r"'Q4_K_X' is unknown; use one of Q4_0, Q4_1"):
         with_format(architecture("qwen2.5-0.5b"), "Q4_K_X")

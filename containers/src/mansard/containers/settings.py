@@ -94,7 +94,7 @@ def _who_called(environment: Mapping[str, str]) -> User:
     numbers = [environment.get(name, "") for name in ("SUDO_UID", "SUDO_GID")]
     if all(number.isdecimal() and 0 < int(number) < NOBODY for number in numbers):
         return User(uid=int(numbers[0]), gid=int(numbers[1]), why="who called sudo")
-    return User(uid=NOBODY, gid=NOBODY, why="root measures as nobody")
+    return User(uid=NOBODY, gid=NOBODY, why="root measures without rights")
 
 
 def can_read(path: Path, uid: int, gid: int) -> bool:
@@ -298,7 +298,7 @@ def _user(engine: ContainerEngine, board: Path, gpu: GpuKind) -> User:
     if not engine.facts.is_local:
         if gpu == "none":
             return User(uid=NOBODY, gid=NOBODY, why="the caller has no account over there")
-        return User(uid=0, gid=0, why="which groups may use the devices there is not known here")
+        return User(uid=0, gid=0, why="which groups may use the devices there is unknown here")
     needed = [] if board == SYSTEM_ROOT else [board]
     if gpu == "jetson":
         needed.append(Path(DEBUG_FILES))

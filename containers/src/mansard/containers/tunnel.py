@@ -62,7 +62,7 @@ _CONNECTING = (
     ),
     (
         r"host key verification failed|remote host identification has changed|host key is known",
-        "the board's host key is not known, or is another one",
+        "the board's host key is unknown, or is another one",
         "connect once by hand ('{ssh}') and compare the key that it shows",
     ),
     (

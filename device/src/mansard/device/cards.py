@@ -324,9 +324,9 @@ def card_writes(mode: PowerMode, before: CardState) -> tuple[CardWrite, ...]:
 def restoring_writes(before: CardState) -> tuple[CardWrite, ...]:
     """The writes that restore the card's state."""
     limit = before.power_limit_mw
-    power = () if limit is None else (CardWrite("power limit", limit, "as it was found"),)
+    power = () if limit is None else (CardWrite("power limit", limit, "the former state"),)
     unlocked: tuple[Setting, ...] = ("memory clock", "GPU clock")
-    return (*power, *(CardWrite(setting, None, "as it was found") for setting in unlocked))
+    return (*power, *(CardWrite(setting, None, "the former state") for setting in unlocked))
 
 
 def write_card(write: CardWrite, state: CardState) -> None:

@@ -53,7 +53,7 @@ def find_total(rails: tuple[str, ...], module: Module | None) -> Total | str:
     total = _from_metering(likest, rails)
     if set(likest.rails) == set(rails):
         return total
-    by_label = f"{' + '.join(total.rails)} by label alone: the module is not known"
+    by_label = f"{' + '.join(total.rails)} by label alone: the module is unknown"
     return msgspec.structs.replace(total, rule=by_label)
 
 

@@ -155,7 +155,7 @@ def memory_needs(
     low, high = score.fused_peak_bytes, score.peak_activation_bytes
     if weights is None or low is None or high is None:
         why = score.unknown.get("peak_activation_bytes", "a layer is unknown")
-        raise ModelError(f"its memory is not known: {why}", where=score.model)
+        raise ModelError(f"its memory is unknown: {why}", where=score.model)
     high = round(engine.activations * high)
     if engine.has_logits:
         high += (engine.n_new or 1) * vocabulary * _LOGIT_BYTES
@@ -180,7 +180,7 @@ def build_needs(score: ModelScore, *, is_language_model: bool) -> tuple[MemoryNe
     sums = totals(score)
     size = sums.parameters if is_language_model else sums.weight_bytes
     if size is None:
-        raise ModelError("its weights are not known: a layer is unknown", where=score.model)
+        raise ModelError("its weights are unknown: a layer is unknown", where=score.model)
     factors = _BUILD_PARAMETER_BYTES if is_language_model else _BUILD_COPIES
     source = "TensorRT-Edge-LLM 30" if is_language_model else "TensorRT manual, TensorRT-LLM 236"
     low, high = (round(factor * size) for factor in factors)

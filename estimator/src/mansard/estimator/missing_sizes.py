@@ -119,14 +119,14 @@ def find_full_caches(model: Model, caches: Caches, network: InferredNetwork) -> 
         past = node.optional(places.pairs[0][0])
         cache = None if past is None else caches.of(past.name)
         if node.op_type == "GroupQueryAttention" and not (cache and is_buffer(model, cache)):
-            notes[f"{name!r} is not known: all {room} cached keys count; {hint}"] = None
+            notes[f"{name!r} is unknown: all {room} cached keys count; {hint}"] = None
             continue
         full = {"past": room - n_new, "last of each": room - 1}.get(what, room)
         # A single number would give an open list one element.
         values[name] = (max(full, 0),) * tensor.n_elements if tensor.rank else max(full, 0)
         bounds[name] = max(full, 0)
         notes[
-            f"{name!r} is not known: a cache of {room} keys counts as full, which is an "
+            f"{name!r} is unknown: a cache of {room} keys counts as full, which is an "
             f"upper bound; {hint}"
         ] = None
     return FullCaches(values, bounds, tuple(notes))

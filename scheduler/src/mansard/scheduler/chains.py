@@ -123,14 +123,14 @@ def build_arrays(
     if needs_energy:
         _check_energy(problem, np.isfinite(time) & ~np.isfinite(energy))
         if problem.idle_w is None:
-            notes.append("the constant power of the board is not known, and not in any energy")
+            notes.append("the constant power of the board is unknown, and not in any energy")
     else:
         energy = np.zeros_like(energy)
     limits = [problem.max_makespan_s, problem.max_energy_j, problem.max_power_w]
     unknown = _unknown_demands(problem) if problem.pccs or problem.surfaces else 0
     if unknown:
         notes.append(
-            f"the demand of {unknown} of {np.isfinite(time).sum()} times is not known: these groups"
+            f"the demand of {unknown} of {np.isfinite(time).sum()} times is unknown: these groups"
             " neither slow others down nor are slowed down"
         )
     if problem.contention == "haxconn" and not problem.pccs:
@@ -235,7 +235,7 @@ def _check_numbers(problem: Problem) -> None:
                         raise InputError(
                             f"{field} is {value:g} on {name}",
                             where=f"{network.name}, {group.name}",
-                            fix="a number that is not negative, or nothing where it is not known",
+                            fix="a number that is not negative, or nothing where it is unknown",
                         )
     if not 0 <= problem.max_transitions <= MOST_TRANSITIONS:
         raise InputError(
@@ -278,7 +278,7 @@ def _check_energy(problem: Problem, missing: Bools) -> None:
     at, accelerator = np.argwhere(missing)[0]
     network, group = group_at(problem, int(at))
     raise InputError(
-        f"its energy on {problem.accelerators[accelerator].name} is not known, and"
+        f"its energy on {problem.accelerators[accelerator].name} is unknown, and"
         f" {int(missing.sum()) - 1} more",
         where=f"{network.name}, {network.groups[group].name}",
         fix="measure energy, or choose a goal and limits without it",
@@ -317,7 +317,7 @@ def _missing_costs(arrays: ProblemArrays) -> list[str]:
         missing = [network.groups[at].name for at in np.flatnonzero(is_unknown.any(axis=(1, 2)))]
         if missing:
             notes.append(
-                f"{network.name}: what a change of accelerator costs is not known after"
+                f"{network.name}: what a change of accelerator costs is unknown after"
                 f" {len(missing)} of {len(network.groups) - 1} groups ({missing[0]} first):"
                 " those changes are not offered"
             )

@@ -112,13 +112,13 @@ def _record(  # noqa: PLR0917 - what a simulation gives
     reasons: dict[str, str] = {}
     value = goal_value(arrays, networks, makespan, energy)
     if energy is None:
-        reasons |= dict.fromkeys(("energy_j", "power_w"), "the energy of a group is not known")
+        reasons |= dict.fromkeys(("energy_j", "power_w"), "the energy of a group is unknown")
     if search.bound is None:
         reasons["bound"] = "nothing was searched"
         if search.n_assignments > 1:
             reasons["bound"] = "another schedule may be nearer to the limits"
     if value is None:
-        reasons["value"] = "the energy of a group is not known"
+        reasons["value"] = "the energy of a group is unknown"
     return Schedule(
         method=search.method,
         goal=problem.goal,

@@ -218,7 +218,7 @@ def _receive(
         why = "it has ended"
     last_words = process.close()
     raise ContainerError(
-        f"the measuring process there is gone: {last_words or why}",
+        f"the measuring process there has ended: {last_words or why}",
         where=host.name,
         fix=f"look at the board and the network to it; {_RESUMES}",
     )

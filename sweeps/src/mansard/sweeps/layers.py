@@ -178,8 +178,8 @@ class PartPreparation(Preparation):
             untraced = "the engine does not say which nodes its layers are" if rows else "it failed"
             why = next((row.unknown["layers"] for row in rows if row.layers is None), untraced)
             reporter.note(
-                f"note: {first.part.whole}: every layer is run alone: which are the slowest is not "
-                f"known: {why}"
+                f"note: {first.part.whole}: every layer is run alone: the slowest ones are "
+                f"unknown: {why}"
             )
             return parts
         order = sorted(range(len(parts)), key=lambda at: -seconds_s[at])

@@ -109,7 +109,7 @@ def _module(machine: MachineIdentity) -> Module:
     module = MODULES.get(part or "")
     if module is None:
         raise DeviceError(
-            "there is no stand-in for this board's GPU: its module is not known",
+            "there is no stand-in for this board's GPU: its module is unknown",
             fix="leave --processor gpu out",
         )
     return module

@@ -98,7 +98,7 @@ GROUP_SCHEMA: FrameSchema = {
 INTERVALS = MappingProxyType(
     {
         "spread": "95 % by errors on data that was left out, or by repetitions; log-normal",
-        "bounds": "what any network can do: certain, but nothing tells where between them",
+        "bounds": "what any network can do: certain, without a value between them",
         "roof": "of the ceilings and costs alone: the network takes at best that",
     }
 )

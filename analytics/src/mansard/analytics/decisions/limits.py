@@ -287,7 +287,7 @@ def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wante
 
 _HOLDS: dict[int, Holds] = {KEPT: "kept", UNKNOWN: "unknown", BROKEN: "broken"}
 _NO_CHANCE = {
-    "bounds": "only its bounds are known, and nothing tells where between them it lies",
+    "bounds": "only its bounds are known",
     "roof": "no measurement yet: real latency may be several times higher",
 }
 

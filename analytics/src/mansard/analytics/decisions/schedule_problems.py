@@ -325,7 +325,7 @@ def _contended(
                 notes.append(f"contention of {name} was measured beside {known.aggressor} alone")
         elif len(problem.accelerators) > 1:
             why = _why_uncontended(accelerator, points, here)
-            notes.append(f"contention of {name} is not known, and not counted: {why}")
+            notes.append(f"contention of {name} is unknown, and not counted: {why}")
     return replace(problem, surfaces=surfaces, notes=tuple(notes))
 
 

@@ -35,7 +35,7 @@ def check_release(machine: MachineIdentity) -> Iterator[Check]:
         yield missing(
             "module",
             board.unknown["module"],
-            "rails, peaks and gating are not known for it; report its part number "
+            "rails, peaks and gating are unknown for it; report its part number "
             "('cat /proc/device-tree/chosen/ids')",
         )
     else:

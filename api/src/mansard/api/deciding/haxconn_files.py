@@ -211,7 +211,7 @@ class _Reading:
         """The entries of a file by accelerator and layer, and the network that they are of."""
         if kind not in self._paths:
             missing = "changes of accelerator" if kind == TRANSITIONS else "times on the DLA"
-            self.notes.append(f"no {kind}: {missing} are not known, and not offered")
+            self.notes.append(f"no {kind}: {missing} are unknown, and not offered")
             return {}, ""
         path = self._paths[kind]
         entries: dict[tuple[str, int], _E] = {}
@@ -299,7 +299,7 @@ class _Reading:
             other = "DLA" if known == "GPU" else "GPU"
             self.notes.append(
                 f"{TRANSITIONS}: one table, of leaving the {known}; what leaving the {other} costs "
-                "is not known, and not offered (HaX-CoNN's solver takes one table for both)"
+                "is unknown, and not offered (HaX-CoNN's solver takes one table for both)"
             )
         for name, values in costs_ms.items():
             if len(values) > 1 and all(map(_is_round, values)):

@@ -348,7 +348,7 @@ def _rows_of_runs(
         by_network[key] = row
     for name in names:
         if not any(known == name for known, _ in by_network):
-            what = f"{name} is not known at batch 1, and a sample is one item"
+            what = f"{name} is unknown at batch 1, and a sample is one item"
             raise UsageError(what, fix=f"measure it: mansard measure {name} --batch 1")
     modes = predicted.modes.filter(predicted.modes["device"].is_in(devices))
     return by_network, modes["mode"].to_list(), devices[0] if devices else ""

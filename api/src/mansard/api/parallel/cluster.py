@@ -130,7 +130,7 @@ class Cluster(Workers):
                 continue
             alone_since = alone_since or time.monotonic()
             if time.monotonic() - alone_since > _ALONE_S:
-                what = f"it has had no worker for {_ALONE_S:.0f} s, or it is gone"
+                what = f"it has had no worker for {_ALONE_S:.0f} s, or it ended"
                 fix = "start workers with 'dask worker', and the same command again"
                 self._fail(ClusterError(what, where=self._address, fix=fix))
 
@@ -354,7 +354,7 @@ def _reason(error: Exception) -> str:
 
 def _hostile(address: str, name: str) -> ClusterError:
     return ClusterError(
-        f"a worker sent a pickle that names {name}; nothing of it was run",
+        f"a worker sent a pickle that names {name}; it was not run",
         where=address,
         fix="check who runs workers there, and use TLS",
     )

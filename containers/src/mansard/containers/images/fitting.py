@@ -123,7 +123,7 @@ def _release(machine: MachineIdentity) -> str:
     board = machine.board
     if board is None or board.l4t is None:
         raise ContainerError(
-            "the board's release of L4T is not known, so no image can be chosen",
+            "the board's release of L4T is unknown, so no image can be chosen",
             where="/etc/nv_tegra_release",
             fix="install nvidia-l4t-core, or measure without a container",
         )
@@ -183,7 +183,7 @@ def _for_card(fitting: list[Image], machine: MachineIdentity, sm: int | None) ->
     return FittingImage(
         widest,
         f"{driver} runs CUDA {widest.cuda}, which serves most cards; this one's compute "
-        "capability is not known",
+        "capability is unknown",
     )
 
 

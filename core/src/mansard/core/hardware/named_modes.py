@@ -313,8 +313,8 @@ NAMED_MODES = (
 # Modules that stand in the table and have no named modes here, and why.
 WITHOUT_MODES = MappingProxyType(
     {
-        table.AGX_ORIN_INDUSTRIAL.name: "its nvpmodel configuration was not at hand",
-        table.TX2_SMALL.name: "their nvpmodel configuration was not at hand",
+        table.AGX_ORIN_INDUSTRIAL.name: "its nvpmodel configuration was not available",
+        table.TX2_SMALL.name: "their nvpmodel configuration was not available",
     }
 )
 

@@ -248,7 +248,7 @@ def _parser() -> argparse.ArgumentParser:
     root.add_argument("--board", type=Path, help="root folder of a simulated board")
     root.add_argument("--enter", type=Path, help="root of the board, mounted in this container")
     parser.add_argument(
-        "--quiet-s", type=float, help="end after so many seconds without a line on stdin"
+        "--quiet-s", type=float, help="seconds without a line on stdin after which it ends"
     )
     return parser
 

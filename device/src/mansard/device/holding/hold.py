@@ -59,7 +59,7 @@ from mansard.device.system import SYSTEM_ROOT
 
 _ROUNDING_S = 0.02  # after which a kernel that rounds has done so
 _PATIENCE_S = 1.0  # the most that a kernel takes until a setting is what was written
-_BEFORE_NEXT = "as it was found, before the next mode"
+_BEFORE_NEXT = "the former state, before the next mode"
 SETTLE_S = 0.3  # after which a setting that something writes back has changed
 
 
@@ -252,7 +252,7 @@ class Hold:
             raise
 
     def _write_journal(self, journal: Journal) -> None:
-        why = f"{len(journal.files)} settings as they were found"
+        why = f"{len(journal.files)} settings in their former state"
         self._actor.announce(MachineStep("journal", "journal", "", why))
         with self._interrupts.shield():
             self._path = write_journal(self._root, journal)
@@ -264,7 +264,7 @@ class Hold:
         """A board whose folder was moved or removed would else count as put back."""
         if self._path is not None and not self._path.exists():
             raise DeviceError(
-                "is gone, and with it what was to be put back",
+                "is missing, and with it the settings to restore",
                 where=str(self._path),
                 fix="if the board was moved, run 'mansard board restore' where it is now",
             )

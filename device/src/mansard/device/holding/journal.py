@@ -173,7 +173,7 @@ def read_journal(path: Path) -> Journal:
         raise StorageError(
             f"is not a journal of yours: it belongs to user {status.st_uid}",
             where=str(path),
-            fix="run 'mansard board restore' as that user, or remove it if it is nobody's",
+            fix="run 'mansard board restore' as that user, or remove it if it belongs to no user",
         )
     try:
         return read_document(path, Journal)

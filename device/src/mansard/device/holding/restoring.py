@@ -88,7 +88,7 @@ def _number(text: str) -> int | None:
 _MAX_PASSES = 3  # a setting can be refused until another one is back
 _MAX_LISTED = 8
 _SETTLE_S = 0.05  # after which a refused value is gone again
-_BACK = "as it was found"
+_BACK = "the former state"
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -107,7 +107,7 @@ class Restored(msgspec.Struct, frozen=True):
                 f"the system was started anew since the run of {self.started_utc}: its clocks and "
                 "cores are fresh, only the power mode was looked at"
             )
-        return (what, *(self.changes or ("everything was as it was found",)))
+        return (what, *(self.changes or ("nothing had changed",)))
 
 
 def bring_back(actor: Actor, journal: Journal, folder: Path) -> Restored:
@@ -151,7 +151,7 @@ def _is_after_reboot(root: Path, journal: Journal) -> bool:
 def _not_restored(root: Path, left: list[str], folder: Path) -> DeviceError:
     more = f" and {len(left) - _MAX_LISTED} more" if len(left) > _MAX_LISTED else ""
     return DeviceError(
-        f"not everything is as it was found: {'; '.join(left[:_MAX_LISTED])}{more}",
+        f"not everything is restored: {'; '.join(left[:_MAX_LISTED])}{more}",
         where=str(root),
         fix="let the machine cool, end what may be setting it (jtop, another tool) and run "
         f"'mansard board restore' as root; {folder}/journal.json is kept for it",

@@ -61,7 +61,7 @@ class RailFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     period_s: float  # of the sampling
     total: Total | None = None
-    why_no_total: str = "which of these rails make the total is not known"
+    why_no_total: str = "which of these rails make the total is unknown"
     steps_w: dict[str, float] = {}  # of the rails whose step the meter knows
     paces_s: dict[str, float] = {}  # of the counters whose pace the meter knows
     sensors: dict[str, str] = {}  # rail -> the chip that reads it

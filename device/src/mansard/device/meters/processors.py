@@ -228,7 +228,7 @@ class RaplMeter:
             range_uj = self._ranges_uj[rail]
             if range_uj is None:
                 raise DeviceError(
-                    "the energy counter wrapped and its range is not known",
+                    "the energy counter wrapped and its range is unknown",
                     where=str(zone / "max_energy_range_uj"),
                 )
             step_uj += range_uj

@@ -117,7 +117,7 @@ def _known(root: Path) -> BoardModes:
         return read_modes(root)
     except MansardError as error:
         raise DeviceError(
-            f"its power modes are not known: {error.what}", where=error.where, fix=error.fix
+            f"its power modes are unknown: {error.what}", where=error.where, fix=error.fix
         ) from error
 
 
@@ -200,7 +200,7 @@ def probe(
     present = query(root)
     if present.id is None:
         raise DeviceError(
-            f"the number of the present mode {present.name} is not known",
+            f"the number of the present mode {present.name} is unknown",
             where=str(root),
             fix="without it the mode could not be put back, so none is tried",
         )

@@ -95,7 +95,7 @@ def _reason(field: str, mode: PowerMode, chip: Module | None, module: Module | N
     """Why a peak is unknown: the first thing that it needs and that is missing."""
     is_memory = field.startswith("memory")
     if is_memory and module is None:
-        return "the module is not known, and with it the width of its memory"
+        return "the module is unknown, and with it the width of its memory"
     if chip is None:
         return _NO_CHIP
     needed = {"fp32_flop_per_s": ("n_sms", "gpu_hz"), "fp16_tensor_flop_per_s": ("n_sms", "gpu_hz")}

@@ -174,7 +174,7 @@ def _read_text(fields: Fields, model_type: str, defaults: Mapping[str, Any]) -> 
     family = FAMILIES.get(model_type)
     if family is None:
         raise ModelError(
-            f"models of type {model_type!r} are not known",
+            f"models of type {model_type!r} are unknown",
             fix=f"known are {', '.join((*FAMILIES, *_WITH_VISION))}",
         )
     stated = {name: value for name, value in fields.values.items() if value is not None}

@@ -230,7 +230,7 @@ class _HeaderReader:
             return self._bytes(n_bytes).decode("utf-8", "replace")
         if kind == _ARRAY:
             return self._array(self._number("I"), self._number("Q"))
-        raise ModelError(f"values of kind {kind} are not known", fix=_AGAIN)
+        raise ModelError(f"values of kind {kind} are unknown", fix=_AGAIN)
 
     def _array(self, kind: int, n_items: int) -> list[Any] | None:
         self._n_items += n_items
@@ -239,7 +239,7 @@ class _HeaderReader:
             self._skip_texts(n_items)
             return None
         if kind not in _SCALARS:
-            raise ModelError(f"arrays of kind {kind} are not known", fix=_AGAIN)
+            raise ModelError(f"arrays of kind {kind} are unknown", fix=_AGAIN)
         layout = f"<{n_items}{_SCALARS[kind]}"
         start = self._advance(struct.calcsize(layout))
         if n_items > _MAX_KEPT_ITEMS:
@@ -268,7 +268,7 @@ class _HeaderReader:
         form = TYPES.get(kind)
         if form is None:
             raise ModelError(
-                f"its type {kind} is not known", fix="convert the model again with a current tool"
+                f"its type {kind} is unknown", fix="convert the model again with a current tool"
             )
         if 0 in shape or shape[-1] % form.block_elements:
             raise ModelError(

@@ -85,7 +85,7 @@ def _family(header: GgufHeader) -> Family:
     if name not in ARCHITECTURES:
         what = "an image encoder without its language model" if name == "clip" else repr(name)
         raise ModelError(
-            f"its architecture is {what}, which is not known",
+            f"its architecture is {what}, which is unknown",
             fix=f"known are {', '.join(ARCHITECTURES)}",
         )
     return ARCHITECTURES[name]

@@ -89,7 +89,7 @@ def plain_format(config: Mapping[str, Any]) -> WeightFormat:
         )
     known = _DTYPES.get(str(name).removeprefix("torch."))
     if known is None:
-        raise ModelError(f"dtype {name!r} is not known", fix=f"use one of {', '.join(_DTYPES)}")
+        raise ModelError(f"dtype {name!r} is unknown", fix=f"use one of {', '.join(_DTYPES)}")
     return WEIGHT_FORMATS[known]
 
 

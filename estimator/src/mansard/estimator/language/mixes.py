@@ -205,7 +205,7 @@ def with_format(
     mix = known.get(name.casefold())
     if mix is None:
         raise UsageError(
-            f"the format {name!r} is not known", fix=f"use one of {', '.join(known.values())}"
+            f"the format {name!r} is unknown", fix=f"use one of {', '.join(known.values())}"
         )
     if mix in GGUF_MIXES:
         imatrix = has_imatrix or mix in _NEEDS_IMATRIX

@@ -51,7 +51,7 @@ def format_of_parts(parts: Mapping[str, StoredPart], shape: Shape) -> WeightForm
     if scales is None or rest or n_bits not in {2, 3, 4, 8} or not scales.n_numbers:
         raise ModelError(
             f"it has {packed.n_bytes} bytes of {packed.dtype} for {n_weights} weights, in a format "
-            "that is not known"
+            "that is unknown"
         )
     if n_bits == 4 and "weight.absmax" in parts:
         return WEIGHT_FORMATS["NF4"]
@@ -113,7 +113,7 @@ def read_quantization(
     read = _METHODS.get(method)
     if read is None:
         raise ModelError(
-            f"quantization_config.quant_method {method!r} is not known",
+            f"quantization_config.quant_method {method!r} is unknown",
             fix=f"known are {', '.join(_METHODS)}; or get the .safetensors files",
         )
     return read(fields)

@@ -37,7 +37,7 @@ def _pair_shape(node: Node) -> Shape:
     if not node.integer("broadcast", 0):
         raise node.error(
             f"shapes {list(first.shape)} and {list(second.shape)} differ, "
-            f"but version {node.opset} broadcasts only where it is told to"
+            f"but version {node.opset} broadcasts only where it is asked to"
         )
     axis = node.integer("axis", first.rank - second.rank)
     start = axis + first.rank if axis < 0 else axis

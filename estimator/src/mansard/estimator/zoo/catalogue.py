@@ -322,7 +322,7 @@ OPERATORS: tuple[Entry, ...] = tuple(
         published_macs=None,
         published_parameters=None,
         source="Mansard's own",
-        unknown=dict.fromkeys(("published_macs", "published_parameters"), "nobody publishes it"),
+        unknown=dict.fromkeys(("published_macs", "published_parameters"), "unpublished"),
     )
     for number, name in enumerate(operators.NAMES, 1)
 )

@@ -190,7 +190,7 @@ def _by_folder(images: Sequence[str], path: Path) -> tuple[tuple[int, ...] | Non
         return None, None
     if "" in names:
         raise InputError(
-            "images lie in folders and beside them, so their classes are not known",
+            "images lie in folders and beside them, so their classes are unknown",
             where=str(path),
             fix=_LAYOUT,
         )

@@ -235,7 +235,9 @@ def _working_directory() -> str:
     try:
         return str(Path.cwd())
     except OSError as error:
-        raise UsageError("the present folder is gone", fix="change to another folder") from error
+        raise UsageError(
+            "the present folder was removed", fix="change to another folder"
+        ) from error
 
 
 def _digest(path: Path, *, is_whole: bool) -> str:

@@ -231,7 +231,7 @@ def parse_positive(text: str, separator: str, where: str, column: str) -> float 
         raise InputError(
             f"{column} is {text}, and must be above 0",
             where=where,
-            fix="leave the cell empty where it is not known",
+            fix="leave the cell empty where it is unknown",
         )
     return value
 

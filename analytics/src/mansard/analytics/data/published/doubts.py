@@ -355,7 +355,7 @@ def doubt_notes(imported: Imported, module: Module | None = None) -> Iterator[st
     if 0 < n_lone < len(groups):
         yield (
             f"{counted(n_lone, 'network')} in a mode with one repeat, where others have several:"
-            " nothing tells whether it is the first after a switch of the mode"
+            " it may be the first after a switch of the mode"
         )
 
 

@@ -245,7 +245,7 @@ def _with_energies(opened: Sequence[ToolReading | TextTable]) -> list[ToolReadin
         return list(opened)
     if len(traces) > 1:
         raise UsageError(
-            "several logs of rails stand beside a table of windows",
+            "several logs of rails come with a table of windows",
             fix="import each with the windows of its own runs",
         )
     (samples,) = traces

@@ -113,7 +113,7 @@ def mean_costs(
             used.append((name, weight, part))
         elif (weight > 0).any() and name != "decision":
             why = costs.unknown[f"{name.split()[0]}_{unit}"]
-            unknown = f"the {quantity} of the {name} is not known: {why}"
+            unknown = f"the {quantity} of the {name} is unknown: {why}"
             return Means(nan, nan, nan, unknown=unknown)
     value = np.asarray(sum((w * amount.value for _, w, amount in used), none))
     source: CostSource = used[0][2].source if len(used) == 1 else "modelled"

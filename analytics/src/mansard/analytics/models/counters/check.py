@@ -392,8 +392,8 @@ def _part(
 
 def _no_estimates(*, is_warm: bool) -> dict[str, str]:
     reasons = {
-        "estimated_flop": "the work of a node is not known",
-        "estimated_bytes": "the traffic of a node is not known",
+        "estimated_flop": "the work of a node is unknown",
+        "estimated_bytes": "the traffic of a node is unknown",
     }
     return (
         reasons | dict.fromkeys(("estimated_bytes", "bytes_ratio"), _WARM) if is_warm else reasons

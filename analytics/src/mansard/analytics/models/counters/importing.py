@@ -123,7 +123,7 @@ def notes_on_unknown(rows: Sequence[KernelCounters]) -> tuple[str, ...]:
             if level.level == "memory" and level.traffic_bytes is None:
                 memory[level.unknown["traffic_bytes"]] += row.n_launches
     return tuple(
-        f"{what} of {sum(reasons.values()):,} of {n:,} launches are not known: "
+        f"{what} of {sum(reasons.values()):,} of {n:,} launches are unknown: "
         + "; ".join(why for why, _ in reasons.most_common(_MOST_REASONS))
         for what, reasons in (("FLOP", work), ("bytes of memory", memory))
         if reasons

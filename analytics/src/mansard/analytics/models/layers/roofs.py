@@ -80,7 +80,7 @@ def roofs_of_run(roofline: Roofline) -> LayerRoofs:
 
 
 def _memory(name: str, bytes_per_s: float, capacity_bytes: int | None = None) -> MemoryRoof:
-    unknown = {} if capacity_bytes is not None else {"capacity_bytes": "its size is not known"}
+    unknown = {} if capacity_bytes is not None else {"capacity_bytes": "its size is unknown"}
     return MemoryRoof(
         name=name, bytes_per_s=bytes_per_s, capacity_bytes=capacity_bytes, unknown=unknown
     )

@@ -307,7 +307,7 @@ def _why_unknown(name: str, join: Join, roof: _Roof, layer: EngineLayer) -> str:
     reasons = {
         "counted_flop": "what timed it counts no FLOP",
         "estimated_bytes": join.remark or "it runs no node",
-        "intensity": "its work or its bytes are not known, or it moves nothing",
+        "intensity": "its work or its bytes are unknown, or it moves nothing",
         **by_counts,
     }
     if name in reasons:
@@ -363,13 +363,13 @@ def _roof(
     if roofs.why:
         return _Roof(None, "unknown", "", "", roofs.why)
     if work is None:
-        why = "its nodes are not known" if layer.counts is None else layer.counts.why_flop
+        why = "its nodes are unknown" if layer.counts is None else layer.counts.why_flop
         return _Roof(None, "unknown", "", "", why or "a node of it has no count")
     peak = roofs.peak(precision, on_tensor_cores=_for_tensor_cores(layer, scores, precision))
     if work and peak is None:
         return _Roof(None, "unknown", "", "", f"no {precision or 'such'} peak is known")
     if traffic is None or not roofs.levels:
-        why = "no bandwidth is known" if traffic is not None else "its bytes are not known"
+        why = "no bandwidth is known" if traffic is not None else "its bytes are unknown"
         return _Roof(None, "unknown", "", "", why)
     name, rate = peak if work and peak is not None else ("", 1.0)
     compute_s = work / rate if name else 0.0

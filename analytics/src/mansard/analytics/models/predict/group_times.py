@@ -338,14 +338,14 @@ def _group(
         "energy_j": energy.above_idle_j,
         "fallback_share": _fallback(row),
     }
-    no_demand = "no use of the memory was reported, and its traffic is not known"
+    no_demand = "no use of the memory was reported, and its traffic is unknown"
     reasons = {
         "time_s": remark,
         "time_error": remark or "it ran too few times",
         "leave_s": _NOT_MARKED,
         "leave_error_s": _NOT_MARKED if leave is None else "the whole network ran once",
         **dict.fromkeys(("demand_byte_per_s", "demand_source"), no_demand),
-        "energy_j": row.unknown.get("energy") or energy.reason or "the constant power is not known",
+        "energy_j": row.unknown.get("energy") or energy.reason or "the constant power is unknown",
         "fallback_share": "it did not run on a DLA core",
     }
     return GroupTime(

@@ -103,7 +103,7 @@ def _row(
     n_bytes = next(iter(traffic_bytes)) if len(traffic_bytes) == 1 else None
     modelled = None if n_bytes is None else n_bytes / time_s
     ratio = modelled / reported if modelled is not None and reported else None
-    not_scored = "it was not scored with these dimensions, or a layer's traffic is not known"
+    not_scored = "it was not scored with these dimensions, or a layer's traffic is unknown"
     if len(traffic_bytes) > 1:
         not_scored = "its scores differ in traffic, as by the trips of a loop"
     values = {
@@ -141,7 +141,7 @@ def peak_bytes_per_s(row: Measurement, run: Manifest) -> tuple[float | None, str
     board, clock = run.machine.board, row.conditions.memory_clock_hz
     module = MODULES.get(board.part_number or "") if board is not None else None
     if module is None:
-        return None, "the bus of this board's memory is not known"
+        return None, "the bus of this board's memory is unknown"
     if clock is None:
         return None, row.conditions.unknown["memory_clock_hz"]
     if clock.high - clock.low > _MOST_CHANGE * clock.high:

@@ -230,7 +230,7 @@ def _sum(where: _PartPlace, rows: Sequence[Measurement], measured: _MeasuredPart
         "whole_s": _NO_WHOLE,
         "parts_s": "none could be measured",
         "whole_j": "no energy of the whole network",
-        "parts_j": "the energy of some is not known",
+        "parts_j": "the energy of some is unknown",
         "batch": "the model does not say which dimension is the batch",
         **({} if why else {"calls_s": "no chains of tiny nodes were run; it is in the rest"}),
     }

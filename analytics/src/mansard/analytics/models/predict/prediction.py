@@ -367,7 +367,7 @@ def _unscored(roofed: pl.DataFrame, transfers: pl.DataFrame) -> pl.DataFrame:
         "score_id": "",
         "source": "modelled",
         "is_extrapolated": False,
-        "reason": "its energy is not known: it was not scored, or its mode has no roofs",
+        "reason": "its energy is unknown: it was not scored, or its mode has no roofs",
     }
     new = transfers.join(roofed, on=key, how="anti", nulls_equal=True).select(
         *key, *(pl.lit(value).alias(name) for name, value in known.items())

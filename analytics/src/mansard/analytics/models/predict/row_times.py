@@ -198,7 +198,7 @@ def energies_of(
     """Energies of a call and power; and the reasons of those that are not known."""
     call = call_energy(row.energy or (), row.seconds_s, idle_w)
     why = row.unknown.get("energy") or call.reason
-    above = why if idle_w is not None else "the idle power is not known"
+    above = why if idle_w is not None else "the idle power is unknown"
     return (
         {
             "energy_j": call.energy_j,

@@ -547,8 +547,8 @@ def _both(value: str, moved: pl.Expr, name: str, end: str, unit: str, sign: int)
 
 
 _NO_END = (
-    "the mode lies outside the measured ones and no network was measured in it: nothing tells how "
-    "far off the time is"
+    "the mode lies outside the measured ones and no network was measured in it: its error is "
+    "unknown"
 )
 _NO_POWER = "no constant power is known in this mode: the calibrated energy is unknown"
 

@@ -15,7 +15,7 @@ from mansard.core.hashing import content_hash
 from mansard.core.records import PublishedMode, PublishedRate, Scope
 
 MOST_ROOFS = 48  # of one table: each is drawn with every network under it
-_NO_TRIALS = "published: the trials behind it are not known"
+_NO_TRIALS = "published: the trials behind it are unknown"
 
 
 def published_rooflines(published: Published) -> tuple[Roofline, ...]:

@@ -249,7 +249,7 @@ def _best(tried: Sequence[_Tried], kept: Mask) -> _Tried | None:
 _KEY = ("quantity", "subject", "unit")
 _NORMAL = 1.96  # half of an interval of 95 %, in standard deviations
 _UNSAID = 0.05  # half width of a value without an interval: the widest tolerance of a plateau
-_ONE_MODE = "only one mode has a value: nothing tells how far the law is off elsewhere"
+_ONE_MODE = "only one mode has a value: the error of the law elsewhere is unknown"
 
 
 def scale(modes: pl.DataFrame, coefficients: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:

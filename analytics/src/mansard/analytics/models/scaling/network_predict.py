@@ -114,7 +114,7 @@ def _hidden_settings(modes: pl.DataFrame, values: Mapping[str, Array]) -> NDArra
 
 
 _HIDING = (
-    "the mode's {} or memory clock are not known: name the device, or give the table these columns"
+    "the mode's {} or memory clock are unknown: name the device, or give the table these columns"
 )
 
 

@@ -60,7 +60,7 @@ def named_activation(node: Node, name: str) -> Cost:
     if name in _ACTIVATIONS:
         return _ACTIVATIONS[name]
     if name not in PER_ELEMENT:
-        raise node.error(f"the work of activation {name!r} is not known")
+        raise node.error(f"the work of activation {name!r} is unknown")
     simple, functions = PER_ELEMENT[name]
     return Cost(simple=simple, functions=functions)
 

@@ -139,7 +139,7 @@ def _unknown_trips(node: Node, most: Tensor | None, cycle: Cycle) -> UnknownTrip
             why += f" ({', '.join(repr(name) for name in sources[:_SHOWN])}{more})"
     bound = f", at most {cycle.limit}" if cycle.limit is not None else ""
     if cycle.limit is not None and cycle.limit <= _MOST_TRIPS:
-        bound += ", or --upper-bounds for so many"
+        bound += ", or --upper-bounds for that bound"
     what = f"{node.label}: how often it runs is unknown, {why}"
     return UnknownTripsError(what, fix=f"pass --trip '{node.name}=N'{bound}")
 
