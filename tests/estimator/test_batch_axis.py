@@ -21,7 +21,7 @@ NO_BATCH = {
     "an image": (
         f"g (float[3,32,32] x) => (float[1,8,30,30] y) {_CONV} {{ u = Unsqueeze(x, z) "
         "y = Conv(u, w) }",
-        "(3) is unknown to be a batch: node 'y' (Conv) takes it as channels",
+        "(3) may not be a batch: node 'y' (Conv) takes it as channels",
     ),
     "an image that comes out again": (
         "g (float[3,32,32] x) => (float[3,30,30] y) <float[3,3,3,3] w, int64[1] z = {0}> "
@@ -57,13 +57,13 @@ NO_BATCH = {
     "points": (
         "g (float[1024,4] x) => (float[16] y) <float[4,16] w> "
         "{ h = MatMul(x, w) y = ReduceMax<axes=[0], keepdims=0>(h) }",
-        "(1024) is unknown to be a batch: node 'y' (ReduceMax) computes along it",
+        "(1024) may not be a batch: node 'y' (ReduceMax) computes along it",
     ),
     "words that attend to each other": (
         "g (float[50,1,64] x) => (float[50,1,64] y) "
         "{ t = Transpose<perm=[1,0,2]>(x) k = Transpose<perm=[1,2,0]>(x) s = MatMul(t, k) "
         "p = Softmax<axis=-1>(s) o = MatMul(p, t) y = Transpose<perm=[1,0,2]>(o) }",
-        "(50) is unknown to be a batch: node 's' (MatMul) computes along it",
+        "(50) may not be a batch: node 's' (MatMul) computes along it",
     ),
     "a signal": (
         "g (float[16000] x) => (float[1,8,15998] y) <float[8,1,3] w, int64[2] z = {0,1}> "

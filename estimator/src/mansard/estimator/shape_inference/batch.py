@@ -65,7 +65,7 @@ def find_batch(model: Model, binding: Binding, network: InferredNetwork) -> Foun
         return FoundBatch(1)
     shown = "" if size is None else f" ({size})"
     why = f": {evidence.reason}" if evidence.reason else ""
-    return FoundBatch(1, f"counted as batch 1: {place}{shown} is unknown to be a batch{why}")
+    return FoundBatch(1, f"counted as batch 1: {place}{shown} may not be a batch{why}")
 
 
 def _evidence(model: Model, binding: Binding, network: InferredNetwork) -> BatchEvidence:
