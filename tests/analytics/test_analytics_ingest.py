@@ -42,6 +42,9 @@ def test_no_folder_and_no_run_say_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     with pytest.raises(InputError, match="no run was found here"):
         ingest(tmp_path)
+    (tmp_path / "runs").mkdir()  # as in the folder of ``mansard demo``
+    with pytest.raises(InputError, match=r"no run was found here.*; name .*/runs$"):
+        ingest(tmp_path)
 
 
 def test_folders_that_are_no_runs_are_noted(tmp_path: Path) -> None:

@@ -127,7 +127,9 @@ def test_what_is_said_of_a_choice_holds_of_all_rows(
     checks.check_best_measured(found, rows, wanted)
     if found.verdict == "feasible":
         event(found.claim)
-        assert f" {found.claim} for " in found.sentence.replace("By the roofs alone ", " ")
+        assert f" {found.claim} for " in found.sentence.replace(
+            "By the roofline bounds alone ", " "
+        )
         checks.check_claim(found.claim, found, rows, wanted)
         checks.check_trades(found, rows)
     checks.check_likeliest(found, rows, wanted)

@@ -78,7 +78,7 @@ def test_a_roof_keeps_no_limit_and_has_no_probability() -> None:
     # At best 3.2 / 1.05 = 3.05 ms
     assert (broken.verdict, broken.n_broken) == ("infeasible", 2)
     least = recommend(frame(roofs), Wanted())
-    assert least.sentence.startswith("By the roofs alone 15W uses the least energy")
+    assert least.sentence.startswith("By the roofline bounds alone 15W uses the least energy")
 
 
 def test_a_measured_mode_is_taken_before_any_roof() -> None:

@@ -42,7 +42,7 @@ def cells(rows: object) -> list[list[str]]:
 def test_each_network_has_a_row_for_each_mode(results: Results) -> None:
     table = network_table(results)
     # No meter: there is no column of energies.
-    assert table.columns[6:] == ["Mode", "Time", "With TensorRT so far, ms", "Bound"]
+    assert table.columns[6:] == ["Mode", "Time", "Expected with TensorRT, ms", "Bound"]
     rows = cells(table.rows)
     assert [(row[0], row[6], row[9]) for row in rows] == [
         ("half", "1c", "no fp16 peak is known in this mode"),

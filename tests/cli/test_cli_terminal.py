@@ -144,7 +144,7 @@ def test_a_quiet_command_prints_results_and_errors_alone(tmp_path: Path) -> None
 
 def test_a_verbose_command_names_files_and_times(tmp_path: Path) -> None:
     write_two_modes(tmp_path / "runs")
-    told = mansard("report", "-v", cwd=tmp_path)
+    told = mansard("report", "-vv", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     assert "writes runs/report.html" in told.stderr
     assert re.search(r"^took [0-9.]+ s in all$", told.stderr, re.MULTILINE)

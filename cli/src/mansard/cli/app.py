@@ -100,7 +100,9 @@ def main(
     ] = False,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Print reasons, notes, files and timings."),
+        typer.Option(
+            "--verbose", "-v", help="Print reasons and notes; -vv: files and timings too."
+        ),
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:

@@ -44,21 +44,25 @@ _said: dict[str, int] = {}
 class _Verbosity:
     is_quiet = False
     is_verbose = False
+    tells_files = False
 
 
 _verbosity = _Verbosity()
 _QUIET, _VERBOSE = frozenset(("-q", "--quiet")), frozenset(("-v", "--verbose"))
+_FILES = "-vv"
 
 
 def take_verbosity(arguments: Sequence[str]) -> list[str]:
     """The arguments without ``-q`` and ``-v``, which hold from now on; the last of them counts.
 
+    A second ``-v``, or ``-vv``, also tells files and durations.
     They may stand before the command or behind it, but not behind ``--``.
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    given = [word for word in arguments[:end] if word in _QUIET | _VERBOSE]
+    given = [word for word in arguments[:end] if word in _QUIET | _VERBOSE | {_FILES}]
     _verbosity.is_quiet = bool(given) and given[-1] in _QUIET
-    _verbosity.is_verbose = bool(given) and given[-1] in _VERBOSE
+    _verbosity.is_verbose = bool(given) and given[-1] not in _QUIET
+    _verbosity.tells_files = _verbosity.is_verbose and (_FILES in given or len(given) > 1)
     return [word for word in arguments[:end] if word not in given] + list(arguments[end:])
 
 
@@ -76,9 +80,9 @@ def is_verbose() -> bool:
 def reporting_work() -> Iterator[None]:
     """In a verbose command: which files it reads and writes, and how long it took."""
     started_s = time.monotonic()
-    with told_files(detail) if _verbosity.is_verbose else contextlib.nullcontext():
+    with told_files(detail) if _verbosity.tells_files else contextlib.nullcontext():
         yield
-    if _verbosity.is_verbose:
+    if _verbosity.tells_files:
         _write_note(f"took {time.monotonic() - started_s:.2f} s in all")
 
 

@@ -32,8 +32,8 @@ ROOF_RATIOS = MappingProxyType(
     {"TensorRT": (1.64, 4.8, 50.6), "eager PyTorch": (2.51, 29.0, 971.0)}
 )
 ROOF_FACTORS = "real times are " + " and ".join(
-    f"{low:.1f} to {high:.0f} times longer ({engine})"
-    for engine, (low, _, high) in ROOF_RATIOS.items()
+    f"{low:.1f} to {high:.0f} times longer ({engine}, median {middle:g})"
+    for engine, (low, middle, high) in ROOF_RATIOS.items()
 )
 ABOVE_ROOF = (
     "ran faster than its roof: other work slowed the measurement of the peaks, or the engine needs "

@@ -41,7 +41,9 @@ def rejection(sample: RawSample, cpu_share_min: float) -> str | None:
     if sample.waited_s is not None:
         waited_share = sample.waited_s / sample.duration_s
         if waited_share >= 1 - cpu_share_min:
-            return f"other processes used the CPU: threads waited {waited_share:.3f} of the time"
+            return (
+                f"other processes used the CPU; threads waited for {waited_share:.3f} s per second"
+            )
     return None
 
 

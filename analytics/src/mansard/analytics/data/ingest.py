@@ -79,7 +79,10 @@ def update_dataset(runs: Path) -> DatasetPart:
         raise InputError(
             "; ".join(["no run was found here", *notes]),
             where=str(runs),
-            fix="measure first, with 'mansard bench'",
+            # ``mansard demo`` keeps its runs there, beside the report.
+            fix=f"name {shown_folder(runs / 'runs')}"
+            if "runs" in entries_in(runs, runs)
+            else "measure first, with 'mansard bench'",
         )
     store = _store(runs, notes)
     with store.locked():

@@ -27,7 +27,7 @@ ENDS = ("", "_low", "_high")
 ENGINE = "TensorRT"  # whose range the tables show
 NO_ENERGY = "Energy and power are unknown."
 NO_METER = "Energy and power are unknown: no power meter was read."
-DISTURBED = "Disturbed medians are of samples that other work disturbed. No conclusion uses them."
+DISTURBED = "Other programs disturbed these measurements; no conclusion uses them."
 PAST_NOTE = (
     "At best: the bound of the roofs. Recorded latency was "
     + ", ".join(
@@ -245,7 +245,7 @@ def _processor_of(results: Results, device: str) -> str:
 
 def practice_title(ratios: Sequence[float]) -> str:
     """The title of the column beside a bound."""
-    return "In practice, ms" if ratios else f"With {ENGINE} so far, ms"
+    return "In practice, ms" if ratios else f"Expected with {ENGINE}, ms"
 
 
 def practice_text(bound_s: float | None, ratios: Sequence[float], processor: str) -> str:

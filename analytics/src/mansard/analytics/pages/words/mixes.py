@@ -102,7 +102,7 @@ def mix_sentence(
         parts.append(f"Modes in turn: {_words(schedule)}{_gain(one_mode, schedule)}.")
         parts.append(_switching(schedule))
     else:
-        parts.append("Modes in turn are not predicted to be better.")
+        parts.append("Switching between modes is not expected to help.")
     return " ".join(parts)
 
 

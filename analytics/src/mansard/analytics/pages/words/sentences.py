@@ -88,7 +88,7 @@ def chosen_sentence(
     choice: Candidate, wanted: Wanted, savings: Sequence[Saving], claim: Claim
 ) -> str:
     """``MAXN is fastest for net in fp16 (4.76 ms; limit 40 ms; modelled); it is also …``."""
-    by_roofs = "By the roofs alone " if choice.interval == "roof" else ""
+    by_roofs = "By the roofline bounds alone " if choice.interval == "roof" else ""
     return f"{by_roofs}{mode_words(choice)} {claim_words(claim)}{_facts(choice, wanted, savings)}"
 
 
