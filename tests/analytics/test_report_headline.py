@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,12 +63,24 @@ def test_the_first_table_has_what_ran_in_the_units_of_its_reader(tmp_path: Path)
     (net,) = cells(found)  # "other" did not run
     assert net["Network"] == "net"
     assert net["Latency, ms"].startswith("12.50")
+    assert net["Recommended mode"] in ("1c", "2c")
     assert net["Items/s"] == "80.0"  # 1 / 12.5 ms
     assert net["mJ per item"] == net["Power, W"] == "unknown"
     assert net["Source"] == "measured"
     assert "Networks that ran" in found.table.title
     assert "batch 1, fp32, onnxruntime cpu, mode 2c" in found.table.title
     assert found.note == NO_METER
+
+
+def test_one_mode_is_not_recommended(tmp_path: Path) -> None:
+    runs = write_two_modes(tmp_path)
+    shutil.rmtree(runs / "run-1c")
+    write_scores(runs, [NET])
+    row = measurement("nets", [0.012, 0.0125, 0.013], model_hash=NET.model_hash, batch=1)
+    write_networks(runs, [row])
+    (net,) = cells(headline(compute(ingest(runs))))
+    assert "Latency, ms" in net
+    assert "Recommended mode" not in net
 
 
 def test_a_disturbed_network_has_its_median_and_its_interval(tmp_path: Path) -> None:

@@ -99,7 +99,11 @@ def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> 
         Column("Items/s", _rate_text, is_numeric=True),
         Column("mJ per item", _energy_text, is_numeric=True),
         Column("Power, W", _power_text, is_numeric=True),
-        Column("Recommended mode", lambda row: row.recommended),
+        *(
+            [Column("Recommended mode", lambda row: row.recommended)]
+            if _has_modes(results, device)
+            else []
+        ),
         Column("Source", lambda row: row.source),
         Column("Remark", lambda row: row.remark),
     ]
@@ -136,6 +140,12 @@ def _told_once(columns: list[Column], rows: Sequence[RunOutcome]) -> tuple[list[
     ]
     same = f": {', '.join(texts)}" if texts else ""
     return [column for column in columns if column.title not in alike], same
+
+
+def _has_modes(results: Results, device: str) -> bool:
+    """Whether there is more than one mode of ``device`` to choose from."""
+    decided = results.decided.filter(pl.col("device") == device)["mode"]
+    return len({*decided, *(row.mode for row in results.measured if row.device == device)}) > 1
 
 
 def _outcomes(results: Results, device: str, chosen: Chosen) -> list[RunOutcome]:
