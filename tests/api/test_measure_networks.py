@@ -17,6 +17,7 @@ from mansard.inference.engines.engine import EngineProbe
 from mansard.sweeps.networks import choose_provider
 from mansard.sweeps.reporter import ProgressDisplay, SilentReporter
 from tests.inference.small_networks import perceptron
+from tests.undisturbed import without_doubts
 
 pytestmark = pytest.mark.usefixtures("before_others")
 
@@ -55,6 +56,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> api.MeasureRequest:
 
 
 def test_a_network_is_measured_once(measured: api.MeasureRequest) -> None:
+    without_doubts(measured.runs)
     before = {path: path.read_bytes() for path in measured.runs.rglob("*.jsonl")}
     seen = Titles()
     (found,) = api.measure_networks(measured, seen).rows

@@ -28,7 +28,7 @@ def test_groups_are_measured_and_scheduled(
     pytest.importorskip("onnxruntime")
     monkeypatch.chdir(tmp_path)
     name = residual(tmp_path).name
-    section = DOCUMENT.read_text("utf-8").partition("## Problems made of what was measured")[2]
+    section = DOCUMENT.read_text("utf-8").partition("## Problems from measurements")[2]
     (block,) = re.findall(r"^```(?:sh)?\n(.*?)^```$", section.partition("\n## ")[0], re.M | re.S)
     measure, again, contention, schedule = map(shlex.split, block.splitlines())
     assert (again[1:3], contention[1:]) == (["measure", "alexnet"], ["multi", "contention"])

@@ -24,6 +24,7 @@ from mansard.simulator import create_board, running, snapshot
 from tests.containers.ssh_board import SshBoard, descendants, ssh_board, why_no_sshd
 from tests.containers.test_bench_fleet import ssh_with
 from tests.inference.replayed_server import Replayed, replaying
+from tests.undisturbed import without_doubts
 from tests.waiting import awaited
 
 REASON = why_no_sshd()
@@ -164,6 +165,8 @@ def test_a_program_on_several_hosts_has_its_streams_rows_and_windows_here(
         assert 0 < window.energy.total_j < repetition.energy.total_j
     assert awaited(lambda: not hosts.left())
     # It was measured: nothing runs again.
+    without_doubts(hosts.runs)
+    rows = hosts.rows()
     code, out, err = hosts.run(*words, sys.executable, str(program))
     assert (code, out) == (1, "")
     assert "near: 15W, " in err
@@ -219,6 +222,7 @@ def test_labels_variables_and_files_of_the_host_are_part_of_a_program(
         return said
 
     assert "near: --env: NONESUCH is not set" in measure()
+    without_doubts(hosts.runs)
     assert "already measured" in measure()
     inputs.write_text("two")
     assert "already measured" not in measure()
