@@ -43,7 +43,7 @@ def test_no_folder_and_no_run_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no run was found here"):
         ingest(tmp_path)
     (tmp_path / "runs").mkdir()  # as in the folder of ``mansard demo``
-    with pytest.raises(InputError, match=r"no run was found here.*; name .*/runs$"):
+    with pytest.raises(InputError, match=r"no run was found here; use .*/runs$"):
         ingest(tmp_path)
 
 

@@ -155,6 +155,19 @@ def test_a_disturbed_newer_run_of_kernels_displaces_no_good_one(tmp_path: Path) 
     assert note == "CPU: 3 runs in mode 2c; what is modelled rests on that of 2026-01-01 00:00"
 
 
+def test_a_newer_run_that_lost_a_peak_displaces_none_that_knows_it(tmp_path: Path) -> None:
+    for run_id, day in (("a", 1), ("b", 2)):
+        rows = fma_trials(run_id)
+        if run_id == "b":  # other programs took one peak; half of the trials are good
+            lost = {"fp32": DISTURBED}
+            rows = [replace(row, disturbances=lost.get(row.precision, ())) for row in rows]
+        run = manifest(run_id, n_trials=len(rows), started_utc=at(day))
+        write_run(tmp_path / run_id, run, rows)
+    dataset = ingest(tmp_path)
+    assert [each.n_kinds for _, each in sorted(good_trials(dataset).items())] == [2, 1]
+    assert [run.run_id for run in counted_runs(dataset)] == ["a"]
+
+
 def test_every_run_is_in_the_provenance_with_why_it_does_not_count(tmp_path: Path) -> None:
     network(tmp_path, "a", 1, 0.010, label="<b>|v1")
     network(tmp_path, "b", 2, 0.030)

@@ -258,7 +258,7 @@ def test_neighbours_outside_the_measured_clocks_are_marked(
     arguments = ("recommend", "seen", "--runs", published, "--mode", table)
     code, out, _ = answer(capsys, *arguments, "--minimise", "latency")
     assert code == 0
-    assert row(out, "beyond")[-1].startswith("recommended; outside")
+    assert row(out, "beyond")[-1].startswith("recommended; tie; outside")
     assert "clocks outside the measured range: measure before use" in out
 
 

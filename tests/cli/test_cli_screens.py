@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.cli.cells import MILLI, in_unit
+from mansard.analytics.data.quantities import MILLI, in_unit
 from mansard.cli.console import TerminalReporter, take_verbosity
 from mansard.cli.data.network_runs import best_mode, run_tables, why_lines
 from mansard.core.units import ABOVE_ROOF, ROOF_FACTORS
@@ -23,6 +23,7 @@ from tests.cli.measured_times import network_times
         (0.0213, (0.0206, 0.0220), "spread", "21.30"),
         (None, (None, None), "spread", "unknown"),
         (0.0031, (0.0030, 0.0032), "roof", "≥ 3.00"),
+        (0.0046281, (0.0046253, 0.0046309), "roof", "≥ 4.62"),  # rounded down: it is a bound
         (0.03, (0.026, 0.1), "bounds", "26 to 100"),
     ],
 )

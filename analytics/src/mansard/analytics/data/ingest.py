@@ -76,13 +76,11 @@ def update_dataset(runs: Path) -> DatasetPart:
     is_counted = {folder: COUNTER_RUNS in entries_in(folder, runs) for folder in folders}
     published = entries_in(runs / PUBLISHED_FOLDER, runs)
     if not folders and not any(name.endswith(".jsonl") for name in published):
+        is_parent = "runs" in entries_in(runs, runs)  # as of ``mansard demo``, beside its report
         raise InputError(
-            "; ".join(["no run was found here", *notes]),
+            "; ".join(["no run was found here", *([] if is_parent else notes)]),
             where=str(runs),
-            # ``mansard demo`` keeps its runs there, beside the report.
-            fix=f"name {shown_folder(runs / 'runs')}"
-            if "runs" in entries_in(runs, runs)
-            else "measure first, with 'mansard bench'",
+            fix=f"use {runs / 'runs'}" if is_parent else "measure first, with 'mansard bench'",
         )
     store = _store(runs, notes)
     with store.locked():

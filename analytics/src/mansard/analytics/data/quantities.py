@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Literal
 
 from mansard.core.units import Interval
 
 UNKNOWN = "unknown"
+MILLI = 1e-3
 NBSP = "\u00a0"  # a number and its unit stay on one line
 _NO_ENDS = 1e4  # high over low, above which the ends themselves are numbers that tell nothing
 MEASURE_MORE = "measure more"
@@ -112,9 +114,36 @@ def rate(
 ) -> str:
     """How many in a second, without a unit; as ``seconds``, but of a roof it is "at most"."""
     if value is not None and kind == "roof":
-        low, high = Interval(value, low, high).ends
-        return f"at most {_rounded(high, _step(high, high - low, 3), _PLAIN, '', up=True)}"
+        return f"at most {_bound(Interval(value, low, high), _PLAIN, '', up=True)}"
     return _by_kind(value, (low, high), kind, "", _PLAIN, advise)
+
+
+def in_unit(
+    value: float | None,
+    low: float | None = None,
+    high: float | None = None,
+    kind: str | None = None,
+    *,
+    unit: float = 1.0,
+    roof: Literal["≥", "≤", "="] = "≥",
+    n_digits: int = 4,
+) -> str:
+    """``value`` in multiples of ``unit`` without its name, which the head of the column has.
+
+    Without its interval where that is narrow; a wide one, or bounds, are a range. ``kind``: as for
+    ``seconds``. ``roof``: how the real value relates to that of a roof; "=": it may be either.
+    """
+    if value is None:
+        return UNKNOWN
+    interval = Interval(value, low, high, kind).over(unit)
+    if kind == "roof" and roof != "=":
+        return f"{roof} {_bound(interval, _PLAIN, '', up=roof == '≤')}"
+    if kind == "roof":
+        return digits(interval.value, 3)
+    if not interval.is_bounded or not (kind == "bounds" or interval.is_wide):
+        return digits(interval.value, n_digits)
+    ends = rate(interval.value, interval.low, interval.high, "bounds")
+    return ends.removeprefix("between ").replace(" and ", " to ").replace("at least", "≥")
 
 
 def plain_number(value: float | None, low: float | None, high: float | None) -> str:
@@ -166,7 +195,7 @@ def _by_kind(
     interval = Interval(value, low, high, kind)
     low, high = interval.ends
     if kind == "roof":
-        return f"at best {_rounded(low, _step(low, high - low, 3), prefixes, unit)}"
+        return f"at best {_bound(interval, prefixes, unit)}"
     if not interval.is_bounded:
         return _spread_text(value, unit, None, None, prefixes, 3)
     if kind == "bounds" and math.isinf(high):
@@ -174,8 +203,15 @@ def _by_kind(
     if kind == "bounds":
         return f"between {_two_ends(low, high, prefixes, unit, 'and')}"
     is_open = high > _NO_ENDS * low
-    text = "not known" if is_open else _spread_text(value, unit, low, high, prefixes, 3)
+    text = UNKNOWN if is_open else _spread_text(value, unit, low, high, prefixes, 3)
     return f"{text}, {MEASURE_MORE}" if advise and interval.is_wide else text
+
+
+def _bound(interval: Interval, prefixes: _Prefixes, unit: str, *, up: bool = False) -> str:
+    """The end of a roof that bounds the real value: the lower one, or with ``up`` the upper one."""
+    low, high = interval.ends
+    end = high if up else low
+    return _rounded(end, _step(end, high - low, 3), prefixes, unit, up=up)
 
 
 def _spread_text(

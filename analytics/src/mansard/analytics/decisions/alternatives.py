@@ -307,6 +307,7 @@ def pareto_front(predictions: pl.DataFrame) -> pl.DataFrame:
 
 
 _SHOWN = 5
+_FEW = 8  # candidates, all of which are shown
 
 
 def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tuple[Candidate, ...]:
@@ -314,7 +315,8 @@ def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tu
     objective.
 
     So each neighbour shows what the next step in that direction costs; the same one may be the
-    answer for several of them and is named once.
+    answer for several of them and is named once. If there are few candidates, the others follow,
+    those with the least objective first: no mode is left out of a short list.
     """
     bands = (values.latency.value, values.power.value, values.energy.value)
     known = [band for band in bands if not np.isnan(band[usable]).all()]
@@ -326,6 +328,9 @@ def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tu
         if len(rows):
             order = np.lexsort((rows, band[rows], objective[rows]))
             neighbours[int(rows[order[0]])] = None
+    if len(values) <= _FEW:
+        neighbours |= dict.fromkeys(np.argsort(objective, kind="stable").tolist())
+        neighbours.pop(at)
     return tuple(values.candidate(row) for row in neighbours)
 
 

@@ -307,7 +307,7 @@ def interval_of(candidate: Candidate, quantity: Quantity) -> Interval | None:
     return interval.over(of.batch) if quantity == "rate" else interval
 
 
-_SHOWN = 3
+_SHOWN = 8
 
 
 def find_nearest(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> tuple[int, ...]:

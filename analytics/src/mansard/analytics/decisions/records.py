@@ -197,6 +197,9 @@ class MeasureNext(Record, frozen=True, kw_only=True):
         return self.command or self.unknown["command"]
 
 
+Basis = Literal["measured", "simulated", "published", "modelled", "roofs"]
+
+
 class Recommendation(Record, frozen=True, kw_only=True):
     """The answer for one network on one device.
 
@@ -211,7 +214,8 @@ class Recommendation(Record, frozen=True, kw_only=True):
     best measured candidate, if the choice was not measured. ``most_excess``: the largest possible
     relative excess of the choice's objective over that of the best candidate that may keep the
     limits, if every value lies in its interval. ``accuracy``: of the network in the choice's
-    precision.
+    precision. ``basis``: where the time of the choice comes from; "roofs": it is a bound, and real
+    times are longer.
     """
 
     device: str
@@ -221,6 +225,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     choice: Candidate | None
     sentence: str
     n_candidates: int
+    basis: Basis | None = None
     claim: str = ""  # what the rows say of the choice: "uses the least energy"
     n_feasible: int = 0
     n_broken: int = 0

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from mansard.analytics import pages
 from mansard.analytics.data import quantities
 from mansard.api import results
-from mansard.cli.cells import MILLI, in_unit
 from mansard.cli.data.summary import evenly, grouped, share_of, title_with_rest
 from mansard.cli.tables import without_silent
 from mansard.core.table import Table
@@ -178,14 +177,14 @@ def _spread(
 def _cells(row: results.NetworkTimes) -> tuple[str, ...]:
     n_items = row.batch or 1
     mark = f", {DISTURBED}" if row.disturbed_s else ""
-    time_ms, low_ms, high_ms = (None if end_s is None else end_s / MILLI for end_s in row.shown_s)
+    times_ms = (None if end_s is None else end_s / quantities.MILLI for end_s in row.shown_s)
     rate_s = None if row.shown_s[0] is None else n_items / row.shown_s[0]
     energies = (row.energy_j, row.energy_low_j, row.energy_high_j)
     modelled = (row.predicted_s, row.predicted_low_s, row.predicted_high_s)
     return (
-        f"{quantities.plain_number(time_ms, low_ms, high_ms)}{mark}",
-        in_unit(rate_s),
-        in_unit(*energies, "spread", unit=MILLI * n_items),
-        in_unit(row.power_w, n_digits=3),
-        in_unit(*modelled, row.predicted_interval, unit=MILLI),
+        f"{quantities.plain_number(*times_ms)}{mark}",
+        quantities.in_unit(rate_s),
+        quantities.in_unit(*energies, "spread", unit=quantities.MILLI * n_items),
+        quantities.in_unit(row.power_w, n_digits=3),
+        quantities.in_unit(*modelled, row.predicted_interval, unit=quantities.MILLI),
     )

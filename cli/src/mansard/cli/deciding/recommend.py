@@ -12,14 +12,16 @@ import typer
 from mansard import api
 from mansard.analytics import pages
 from mansard.analytics.data.quantities import (
+    MILLI,
+    counted,
     digits,
+    in_unit,
     joules,
     percent,
     relative,
     seconds,
 )
 from mansard.api import results
-from mansard.cli.cells import MILLI, in_unit
 from mansard.cli.console import (
     TerminalReporter,
     is_verbose,
@@ -57,6 +59,7 @@ from mansard.core.units import ROOF_FACTORS, Interval, parse_optional, parse_sha
 _Texts = list[str] | None
 _NO_ANSWER = 3  # exit code of --check
 _MOST_ROWS = 8  # modes in a table without -v
+_TIE = "tie"
 _MOST_DETAILED = 4  # recommendations in full; more are a table
 _COLUMNS = ("mode", "batch", "precision", "time", "items/s", "energy per item", "power", "remark")
 _UNITS = ("mode", "batch", "precision", "ms", "items/s", "mJ per item", "W", "note")
@@ -249,7 +252,9 @@ def _print(answers: Sequence[results.Recommendation], *, as_json: bool) -> None:
         print_tables(_recommendation_tables(answer))
         print_lines([answer.sentence])
         print_lines(_reasons(answer) if is_verbose() else _caveats(answer))
-        if answer.commands is not None:
+        if answer.verdict == "uncertain" and not is_verbose():
+            print_lines(_next_line(answer))  # nothing is to be set before it is known to be right
+        elif answer.commands is not None:
             print_whole(*(f"  set:  {line}" for line in answer.commands.set_lines))
             print_whole(*(f"  undo: {line}" for line in answer.commands.undo_lines))
             if is_verbose():
@@ -278,22 +283,32 @@ def _recommendation_tables(answer: results.Recommendation) -> list[Table]:
         first = answer.claim.removeprefix("is ")
         rows = [_row(other, first if at == 0 else "") for at, other in enumerate(answer.nearest)]
         rows += _unknown_rows(answer, answer.choice)
-        return [_titled(Table(f"{title}: nearest to the limits", columns, rows), answer)]
+        title += f": nearest to the limits{_share_shown(rows, answer)}"
+        return [_titled(Table(title, columns, rows), answer)]
     is_kept = answer.verdict == "feasible"
     remark = "recommended" if is_kept else answer.claim.removeprefix("is ")
+    if remark.startswith("may "):
+        remark += "; largest margin"
+    if answer.equals:
+        remark = f"{remark}; {_TIE}"
     rows = [_row(answer.choice, remark)]
     rows += [_row(other.candidate, _lost(other.why_lost)) for other in answer.neighbours]
-    rows += [_row(other, "no clear difference") for other in answer.equals]
+    rows += [_row(other, _TIE) for other in answer.equals]
     rows += [
         _row(other.other, other.baseline.removeprefix("the board's ").removeprefix("the "))
         for other in answer.savings
         if other.other is not None and other.other != answer.choice
     ]
     rows = [*_once(rows), *_unknown_rows(answer, answer.choice)]
-    n_left = 0 if is_verbose() else max(0, len(rows) - _MOST_ROWS)
-    title += f"; {n_left} more modes with -v" if n_left else ""
-    table = Table(title, columns, rows[: len(rows) - n_left])
-    return [_titled(table, answer)]
+    rows = rows if is_verbose() else rows[:_MOST_ROWS]
+    return [_titled(Table(title + _share_shown(rows, answer), columns, rows), answer)]
+
+
+def _share_shown(rows: Sequence[tuple[str, ...]], answer: results.Recommendation) -> str:
+    """How many of the candidates have a row, where not all do."""
+    if len(rows) >= answer.n_candidates:
+        return ""
+    return f"; {len(rows)} of {answer.n_candidates} candidates"
 
 
 def _lost(why: str) -> str:
@@ -337,7 +352,8 @@ def _overview_row(answer: results.Recommendation) -> tuple[str, ...]:
         differences = ", ".join(f"{name} {change}" for name, change in changes if change)
         words = f"{saving.mode}: {differences}" if differences else ""
     cells = _row(answer.choice, "")[:-1]
-    return (answer.device, answer.network, *cells, words or "–", answer.verdict)
+    verdict = f"{answer.verdict}, by roofs" if answer.basis == "roofs" else answer.verdict
+    return (answer.device, answer.network, *cells, words or "–", verdict)
 
 
 def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -391,8 +407,8 @@ def _caveats(answer: results.Recommendation) -> Iterator[str]:
     if choice.is_extrapolated:
         words.append("clocks outside the measured range: measure before use")
     if answer.equals:
-        n_equals = len(answer.equals)
-        words.append(f"no clear difference from {n_equals} other mode{'s' * (n_equals > 1)}")
+        others = counted(len(answer.equals), "other mode")
+        words.append(f"{_TIE}: no clear difference from {others}")
     if answer.is_feasible and answer.n_unknown:
         words.append(f"{answer.n_unknown} of {answer.n_candidates} undetermined")
     if words:
@@ -419,11 +435,15 @@ def _reasons(answer: results.Recommendation) -> Iterator[str]:
         )
     if answer.measured is not None:
         yield f"  best measured: {answer.measured.why_lost}"
-    if answer.measure_next is not None:
-        yield f"  next: {answer.measure_next.what}: {answer.measure_next.how}"
+    yield from _next_line(answer)
     yield from (f"  note: {line}" for line in answer.notes)
     if answer.commands is None and answer.choice is not None:
         yield f"  commands: unknown, {answer.unknown['commands']}"
+
+
+def _next_line(answer: results.Recommendation) -> Iterator[str]:
+    if answer.measure_next is not None:
+        yield f"  next: {answer.measure_next.what}: {answer.measure_next.how}"
 
 
 def _mix_tables(answer: results.MixAnswer) -> list[Table]:

@@ -143,7 +143,7 @@ class Basis:
         measured = self.measured
         if self.is_filled:
             measured = scale(self.known, measured, self.modes)
-        return _comparable(measured, self.modes)
+        return _comparable(measured)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ def predict(
         groups, scores = group_frame(layers), score_frame(layers, shown)
         modes, coefficients = (
             models.run_modes,
-            _comparable(models.run_coefficients, models.run_modes),
+            _comparable(models.run_coefficients),
         )
         predictions = predict_scores(groups, scores, coefficients, modes, with_shares=True)
         return Prediction(models, modes, coefficients, groups, scores, predictions.collect(), {})
@@ -351,7 +351,7 @@ def _calibration(
     groups = group_frame(layers, with_kernels=True)
     modes = models.of_devices(models.modes)
     coefficients = scale(modes, models.of_devices(models.coefficients), modes)
-    predictions = predict_roofed(groups, scores, _comparable(coefficients, modes), modes)
+    predictions = predict_roofed(groups, scores, _comparable(coefficients), modes)
     timed = timed_networks(models, layers, groups, scores, coefficients, modes)
     observations = models.of_devices(models.observations)
     shapes = NO_SHAPES
@@ -409,18 +409,17 @@ def _replaced(roofed: pl.DataFrame, scaled: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([known, rest.select(known.columns)]).sort("place").drop("place")
 
 
-def _comparable(coefficients: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
-    """Without the costs of launches where they are not known in all of ``modes`` with a roof.
+def _comparable(coefficients: pl.DataFrame) -> pl.DataFrame:
+    """Without the launch costs of devices that lack them in one of their modes.
 
-    Beside a board without them one that has them would look slower than it is.
+    Compared with a mode without them, a mode that has them would look slower than it is. All modes
+    of the device count, and no other device: a prediction does not depend on what else is asked.
     """
     where = ["device", "mode"]
-    roofed = modes.join(coefficients, on=where, how="semi")
     is_launch = pl.col("quantity") == "launch"
     known = coefficients.filter(is_launch, pl.col("value").is_not_null())
-    if roofed.join(known, on=where, how="anti").is_empty():
-        return coefficients
-    return coefficients.filter(~is_launch)
+    lacking = coefficients.select(where).unique().join(known, on=where, how="anti")["device"]
+    return coefficients.filter(~(is_launch & pl.col("device").is_in(lacking.implode())))
 
 
 def predict_roofed(

@@ -1,9 +1,10 @@
 """Measurements of kernels and calls, as the modes and coefficients that models exchange.
 
 One mode of a device is one set of rows. Of several runs in one mode the newest one counts: first
-those that came to their end, of them those that are known well, of them those of the most trials,
-of them the one begun last. A run is known well if it has at least half as many stable, undisturbed
-trials as the best run of the mode: a run of a busy hour does not replace one of a quiet hour.
+those that came to their end, of them those that are known well, of them those that know the most
+kernels, of them those of the most trials, of them the one begun last. A run is known well if it has
+at least half as many stable, undisturbed trials as the best run of the mode: a run of a busy hour
+does not replace one of a quiet hour.
 
 What an engine needs on a CPU to call a network and to start each of its nodes is measured by two
 chains of tiny nodes beside the networks (inference/preparing/writing.py): t(n) = call + n · node,
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -142,11 +144,27 @@ _TENSOR_ENDING = " tensor"  # of an energy fit's names
 _WELL_KNOWN = 0.5  # of the good trials of the best run in a mode
 
 
-def good_trials(dataset: Dataset) -> dict[str, int]:
-    """How many trials of each run of kernels are stable and undisturbed."""
+class GoodTrials(NamedTuple):
+    """What a run of kernels knows: ``n`` stable, undisturbed trials.
+
+    ``n_kinds``: kernels, each by its precision, with an undisturbed trial. A run that lacks one
+    has no such ceiling.
+    """
+
+    n: int
+    n_kinds: int
+
+
+_NONE_GOOD = GoodTrials(0, 0)
+
+
+def good_trials(dataset: Dataset) -> dict[str, GoodTrials]:
+    """What each run of kernels knows, by run id."""
     is_good = UNDISTURBED & (pl.col("stability") == "stable")
-    counts = dataset.trials.group_by("run_id").agg(n_good=is_good.sum())
-    return dict(counts.select("run_id", "n_good").iter_rows())
+    kind = pl.struct("kernel", "family", "precision").filter(UNDISTURBED)
+    counts = dataset.trials.group_by("run_id").agg(n=is_good.sum(), n_kinds=kind.n_unique())
+    rows = counts.select("run_id", *GoodTrials._fields).iter_rows()
+    return {run_id: GoodTrials(*numbers) for run_id, *numbers in rows}
 
 
 def counted_runs(dataset: Dataset) -> tuple[Manifest, ...]:
@@ -155,12 +173,12 @@ def counted_runs(dataset: Dataset) -> tuple[Manifest, ...]:
 
 
 def newest_runs(
-    manifests: Sequence[Manifest], n_good: Mapping[str, int] = MappingProxyType({})
+    manifests: Sequence[Manifest], good: Mapping[str, GoodTrials] = MappingProxyType({})
 ) -> tuple[Manifest, ...]:
     """One run for each mode of each device, in the order of their first.
 
-    Of several labels of a device the newest counts, in all modes. ``n_good``: the number of stable,
-    undisturbed trials by run id; without it all runs count as known well.
+    Of several labels of a device the newest counts, in all modes. ``good``: what each run knows, by
+    run id; without it all runs count as known well.
     """
     last: dict[str, Manifest] = {}
     for manifest in sorted(manifests, key=lambda one: (one.started_utc, one.run_id)):
@@ -170,20 +188,20 @@ def newest_runs(
         device = device_id(manifest)
         if manifest.label == last[device].label:
             of_mode.setdefault((device, manifest.mode_read_back.name), []).append(manifest)
-    return tuple(max(runs, key=_rank_among(runs, n_good)) for runs in of_mode.values())
+    return tuple(max(runs, key=_rank_among(runs, good)) for runs in of_mode.values())
 
 
 def run_notes(
     manifests: Sequence[Manifest],
     labels: Mapping[str, str],
-    n_good: Mapping[str, int] = MappingProxyType({}),
+    good: Mapping[str, GoodTrials] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Which run counts: a line for each mode of a device that several runs measured.
 
     Also a line for each device whose runs have several labels. ``labels``: the name of the device
-    of each run, by run id; ``n_good``: as for ``newest_runs``.
+    of each run, by run id; ``good``: as for ``newest_runs``.
     """
-    counted = newest_runs(manifests, n_good)
+    counted = newest_runs(manifests, good)
     n_runs = Counter((device_id(m), m.mode_read_back.name) for m in manifests)
     of_modes = (
         f"{labels[run.run_id]}: {n_runs[mode]} runs in mode {display_name(mode[1])}; what is "
@@ -207,14 +225,21 @@ def run_notes(
 
 
 def _rank_among(
-    runs: Sequence[Manifest], n_good: Mapping[str, int]
-) -> Callable[[Manifest], tuple[bool, bool, int, str, str]]:
-    least = _WELL_KNOWN * max(n_good.get(run.run_id, 0) for run in runs)
+    runs: Sequence[Manifest], good: Mapping[str, GoodTrials]
+) -> Callable[[Manifest], tuple[bool, bool, int, int, str, str]]:
+    known = {run.run_id: good.get(run.run_id, _NONE_GOOD) for run in runs}
+    least = _WELL_KNOWN * max(each.n for each in known.values())
 
-    def rank(run: Manifest) -> tuple[bool, bool, int, str, str]:
-        is_finished = run.finished_utc is not None
-        is_known = n_good.get(run.run_id, 0) >= least
-        return (is_finished, is_known, run.n_trials, run.started_utc, run.run_id)
+    def rank(run: Manifest) -> tuple[bool, bool, int, int, str, str]:
+        is_finished, its = run.finished_utc is not None, known[run.run_id]
+        return (
+            is_finished,
+            its.n >= least,
+            its.n_kinds,
+            run.n_trials,
+            run.started_utc,
+            run.run_id,
+        )
 
     return rank
 

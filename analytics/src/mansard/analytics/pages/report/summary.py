@@ -57,8 +57,8 @@ def notices(results: Results) -> tuple[str, ...]:
     by_run = _joined((labels[run_id], what) for run_id, what in by_run_id)
     mild = [display_text(finding.text) for finding in results.findings if not finding.is_serious]
     dataset = results.dataset
-    devices, n_good = device_labels(dataset.all_manifests), good_trials(dataset)
-    by_mode = run_notes(dataset.manifests, devices, n_good)
+    devices, good = device_labels(dataset.all_manifests), good_trials(dataset)
+    by_mode = run_notes(dataset.manifests, devices, good)
     scored = map(display_text, named_notes(results.dataset.scores))
     return _once(
         (*results.dataset.notes, *by_mode, *results.workload_notes, *scored, *mild, *by_run)

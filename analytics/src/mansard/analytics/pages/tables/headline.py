@@ -13,14 +13,14 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import UNKNOWN, digits, plain_number
+from mansard.analytics.data.quantities import MILLI, UNKNOWN, digits, in_unit, plain_number
 from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.models.predict.row_times import NetworkTimes
 from mansard.analytics.pages.figures.parameters import Chosen, device_options, roof_devices
 from mansard.analytics.pages.figures.tables import Column, batch_text, tabulate
 from mansard.analytics.pages.results import Results
 from mansard.core.table import Table
-from mansard.core.units import ROOF_RATIOS
+from mansard.core.units import ROOF_RATIOS, Interval
 
 MOST_ROWS = 12
 ENDS = ("", "_low", "_high")
@@ -29,7 +29,7 @@ NO_ENERGY = "Energy and power are unknown."
 NO_METER = "Energy and power are unknown: no power meter was read."
 DISTURBED = "Other programs disturbed these measurements; no conclusion uses them."
 PAST_NOTE = (
-    "At best: the bound of the roofs. Recorded latency was "
+    "≥, ≤: the bound of the roofs. Recorded latency was "
     + ", ".join(
         f"{low:.1f} to {high:.0f} times (median {digits(middle, 2)}) the bound with {engine}"
         for engine, (low, middle, high) in ROOF_RATIOS.items()
@@ -61,7 +61,7 @@ class RunOutcome:
     low_s: float | None
     high_s: float | None
     interval: str | None
-    energy_j: float | None
+    item_energy: Interval | None  # J
     power_w: float | None
     remark: str = ""
 
@@ -114,7 +114,7 @@ def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> 
     where = f" on {display_name(device)}" if is_named or has_run else ""
     table = tabulate(f"{what}{where}{more}{same}", columns, rows[:MOST_ROWS])
     has_meter = any(run.total_rails is not None for run in results.dataset.all_manifests)
-    unmetered = all(row.energy_j is None and row.power_w is None for row in rows)
+    unmetered = all(row.item_energy is None and row.power_w is None for row in rows)
     notes = [
         *([NO_ENERGY if has_meter else NO_METER] if unmetered else []),
         *([PAST_NOTE] if any(row.is_bound for row in rows) and not ratios else []),
@@ -193,7 +193,7 @@ def _measured(row: NetworkTimes, mode: str | None) -> RunOutcome:
         low_s=low_s,
         high_s=high_s,
         interval="spread",
-        energy_j=None if row.energy_j is None else row.energy_j / n_items,
+        item_energy=_of_item(n_items, row.energy_j, row.energy_low_j, row.energy_high_j),
         power_w=row.power_w,
         remark="" if row.disturbed_s else row.remark,
     )
@@ -222,9 +222,9 @@ def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) ->
     if row is None:
         row = {name: getattr(choice, name) for name in ("batch", "power_w", "interval", "source")}
         row |= {f"latency{end}_s": getattr(choice, f"latency{end}_s") for end in ENDS}
-        energy_j = choice.energy_j
+        energy = _of_item(1, choice.energy_j, choice.energy_low_j, choice.energy_high_j)
     else:
-        energy_j = None if row["energy_j"] is None else row["energy_j"] / (row["batch"] or 1)
+        energy = _of_item(row["batch"] or 1, *(row[f"energy{end}_j"] for end in ENDS))
     return RunOutcome(
         **shared,
         batch=row["batch"],
@@ -233,9 +233,16 @@ def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) ->
         low_s=row["latency_low_s"],
         high_s=row["latency_high_s"],
         interval=row["interval"],
-        energy_j=energy_j,
+        item_energy=energy,
         power_w=row["power_w"],
     )
+
+
+def _of_item(
+    n_items: int, batch_j: float | None, low_j: float | None = None, high_j: float | None = None
+) -> Interval | None:
+    """The energy of one item with its interval; None where that of the batch is unknown."""
+    return None if batch_j is None else Interval(batch_j, low_j, high_j).over(n_items)
 
 
 def own_ratios(results: Results) -> list[float]:
@@ -269,31 +276,26 @@ def practice_text(bound_s: float | None, ratios: Sequence[float], processor: str
 
 
 def _latency_text(row: RunOutcome) -> str:
-    if row.latency_s is None:
-        return UNKNOWN
-    value = row.latency_s * 1e3
-    if row.is_bound:
-        return f"at best {digits(value, 3)}"
-    if row.low_s is None or row.high_s is None:
-        return digits(value, 3)
-    if row.interval == "bounds":
-        return f"{digits(row.low_s * 1e3, 2)} to {digits(row.high_s * 1e3, 2)}"
-    return plain_number(value, row.low_s * 1e3, row.high_s * 1e3)
+    if row.is_bound or row.interval == "bounds":
+        return in_unit(row.latency_s, row.low_s, row.high_s, row.interval, unit=MILLI)
+    ends = (None if end is None else end / MILLI for end in (row.latency_s, row.low_s, row.high_s))
+    return plain_number(*ends)
 
 
 def _rate_text(row: RunOutcome) -> str:
     if row.latency_s is None:
         return UNKNOWN
-    rate = digits((row.batch or 1) / row.latency_s, 3)
-    return f"at most {rate}" if row.is_bound else rate
+    rate = Interval(row.latency_s, row.low_s, row.high_s, row.interval).inverse(row.batch or 1)
+    kind = row.interval if row.is_bound else None
+    return in_unit(rate.value, rate.low, rate.high, kind, roof="≤", n_digits=3)
 
 
 def _energy_text(row: RunOutcome) -> str:
-    if row.energy_j is None:
+    if row.item_energy is None:
         return UNKNOWN
-    energy = digits(row.energy_j * 1e3, 3)
-    return f"at best {energy}" if row.is_bound else energy
+    low, high = row.item_energy.low, row.item_energy.high
+    return in_unit(row.item_energy.value, low, high, row.interval, unit=MILLI, n_digits=3)
 
 
 def _power_text(row: RunOutcome) -> str:
-    return UNKNOWN if row.power_w is None else digits(row.power_w, 3)
+    return in_unit(row.power_w, n_digits=3)

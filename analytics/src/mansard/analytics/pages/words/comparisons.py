@@ -365,7 +365,7 @@ def unknown_modes_words(reasons: Mapping[str, str]) -> str:
     by_reason: dict[str, list[str]] = {}
     for mode, reason in reasons.items():
         by_reason.setdefault(reason, []).append(display_name(mode))
-    return "; ".join(f"{_modes_are(modes)} not known: {why}" for why, modes in by_reason.items())
+    return "; ".join(f"{_modes_are(modes)} unknown: {why}" for why, modes in by_reason.items())
 
 
 def unknown_modes_sentence(reasons: Mapping[str, str]) -> str:

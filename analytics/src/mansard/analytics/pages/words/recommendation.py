@@ -23,6 +23,7 @@ from mansard.analytics.decisions.limits import (
 )
 from mansard.analytics.decisions.recommend import Decision, FallBack, Question
 from mansard.analytics.decisions.records import (
+    Basis,
     Candidate,
     MeasureNext,
     Neighbour,
@@ -105,7 +106,7 @@ _REMEDIES = (
         "measure its power in 4 modes: 'mansard board plan' picks them",
     ),
     (
-        r"\bits .* (is|are) not known|not known of this mode|mode of this network says its",
+        r"\bits .* (is|are) unknown|unknown for this mode|mode of this network says its",
         "give the modes all their clocks",
     ),
     (r"no clock is known of all", "give the modes all their clocks"),
@@ -210,6 +211,7 @@ def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recomm
         minimise=wanted.minimise,
         verdict=decision.verdict,
         choice=choice,
+        basis=_basis(choice),
         sentence=sentence + unknown_modes_sentence(question.timeless) + accuracy_sentence(accuracy),
         claim=claim_words(claim)
         if is_kept
@@ -233,6 +235,10 @@ def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recomm
         notes=_notes(decision, question),
         unknown={name: reason for name, reason in unknown.items() if reason},
     )
+
+
+def _basis(choice: Candidate) -> Basis:
+    return "roofs" if choice.interval == "roof" else choice.source
 
 
 def _numbers(question: Question) -> dict[str, Any]:
@@ -307,6 +313,7 @@ def _nearest(decision: Decision, question: Question, nearest: Candidate) -> Reco
         minimise=wanted.minimise,
         verdict=decision.verdict,
         choice=nearest,
+        basis=_basis(nearest),
         accuracy=accuracy,
         sentence=sentence,
         claim=NEARNESS_WORDS[decision.nearness],
@@ -350,7 +357,7 @@ def _unanswered(decision: Decision, question: Question) -> Recommendation:
 
 def _nothing(decision: Decision, why: str, **fields: Any) -> Recommendation:
     """No recommendation, and ``why``."""
-    missing = ("choice", "commands", "most_excess", "measured", "measure_next", "accuracy")
+    missing = ("choice", "basis", "commands", "most_excess", "measured", "measure_next", "accuracy")
     return Recommendation(
         device=decision.device,
         network=decision.network,
