@@ -87,18 +87,13 @@ def find_claim(
 
 
 def _least(band: ValueBand) -> Array:
-    """The lower end of each interval; for a power at a roof, its value."""
-    is_unbounded = (band.interval == "roof") & band.is_power
-    return np.where(is_unbounded, band.value, band.ends()[0])
+    """The lower end of each interval; at a roof its value, by which modes are compared there."""
+    return np.where(band.interval == "roof", band.value, band.ends()[0])
 
 
 def _surely(band: ValueBand) -> Array:
-    """The threshold for another value to be less: upper ends of bounds, lower ends of roofs."""
-    return np.where(
-        band.interval == "bounds",
-        band.ends()[1],
-        np.where(band.interval == "roof", _least(band), band.value),
-    )
+    """The threshold for another value to be less: upper ends of bounds, else the value."""
+    return np.where(band.interval == "bounds", band.ends()[1], band.value)
 
 
 def _missing_quantity(

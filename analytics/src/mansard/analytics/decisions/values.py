@@ -112,13 +112,12 @@ class ValueBand:
         error (J. E. Smith, R. L. Winkler, The optimizer's curse, Management Science 52(3), 2006).
         The factor is a choice; on recorded boards it has the least regret
         (benchmarks/recorded/regret.py).
-        Bounds: at most the upper end. Roof: the lower end, but for powers.
+        Bounds: at most the upper end. Roof: the value, whose interval is of the ceilings alone.
         """
-        low, high = self.ends()
+        _, high = self.ends()
         cost = self.value * np.exp(self.deviation() / 4)
         cost = np.where(self.interval == "bounds", np.minimum(cost, high), cost)
-        is_least = (self.interval == "roof") & (not self.is_power)
-        return np.asarray(np.where(is_least, low, cost))
+        return np.asarray(np.where(self.interval == "roof", self.value, cost))
 
     def quantile(self, probability: float) -> Array:
         """The quantile of each value at ``probability``.
