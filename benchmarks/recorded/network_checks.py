@@ -109,6 +109,7 @@ def observed(timed: pl.DataFrame) -> pl.DataFrame:
         pl.lit(None, pl.Float64).alias("latency_deviation"),
         pl.lit(None, pl.Float64).alias("power_w"),
         pl.lit(None, pl.Float64).alias("power_deviation"),
+        pl.lit(None, pl.Float64).alias("energy_j"),
         pl.lit(None, pl.Float64).alias("cpu_s"),
         pl.lit("published").alias("source"),
         pl.lit(cite).alias("citation"),

@@ -100,7 +100,7 @@ def state(row: Row, wanted: Wanted) -> str:
 
 
 def could_be(row: Row, what: str) -> tuple[float, float]:
-    """What a row's value can be: of what was measured the value, of a roof nothing below it.
+    """What a row's value can be: of what was measured the value, at a roof nothing below it.
 
     Of the power at a roof nothing is known.
     """
@@ -111,7 +111,7 @@ def could_be(row: Row, what: str) -> tuple[float, float]:
     if is_measured(row) or kind == "":
         return value, value
     if kind == "roof":
-        return (0.0, math.inf) if what == "power" else (low, math.inf)
+        return (0.0, math.inf) if what == "power" else (value, math.inf)
     return low, high
 
 
@@ -177,8 +177,7 @@ def check_less(words: str, mine: Row, its: Row, what: str, *, is_counted: bool) 
     elif is_measured(mine):
         assert value[1] <= other_low * (1 + _SLACK), words
     elif kind_of(mine) == "roof":
-        at = 1 if what == "power" else 0
-        assert value[at] <= other[at] * (1 + _SLACK), words
+        assert value[1] <= other[1] * (1 + _SLACK), words
     elif kind_of(mine) == "bounds":
         assert high <= (other_low if kind_of(its) else other[1]) * (1 + _SLACK), words
     elif kind_of(its) in {"bounds", "roof"}:
@@ -227,23 +226,23 @@ def check_likeliest(found: Recommendation, rows: Sequence[Row], wanted: Wanted) 
 
 
 def check_nearest(found: Recommendation, rows: Sequence[Row], wanted: Wanted) -> None:
-    """That the nearest one breaks its worst limit by no greater share than any that breaks one."""
+    """That the nearest one breaks its limits by no greater product than any that breaks one."""
     if not re.search(r" is nearest \(", found.sentence):
         return
-    mine = worst_excess(chosen(found, rows), wanted)
+    mine = total_excess(chosen(found, rows), wanted)
     for row in rows:
         if row["latency_s"] is not None and state(row, wanted) == "broken":
-            assert mine <= worst_excess(row, wanted) + 1e-6, found.sentence
+            assert mine <= total_excess(row, wanted) + 1e-6, found.sentence
 
 
-def worst_excess(row: Row, wanted: Wanted) -> float:
-    """By which share its worst limit is broken, at least; what is unknown may be kept."""
-    shares = [0.0]
+def total_excess(row: Row, wanted: Wanted) -> float:
+    """The product of the ratios by which limits are broken, at least; the unknown may be kept."""
+    ratios = [1.0]
     for what, most in limits_asked(wanted):
         of = span(row, what)
         if of is not None:
-            shares.append(of[0 if kind_of(row) in {"bounds", "roof"} else 1] / most - 1)
-    return max(shares)
+            ratios.append(max(1.0, of[0 if kind_of(row) in {"bounds", "roof"} else 1] / most))
+    return math.prod(ratios)
 
 
 def check_baselines(found: Recommendation, modes: Sequence[Row], rows: Sequence[Row]) -> None:

@@ -238,7 +238,7 @@ def test_outside_the_measured_modes_there_is_no_interval() -> None:
     row = calibrated(predicted, observations(net={"fast": 3.0}), "net", "slow")
     assert (row["interval"], row["latency_low_s"], row["latency_high_s"]) == (None, None, None)
     assert row["latency_s"] > 4.0
-    assert "nothing tells how far off" in row["notes"]
+    assert "its error is unknown" in row["notes"]
 
 
 def test_published_times_count_only_where_nobody_measured() -> None:

@@ -176,12 +176,12 @@ def check_by_predictions(points: list[Point], wanted: Wanted, found: Recommendat
     else:
         assert found.verdict == "infeasible"
         assert (
-            worst_excess(choice, wanted) <= min(worst_excess(p, wanted) for p in points) + ROUNDING
+            total_excess(choice, wanted) <= min(total_excess(p, wanted) for p in points) + ROUNDING
         )
 
 
-def worst_excess(point: Point, wanted: Wanted) -> float:
-    """By which share a limit is broken at most."""
+def total_excess(point: Point, wanted: Wanted) -> float:
+    """The product of the ratios by which limits are broken."""
     values = point.predicted()
     pairs = (
         (values["latency"], wanted.max_latency_s),
@@ -189,7 +189,7 @@ def worst_excess(point: Point, wanted: Wanted) -> float:
         (values["energy"], wanted.max_energy_j),
         (values["item"], None if wanted.min_fps is None else 1 / wanted.min_fps),
     )
-    return max(value / limit - 1 for value, limit in pairs if limit is not None)
+    return math.prod(max(1.0, value / limit) for value, limit in pairs if limit is not None)
 
 
 def check_by_truth(points: list[Point], wanted: Wanted, found: Recommendation) -> None:

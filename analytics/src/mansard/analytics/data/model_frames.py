@@ -144,6 +144,7 @@ OBSERVATION_SCHEMA: FrameSchema = {
     "latency_deviation": pl.Float64,  # of its natural logarithm, from repetitions in one run;
     "power_w": pl.Float64,
     "power_deviation": pl.Float64,  # null where nothing tells; how runs differ is in neither
+    "energy_j": pl.Float64,  # of a batch, as metered; null: only its time and power are known
     "cpu_s": pl.Float64,  # CPU time of a call that one thread ran; null of all others
     "source": pl.String,
     "citation": pl.String,  # of published ones: where from; else null

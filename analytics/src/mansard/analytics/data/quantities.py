@@ -114,7 +114,7 @@ def rate(
 ) -> str:
     """How many in a second, without a unit; as ``seconds``, but of a roof it is "at most"."""
     if value is not None and kind == "roof":
-        return f"at most {_bound(value, _PLAIN, '', up=True)}"
+        return f"at most {_bound(Interval(value, low, high), _PLAIN, '', up=True)}"
     return _by_kind(value, (low, high), kind, "", _PLAIN, advise)
 
 
@@ -137,7 +137,7 @@ def in_unit(
         return UNKNOWN
     interval = Interval(value, low, high, kind).over(unit)
     if kind == "roof" and roof != "=":
-        return f"{roof} {_bound(interval.value, _PLAIN, '', up=roof == '≤')}"
+        return f"{roof} {_bound(interval, _PLAIN, '', up=roof == '≤')}"
     if kind == "roof":
         return digits(interval.value, 3)
     if not interval.is_bounded or not (kind == "bounds" or interval.is_wide):
@@ -195,7 +195,7 @@ def _by_kind(
     interval = Interval(value, low, high, kind)
     low, high = interval.ends
     if kind == "roof":
-        return f"at best {_bound(value, prefixes, unit)}"
+        return f"at best {_bound(interval, prefixes, unit)}"
     if not interval.is_bounded:
         return _spread_text(value, unit, None, None, prefixes, 3)
     if kind == "bounds" and math.isinf(high):
@@ -207,12 +207,15 @@ def _by_kind(
     return f"{text}, {MEASURE_MORE}" if advise and interval.is_wide else text
 
 
-def _bound(value: float, prefixes: _Prefixes, unit: str, *, up: bool = False) -> str:
-    """What a roof says, with three digits; rounded down, or up where it is the most.
+def _bound(interval: Interval, prefixes: _Prefixes, unit: str, *, up: bool = False) -> str:
+    """The value of a roof, rounded down, or up where it is the most.
 
-    Its interval is of the ceilings alone, and much narrower than the distance to real values.
+    Its interval is of the ceilings alone, so it decides how many digits there are and no more:
+    real values are farther away, and all that compares modes at their roofs compares the values.
     """
-    return _rounded(value, _magnitude(value) - 2, prefixes, unit, up=up)
+    low, high = interval.ends
+    value = interval.value
+    return _rounded(value, _step(value, high - low, 3), prefixes, unit, up=up)
 
 
 def _spread_text(

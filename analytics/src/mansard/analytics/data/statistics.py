@@ -41,13 +41,16 @@ def pool_repeats(observations: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     ``latency_s`` and ``power_w`` are medians of those that are positive numbers, null where there
     is none; ``latency_deviation`` and ``power_deviation`` the standard deviations of their
     logarithms, ``latency_half`` and ``power_half`` the half widths of 95 % intervals of these;
-    ``latency_n`` and ``power_n`` how many rows they are of. ``reason``: the first.
+    ``latency_n`` and ``power_n`` how many rows they are of. ``energy_j``: as ``power_w``.
+    ``reason``: the first.
     """
     import polars as pl
 
+    energy = pl.col("energy_j")
+    energy = energy.filter((energy.is_finite() & (energy > 0)).fill_null(value=False)).median()
     columns = [column for name, scatter in _SCATTERS for column in _pooled(name, scatter)]
     reason = pl.col("reason").drop_nulls().first()
-    pooled = observations.group_by(*by, maintain_order=True).agg(*columns, reason)
+    pooled = observations.group_by(*by, maintain_order=True).agg(*columns, energy, reason)
     return pooled.with_columns(
         (pl.col(f"{name}_deviation") * _quantiles(pooled.get_column(f"{name}_n"))).alias(
             f"{name}_half"

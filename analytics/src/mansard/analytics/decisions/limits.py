@@ -288,7 +288,7 @@ def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wante
 _HOLDS: dict[int, Holds] = {KEPT: "kept", UNKNOWN: "unknown", BROKEN: "broken"}
 _NO_CHANCE = {
     "bounds": "only its bounds are known",
-    "roof": "no measurement yet: real latency may be several times higher",
+    "roof": "no measurement yet: real values may be several times higher",
 }
 
 
@@ -311,15 +311,17 @@ _SHOWN = 8
 
 
 def find_nearest(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> tuple[int, ...]:
-    """The rows whose worst broken limit is broken by the least share, the best first.
+    """The rows that break the limits least, the best first, by the product of their excesses.
 
-    Bounds count by their upper ends. Ties are broken by the objective, then by name. Rows with an
-    unknown quantity that is limited come last, ordered by their other quantities.
+    With limits a and b that is max(1, x / a) · max(1, y / b): a mode that breaks one limit a little
+    less and the other one much more is not nearer. Bounds count by their upper ends. Ties are
+    broken by the objective, then by name. Rows with an unknown quantity that is limited come last,
+    ordered by their other quantities.
     """
     rows = np.flatnonzero(among)
-    worst = np.nan_to_num(_worst_excess(values, screened)[1][rows], nan=0.0)
+    total = np.nan_to_num(_total_excess(values, screened)[1][rows], nan=0.0)
     objective = np.nan_to_num(values.objective(wanted.minimise).value[rows], nan=np.inf)
-    order = np.lexsort((rows, objective, worst, ~screened.is_known[rows]))
+    order = np.lexsort((rows, objective, total, ~screened.is_known[rows]))
     return tuple(int(row) for row in rows[order[:_SHOWN]])
 
 
@@ -332,7 +334,7 @@ def nearness(values: Values, screened: Screen, at: int, among: Mask) -> Nearness
     "sure": certain; "known": judging by the known values; "bounds": the intervals allow it;
     "roof": judging by the roofs alone.
     """
-    least, most = _worst_excess(values, screened)
+    least, most = _total_excess(values, screened)
     others = among.copy()
     others[at] = False
     if values.latency.interval[at] == "roof":
@@ -342,8 +344,8 @@ def nearness(values: Values, screened: Screen, at: int, among: Mask) -> Nearness
     return "bounds" if values.latency.interval[at] == "bounds" else "known"
 
 
-def _worst_excess(values: Values, screened: Screen) -> tuple[Array, Array]:
-    """The share by which each row breaks its worst limit, at least and at most.
+def _total_excess(values: Values, screened: Screen) -> tuple[Array, Array]:
+    """ln of the product of each row's values over the limits that it breaks, at least and at most.
 
     The two differ only for bounds. Roofs count by their lower ends.
     """
@@ -354,10 +356,10 @@ def _worst_excess(values: Values, screened: Screen) -> tuple[Array, Array]:
         is_bounded = band.interval == "bounds"
         least = np.where(is_bounded | (band.interval == "roof"), low, band.value)
         most = np.where(is_bounded, high, least)
-        ends.append([np.maximum(0.0, end / bound - 1.0) for end in (least, most)])
+        ends.append([np.log(np.maximum(1.0, end / bound)) for end in (least, most)])
     # An unknown quantity counts as breaking no limit.
-    worst = np.nan_to_num(np.array(ends), nan=0.0).max(axis=0)
-    return worst[0], worst[1]
+    total = np.nan_to_num(np.array(ends), nan=0.0).sum(axis=0)
+    return total[0], total[1]
 
 
 def find_relaxations(

@@ -318,7 +318,7 @@ def _as_observations(predictions: pl.DataFrame) -> pl.DataFrame:
         *(pl.lit(None, pl.String).alias(name) for name in ("engine", "citation")),
         *(
             pl.lit(None, pl.Float64).alias(name)
-            for name in ("latency_deviation", "power_deviation", "cpu_s")
+            for name in ("latency_deviation", "power_deviation", "energy_j", "cpu_s")
         ),
         pl.when(pl.col("power_w").is_null()).then(reason).alias("reason"),
     ).select(*OBSERVATION_SCHEMA)

@@ -252,7 +252,7 @@ def _print(answers: Sequence[results.Recommendation], *, as_json: bool) -> None:
         print_tables(_recommendation_tables(answer))
         print_lines([answer.sentence])
         print_lines(_reasons(answer) if is_verbose() else _caveats(answer))
-        if answer.verdict == "uncertain" and not is_verbose():
+        if not is_verbose() and answer.verdict != "feasible":
             print_lines(_next_line(answer))  # nothing is to be set before it is known to be right
         elif answer.commands is not None:
             print_whole(*(f"  set:  {line}" for line in answer.commands.set_lines))

@@ -108,7 +108,9 @@ def _without(observations: pl.DataFrame, refused: Mapping[int, str]) -> pl.DataF
     at = pl.int_range(pl.len())
     is_refused = at.is_in(list(refused))
     why = at.replace_strict(dict(refused), default=None, return_dtype=pl.String)
-    values = [name for name in OBSERVATION_SCHEMA if name.startswith(("latency_", "power_"))]
+    values = [
+        name for name in OBSERVATION_SCHEMA if name.startswith(("latency_", "power_", "energy_"))
+    ]
     return observations.with_columns(
         *(pl.when(~is_refused).then(pl.col(name)).alias(name) for name in values),
         reason=pl.when(is_refused).then(why).otherwise("reason"),

@@ -344,7 +344,8 @@ def _as_seen(observations: pl.DataFrame, modelled: pl.DataFrame) -> pl.DataFrame
     """The observations in modes of ``modelled`` as rows that take the place of theirs.
 
     Repeats of one mode are pooled, as they are where a network is fitted; those of another source
-    than the first are left out. Errors of time and power are taken to be independent: between
+    than the first are left out. The energy is the metered one, where it is known: the product of
+    two medians is another number. Errors of time and power are taken to be independent: between
     recorded runs the slower one drew less power, so the interval of energy is rather too wide.
     """
     key = ["mode", *PREDICTION_KEY]
@@ -371,7 +372,9 @@ def _as_seen(observations: pl.DataFrame, modelled: pl.DataFrame) -> pl.DataFrame
             source=pl.when(is_filled).then(pl.lit("modelled")).otherwise("source"),
         )
         .with_columns(
-            energy_j=pl.col("latency_s") * pl.col("power_w"),
+            energy_j=pl.coalesce(
+                pl.when(~is_filled).then("energy_j"), pl.col("latency_s") * pl.col("power_w")
+            ),
             energy_half=(pl.col("latency_half").pow(2) + pl.col("power_half").pow(2)).sqrt(),
             energy_bound=pl.lit(None, pl.String),
             interval=pl.lit("spread"),

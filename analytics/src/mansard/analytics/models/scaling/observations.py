@@ -370,6 +370,7 @@ def _values(
         "latency_s": float(np.median(times_s)) if times_s else None,
         "latency_deviation": repetition_deviation(times_s),
         "power_w": energy.power_w,
+        "energy_j": energy.energy_j,
         # That of repetitions has the meter's share in it already, where there are enough of them.
         "power_deviation": max(repetition_deviation(powers_w) or 0.0, meter_deviation(windows))
         or None,
