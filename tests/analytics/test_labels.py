@@ -11,8 +11,11 @@ from msgspec.structs import replace
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.names import run_labels
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.models.predict.generation_times import measured_generations
-from mansard.analytics.models.predict.measured import measured_networks, measured_programs
+from mansard.analytics.models.predict.measured import (
+    measured_generations,
+    measured_networks,
+    measured_programs,
+)
 from mansard.analytics.models.scaling.coefficients import (
     counted_runs,
     good_trials,

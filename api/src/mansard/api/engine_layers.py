@@ -47,6 +47,7 @@ from mansard.analytics.models.roofs.roofline import rooflines
 from mansard.api.inputs import Runs, as_list
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.formats.onnx import named
+from mansard.core.hardware import devices_called
 from mansard.core.precision import PRECISIONS, parse_precision
 from mansard.core.records import KernelCounters, Measurement, ModelScore
 from mansard.core.storage.files import read_whole
@@ -298,11 +299,10 @@ def _roofs_in(dataset: Dataset, device: str | None, mode: str | None) -> LayerRo
     """The roofs of the one device and mode that match; raises UsageError where not one does."""
     roofs = [*rooflines(dataset), *published_rooflines(published_in(dataset.locations))]
     roofs = [roof for roof in roofs if roof.peaks]
+    names = [roof.full_name for roof in roofs]
+    called = names if device is None else devices_called(device, names)
     matching = [
-        roof
-        for roof in roofs
-        if (device is None or device.casefold() in roof.full_name.casefold())
-        and (mode is None or roof.mode == mode)
+        roof for roof in roofs if roof.full_name in called and (mode is None or roof.mode == mode)
     ]
     if len(matching) == 1:
         return roofs_of_run(matching[0])
@@ -330,7 +330,7 @@ class _Wanted:
         return (
             self.mode in {None, mode}
             and self.label in {None, label}
-            and (self.device is None or self.device.casefold() in device.casefold())
+            and (self.device is None or devices_called(self.device, [device]))
             and self.batch in {None, row.batch}
             and self.precision in {None, row.precision}
         )

@@ -9,6 +9,14 @@ from mansard.analytics.data.quantities import UNKNOWN, digits, is_wide, rate
 MILLI = 1e-3
 
 
+def measured_source(source: str) -> str:
+    """Where the figures of a network, a program or a server come from.
+
+    On a simulated board they run on this machine, whose speed does not follow the simulated clocks.
+    """
+    return "times of this host, simulated energy" if source == "simulated" else source
+
+
 def in_unit(
     value: float | None,
     low: float | None = None,

@@ -30,6 +30,7 @@ from mansard.api.deciding.next_measurement import is_cpu_beside_gpu, program_wor
 from mansard.api.parallel import Work, do_work
 from mansard.api.result import Result
 from mansard.core.errors import ClusterError, UsageError
+from mansard.core.hardware import devices_called
 from mansard.core.text import printable
 from mansard.core.units import format_frequency
 from mansard.sweeps.reporter import SILENT, Reporter
@@ -218,7 +219,7 @@ def _local_devices(request: PlanRequest, read: _PlanBasis) -> tuple[str, ...]:
     """
     models = read.prediction.models
     asked = request.device
-    named = [name for name in models.devices if asked and asked.casefold() in name.casefold()]
+    named = devices_called(asked, models.devices) if asked else ()
     return (
         require_local(named, request.board, models.machines)
         if named
@@ -271,7 +272,7 @@ def _known(
         modes,
         observations,
         predictions,
-        device=request.device,
+        device=None if devices_called(request.device or "", devices) else request.device,
         network=request.network,
     )
     labels = device_labels(dataset.all_manifests)

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from mansard.analytics.data.quantities import digits, joules, seconds, watts
 from mansard.api import results
+from mansard.cli.cells import measured_source
 from mansard.cli.console import is_verbose
 from mansard.cli.data.network_runs import run_tables, why_lines
 from mansard.cli.data.summary import (
@@ -112,7 +113,7 @@ def programs_table(programs: Sequence[results.ProgramTimes], device: str | None 
             watts(row.power_w),
             "–" if row.metric is None else digits(row.metric),
             str(row.n_runs),
-            row.source,
+            measured_source(row.source),
             row.remark,
         )
         for row in programs[:_MOST_MEASURED]
@@ -145,7 +146,7 @@ def generations_table(times: Sequence[results.GenerationTimes], device: str | No
             joules(row.prefill_token_j),
             joules(row.decode_token_j),
             watts(row.output_w),
-            row.source,
+            measured_source(row.source),
             row.remark,
         )
         for row in times[:_MOST_MEASURED]

@@ -19,6 +19,7 @@ from mansard import api
 from mansard.analytics import pages
 from mansard.analytics.data import quantities
 from mansard.api import command_line, results
+from mansard.cli.cells import measured_source
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines
 from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
@@ -273,7 +274,7 @@ def print_mappings(rows: Sequence[results.MeasuredMulti]) -> None:
         n_networks = len(row.networks)
         title = f"Mapping {numbers[row.mapping]}: " if many else ""
         title += f"{n_networks} network{'s' * (n_networks > 1)} in {measured.mode}, {row.order}"
-        title += ", simulated" if row.source == "simulated" else ""
+        title += f", {measured_source(row.source)}" if row.source == "simulated" else ""
         if row.failure is not None:
             note(f"{title}: not run: {row.failure}")
             continue
