@@ -94,7 +94,7 @@ def test_percent() -> None:
         (26e-3, 9.13e-3, 78.3e-3, "spread", "9.1 to 79 ms, measure more"),  # 78.3 / 9.13 = 8.6
         (115.9e-3, 100.2e-3, 135.7e-3, "spread", "100 to 136 ms"),  # 35.5 wide: to 1
         (1.1e-3, 0.913e-3, 1.381e-3, "spread", "910 µs to 1.39 ms"),  # 0.468 wide: to 0.01
-        (26e-3, 1e-9, 1e6, "spread", "not known, measure more"),
+        (26e-3, 1e-9, 1e6, "spread", "unknown, measure more"),
         (26e-3, 9e-3, 78e-3, "bounds", "between 9 and 78 ms"),
         (26e-3, 9e-3, 780e-3, "bounds", "between 9 and 780 ms"),  # certain, however wide
         (3.21e-3, 3.18e-3, 3.24e-3, "roof", "at best 3.18 ms"),  # 0.06 wide: three digits at most
@@ -102,7 +102,7 @@ def test_percent() -> None:
         (3.219e-3, None, None, "roof", "at best 3.21 ms"),
         (3.2e-3, None, None, "roof", "at best 3.20 ms"),
         (26e-3, 9.13e-3, float("inf"), "bounds", "at least 9.1 ms"),
-        (26e-3, 9.13e-3, float("inf"), "spread", "not known, measure more"),
+        (26e-3, 9.13e-3, float("inf"), "spread", "unknown, measure more"),
         (26e-3, 9e-3, 78e-3, None, "26.0 ms"),
         (26e-3, None, None, "spread", "26.0 ms"),
         (None, None, None, "spread", "unknown"),

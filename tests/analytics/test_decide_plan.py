@@ -141,7 +141,7 @@ def test_one_measured_mode_is_completed_to_four_and_two_are_decided_from() -> No
 def test_fewer_than_four_modes_are_picked_and_it_is_said() -> None:
     plan = plan_in_words(plan_next(GRID, n=2))
     assert len(plan.picks) == 2
-    assert plan.notes == ("fewer than 4 measured modes predict the others badly: ask for 4",)
+    assert plan.notes == ("fewer than 4 measured modes predict the others badly: use --next 4",)
 
 
 def test_each_pick_lessens_the_expected_error_of_those_before() -> None:

@@ -129,7 +129,7 @@ def test_a_disturbed_row_is_measured_again_without_being_asked(measure: Any) -> 
     write_rows(path, ProgramRun, [disturbed])
     code, said = measure()
     assert code == 0
-    assert "measured again, not known well: sh nap.sh (disturbed: a game ran on the GPU)" in said
+    assert "measured again, imprecise: sh nap.sh (disturbed: a game ran on the GPU)" in said
     assert "1 row is better than before" in said
     (better,) = programs()
     attempts = read_rows(path.with_name("attempts.jsonl"), ProgramRun).rows

@@ -164,7 +164,7 @@ def test_a_file_of_the_users_stays(
     assert (code, path.read_bytes()) == (2, MINE)
     *_, line = err.splitlines()
     assert f"{path}" in line
-    assert "is there already" in line
+    assert "already exists" in line
     if kind in UNWRITTEN:
         return
     assert "--force to replace it" in line

@@ -86,7 +86,7 @@ def test_infeasible_limits_are_answered_and_are_no_error(
         capsys, "recommend", "--runs", published, "--max-latency", "1ms", "--max-power", "5W"
     )
     assert code == 0
-    assert "No mode keeps the limits 1 ms and 5 W for seen." in out
+    assert "No mode meets the 1 ms and 5 W limits for seen." in out
     assert "nearest to the limits" in out
 
 
@@ -309,7 +309,7 @@ def test_a_network_on_a_cpu_gets_a_time_from_its_clock_in_other_modes(
         "MAXN_SUPER",
     )
     # Whether 25W keeps 100 ms is not known.
-    assert one["claim"] == "is fastest of the modes known to keep the limit"
+    assert one["claim"] == "is fastest of the modes known to meet the limit"
     (near,) = document(
         capsys, "recommend", "net", "--runs", runs, "--mode", "25W", "--max-latency", "1ms"
     )["recommendations"]

@@ -198,27 +198,6 @@ def test_the_core_does(
     assert shown in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "fault"),
-    [
-        (("measure", "--server", "http://127.0.0.1:1"), "the server cannot be reached"),
-        (("offload", "serve", "large.onnx"), "large.onnx is not an ONNX file"),
-        (
-            ("offload", "run", "small.onnx", "--server", "a:1", "--data", "t.bin",
-             "--threshold", "0.5"),
-            "small.onnx is not an ONNX file",
-        ),
-    ],
-    ids=lambda words: " ".join(words[:2]) if isinstance(words, tuple) else "",
-)  # fmt: skip
-def test_the_core_gets_as_far_as_the_input(
-    core_alone: Path, tmp_path: Path, words: tuple[str, ...], fault: str
-) -> None:
-    done = run_core(core_alone, tmp_path, *words)
-    assert fault in done.stderr
-    assert "pip install" not in done.stderr
-
-
 def test_the_core_measures_a_server(core_alone: Path, tmp_path: Path) -> None:
     with replaying(Replayed()) as address:
         words = ("measure", "--server", address, "--prompt", "8", "--generate", "4")
@@ -249,6 +228,7 @@ def test_the_core_benches_and_says_how_to_get_the_report(
         (("multi", "contention"), "altair", "report"),
         (("data", "schema", "score"), "polars", "report"),
         (("offload", "tune", "s.npz"), "polars", "report"),
+        (("offload", "serve", "large.onnx"), "onnx", "networks"),
         (("data", "image", "list"), "docker", "boards"),
         (("models", "write", ".", "zoo_operators1"), "onnx", "networks"),
         (("measure", "resnet18", "--local"), "onnxruntime", "onnxruntime"),

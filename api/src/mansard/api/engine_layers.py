@@ -99,11 +99,11 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
     loaded = load_network(named(model))
     folders = as_list(runs)
     if profile is not None and mode is not None and device is None and not folders:
-        raise UsageError("a mode of no device", fix="add --device, or --runs with its roofs")
+        raise UsageError("--mode needs a device", fix="add --device, or --runs with its roofs")
     given = roofs_given(peaks or {}, bandwidth, launch_s) if peaks or bandwidth else None
     if profile is None:
         if description is not None:
-            raise UsageError("a description has no times", fix="give a profile beside it")
+            raise UsageError("--graph needs a profile", fix="add --profile")
         wanted = _Wanted(mode, device, label, batch, precision)
         return _measured(loaded, open_runs(folders or ["runs"]), wanted, given, str(model))
     roofs = _roofs(given, folders, device, mode)
@@ -143,7 +143,7 @@ def _roofs(
             return roofs_of_hardware(device, mode)
         return LayerRoofs(why="no roofs are given: name runs, a device, or peaks and a bandwidth")
     if bool(given.peaks) is not bool(given.levels) and not runs and device is None:
-        raise UsageError("roofs are peaks and a bandwidth", fix="give both")
+        raise UsageError("roofs need peaks and a bandwidth", fix="give both")
     return given
 
 

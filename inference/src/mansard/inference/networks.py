@@ -328,7 +328,7 @@ def _cpu_time(spec: NetworkTrial, samples: Samples | None, failure: str) -> CpuT
     """Of each sample, where the network ran on the CPU."""
     if samples is not None and spec.provider == "cpu" and samples.cpu_s is not None:
         return CpuTime(seconds_s=samples.cpu_s)
-    why = "it was not known in every sample" if samples else f"it could not be run: {failure}"
+    why = "it was unknown in some samples" if samples else f"it could not be run: {failure}"
     if spec.provider != "cpu":
         why = "it ran on a GPU"
     return CpuTime(seconds_s=None, unknown={"seconds_s": why})

@@ -64,7 +64,7 @@ def note_doubts(title: str, plan: RunPlan, doubts: Mapping[str, str], reporter: 
     ]
     many = "" if len(plan.trials) == 1 else f"{len(lines)} of {len(plan.trials)} trials are "
     named = first_of(lines, _MOST_NAMED)
-    reporter.note(f"{title}: {many}measured again, not known well: {named}")
+    reporter.note(f"{title}: {many}measured again, imprecise: {named}")
 
 
 def note_outcome(

@@ -174,7 +174,7 @@ def _by_kind(
     if kind == "bounds":
         return f"between {_two_ends(low, high, prefixes, unit, 'and')}"
     is_open = high > _NO_ENDS * low
-    text = "not known" if is_open else _spread_text(value, unit, low, high, prefixes, 3)
+    text = "unknown" if is_open else _spread_text(value, unit, low, high, prefixes, 3)
     return f"{text}, {MEASURE_MORE}" if advise and interval.is_wide else text
 
 

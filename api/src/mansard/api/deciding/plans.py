@@ -108,7 +108,7 @@ def plan(
         raise UsageError("no network is given", fix="give None for all that the runs have")
     for option, value in (("--network", networks[0]), ("--device", request.device)):
         if value is not None and request.runs is None:
-            raise UsageError(f"{option} is of runs", fix="name the folder of the runs as well")
+            raise UsageError(f"{option} needs runs", fix="name the folder of the runs as well")
     read = None if request.runs is None else _read_runs(request, request.runs)
     asked = [
         msgspec.structs.replace(
@@ -190,7 +190,7 @@ def _plan_next(
 
 def _lost(asked: _Question) -> Plan:
     raise ClusterError(
-        f"each process that planned for {asked.network} was killed, maybe for want of memory",
+        f"each process that planned for {asked.network} was killed, possibly for lack of memory",
         fix="choose from fewer modes, or give workers more memory",
     )
 

@@ -93,7 +93,7 @@ def doubts(row: Record, *, with_stability: bool = True) -> tuple[str, ...]:
         return disturbances
     interval: float | None = getattr(row, "stability_interval", None)
     if interval is None:
-        return (*disturbances, f"unstable: {row.unknown.get('stability_interval', 'not known')}")
+        return (*disturbances, f"unstable: {row.unknown.get('stability_interval', 'unknown')}")
     return (*disturbances, f"unstable: known to ±{interval:.1%} alone")
 
 

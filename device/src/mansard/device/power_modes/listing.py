@@ -105,7 +105,7 @@ def _reason(field: str, mode: PowerMode, chip: Module | None, module: Module | N
             return f"the {_NEEDED[name]} is {why}" if why == UNCAPPED else why
     if field == "memory_roof_bytes_per_s":
         return "the GPU's port to memory was not recorded for this module"
-    return "this chip has no such unit" if "tensor" in field else "not known for this chip"
+    return "this chip has no such unit" if "tensor" in field else "unknown for this chip"
 
 
 _KERNEL = "the highest that the kernel lists"

@@ -303,7 +303,7 @@ def _describe(library: CudaLibrary, name: str, versions: dict[str, str]) -> Gpu:
         "mig": slice_found[1] if slice_found else None,
     }
     reasons = {
-        "l1_bytes": f"not known for compute capability {sm / 10:.1f}",
+        "l1_bytes": f"unknown for compute capability {sm / 10:.1f}",
         "memory_hz": "CUDA does not tell the memory clock of an integrated GPU"
         if is_integrated
         else "CUDA does not tell it",

@@ -347,7 +347,7 @@ def _counted(
 _COUNTS = ("counted_flop", "least_flop", "pagoda_flop", "counted_bytes", "counted_s")
 _RATIOS = ("work_ratio", "bytes_ratio")
 _NO_KERNEL = "no kernel was found for it"
-_NO_RATIO = "the estimate is 0 or not known"
+_NO_RATIO = "the estimate is 0 or unknown"
 _WARM = "caches were not emptied before each kernel, and what they keep is not estimated"
 
 

@@ -277,7 +277,7 @@ def _unlike(fit: NetworkFit, term_fit: TermFit | None, values: Mapping[str, Arra
     needed = () if term_fit is None else term_fit.settings
     lacking = [SETTING_WORDS[name] for name in needed if not is_known[name]]
     if lacking:
-        return f"its {listed(lacking)} {'is' if len(lacking) == 1 else 'are'} not known"
+        return f"its {listed(lacking)} {'is' if len(lacking) == 1 else 'are'} unknown"
     measured = fit.settings
     only_here = [
         SETTING_WORDS[name]
@@ -289,7 +289,7 @@ def _unlike(fit: NetworkFit, term_fit: TermFit | None, values: Mapping[str, Arra
     some = [name for name in SETTINGS if not is_known[name] and (measured[name] > 0).any()]
     if some:
         words = listed([SETTING_WORDS[name] for name in some])
-        return f"its {words} {'is' if len(some) == 1 else 'are'} not known"
+        return f"its {words} {'is' if len(some) == 1 else 'are'} unknown"
     return "it differs from the measured modes in its power limit alone, and that has no law"
 
 

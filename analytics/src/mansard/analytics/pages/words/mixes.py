@@ -47,7 +47,7 @@ def _answer(decision: MixDecision) -> tuple[str, str]:
         return f"{decision.error}.", "it cannot be planned"
     if decision.hopeless:
         sentence = hopeless_sentence(decision.hopeless, may_fit=decision.may_fit)
-        return sentence, "no mode is known to keep the limits"
+        return sentence, "no mode is known to meet the limits"
     sentence = mix_sentence(
         decision.one_mode,
         decision.schedule,
