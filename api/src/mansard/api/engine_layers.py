@@ -330,7 +330,7 @@ class _Wanted:
         return (
             self.mode in {None, mode}
             and self.label in {None, label}
-            and (self.device is None or devices_called(self.device, [device]))
+            and (self.device is None or bool(devices_called(self.device, [device])))
             and self.batch in {None, row.batch}
             and self.precision in {None, row.precision}
         )
