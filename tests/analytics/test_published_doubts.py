@@ -384,7 +384,7 @@ def test_what_trtexec_warns_of_is_the_remark_of_its_row(
 
 def test_the_least_time_is_a_lower_estimate_of_the_gpu(tmp_path: Path) -> None:
     (note,) = keep(tmp_path, LOG.format(7.87), fixed=FIXED)
-    assert "a lower estimate of the GPU's own time is its least, 5.3 ms; kept, and in no" in note
+    assert "a lower estimate of the GPU's own time is its least, 5.3 ms; kept, but not used" in note
 
 
 @pytest.mark.parametrize("text", [LOG.format(6.5), exported(0.03), summary(0.03)])

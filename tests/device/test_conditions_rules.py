@@ -87,7 +87,7 @@ def test_what_draws_power_for_others_and_what_only_cools() -> None:
     assert disturbances(conditions(), mode(), other_work=others) == ()
     others.share, others.busiest = 0.123, "a program"
     (line,) = disturbances(conditions(), mode(), other_work=others)
-    assert line == "other programs had 12 % of the CPUs' time, most of all a program"
+    assert line == "other programs used 12 % of the CPUs' time, mostly a program"
     cooled = conditions(engines=(), fan_speed_rpm=steady(5000), fan_drive_share=steady(1.0))
     assert disturbances(cooled, mode()) == ()
     # 1 MiB is 1048576 bytes

@@ -122,7 +122,7 @@ def test_a_cap_that_may_not_be_written_says_who_may(clocked: Path) -> None:
         ("cores=9", "9 cores cannot be on; use 1 to 4"),
         ("cores=two", "'two' is not a number of cores"),
         ("cpu=2000", "'2000' is not a frequency"),
-        ("1c,,2c", "no mode stands between the commas"),
+        ("1c,,2c", "there is an empty mode in"),
         ("2c,cores=3", "'2c' is not a setting"),
     ],
 )
