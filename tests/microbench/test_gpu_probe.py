@@ -128,7 +128,7 @@ def test_an_unknown_architecture_and_zeros_have_reasons() -> None:
     gpu = probe(Library(sm=990, attributes=zeros)).gpu
     assert gpu is not None
     assert gpu.unknown == {
-        "l1_bytes": "not known for compute capability 99.0",
+        "l1_bytes": "unknown for compute capability 99.0",
         "l2_bytes": "CUDA does not tell it",
         "memory_hz": "CUDA does not tell it",
         "gpu_hz": "CUDA does not tell it",
