@@ -122,7 +122,7 @@ def group_of(text: str, rows: Sequence[Row], wanted: Wanted) -> list[Row]:
         found = [row for row in found if is_measured(row)]
     if "known by more than bounds" in text:
         found = [row for row in found if kind_of(row) not in {"bounds", "roof"}]
-    if "keep" in text:
+    if "meet" in text:
         found = [row for row in found if state(row, wanted) == "kept"]
     for name in ("energy", "power"):
         if f"whose {name} is known" in text:
@@ -143,7 +143,7 @@ def beside(candidate: Candidate, rows: Sequence[Row]) -> Row:
 
 
 def check_claim(words: str, found: Recommendation, rows: Sequence[Row], wanted: Wanted) -> None:
-    """``uses the least energy of the measured modes that keep the limit``, of the choice."""
+    """``uses the least energy of the measured modes that meet the limit``, of the choice."""
     choice, what = chosen(found, rows), found.minimise
     only, claim = _ONLY.match(words), _CLAIM.match(words)
     match = only or claim
@@ -193,12 +193,12 @@ def check_counts(found: Recommendation, rows: Sequence[Row], wanted: Wanted) -> 
     n_unknown = len({row["mode"] for row in rows} - {row["mode"] for row in timed})
     n_asked = len(timed) + n_unknown
     text = "\n".join((found.sentence, *found.why)).replace("\u00a0", " ")
-    if "No mode keeps" in text or re.search(r"each of \d+ candidates breaks", text):
+    if "No mode meets" in text or re.search(r"each of \d+ candidates breaks", text):
         assert set(states) == {"broken"}, text
         assert not n_unknown, text
-    if "No mode is known to keep" in text or "is known to keep each limit" in text:
+    if "No mode is known to meet" in text or "is known to meet each limit" in text:
         assert "kept" not in states or found.minimise != "latency", text
-    for n, n_all in re.findall(r"(\d+) of (\d+) candidates? keeps? each limit", text):
+    for n, n_all in re.findall(r"(\d+) of (\d+) candidates? meets? each limit", text):
         kept = [row for row, is_kept in zip(timed, states, strict=True) if is_kept == "kept"]
         known = [row for row in kept if span(row, found.minimise) is not None]
         assert (int(n), int(n_all)) == (len(known), n_asked), text
@@ -212,7 +212,7 @@ def check_counts(found: Recommendation, rows: Sequence[Row], wanted: Wanted) -> 
 
 
 def check_likeliest(found: Recommendation, rows: Sequence[Row], wanted: Wanted) -> None:
-    """That no other keeps the limit with a greater probability than the likeliest one."""
+    """That no other meets the limit with a greater probability than the likeliest one."""
     if "is likeliest to" not in found.sentence:
         return
     ((what, most),) = limits_asked(wanted)

@@ -115,7 +115,7 @@ def questions(draw: st.DrawFn) -> tuple[list[Point], Wanted]:
 
 
 def keeps(values: dict[str, float], wanted: Wanted, factor: float = 1.0) -> bool:
-    """Whether these values, all times ``factor``, keep every limit."""
+    """Whether these values, all times ``factor``, meet every limit."""
     limits = {
         "latency": wanted.max_latency_s,
         "power": wanted.max_power_w,
@@ -195,7 +195,7 @@ def total_excess(point: Point, wanted: Wanted) -> float:
 def check_by_truth(points: list[Point], wanted: Wanted, found: Recommendation) -> None:
     """The truth lies in the intervals: no mode is better by more than was stated."""
     if not found.is_feasible:
-        # Nothing that is certain to keep the limits was overlooked.
+        # Nothing that is certain to meet the limits was overlooked.
         assert not any(keeps(p.predicted(), wanted, p.spread) for p in points)
         return
     choice = the(points, found.choice)

@@ -44,7 +44,7 @@ def test_a_mode_that_keeps_up_is_priced_with_what_it_idles() -> None:
     assert answer.one_mode.power_w == pytest.approx(8.8)
     # Fast costs 15 · (0.48 − 4 · 0.016) for eyes, more than slow's 15 · (0.4 − 4 · 0.04).
     assert answer.schedule is None
-    assert "One mode for all 2 networks: slow" in answer.sentence
+    assert "One mode for 2 networks: slow" in answer.sentence
 
 
 def test_networks_on_their_roofs_are_busy_for_at_least_their_share() -> None:

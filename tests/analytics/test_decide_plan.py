@@ -141,7 +141,18 @@ def test_one_measured_mode_is_completed_to_four_and_two_are_decided_from() -> No
 def test_fewer_than_four_modes_are_picked_and_it_is_said() -> None:
     plan = plan_in_words(plan_next(GRID, n=2))
     assert len(plan.picks) == 2
-    assert plan.notes == ("fewer than 4 measured modes predict the others badly: ask for 4",)
+    assert plan.notes == ("fewer than 4 measured modes predict the others badly: use --next 4",)
+
+
+@pytest.mark.parametrize(("n", "note"), [
+    (2, "there are only 3 modes, too few for predictions: measure all of them"),
+    (4, "there are only 3 modes"),
+])  # fmt: skip
+def test_a_board_with_three_modes_is_never_asked_for_four(n: int, note: str) -> None:
+    plan = plan_in_words(plan_next(GRID.head(3), n=n))
+    assert len(plan.picks) == min(n, 3)
+    assert note in plan.notes
+    assert not any("4" in line for line in plan.notes)
 
 
 def test_each_pick_lessens_the_expected_error_of_those_before() -> None:

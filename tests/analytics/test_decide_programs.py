@@ -188,7 +188,7 @@ def test_runs_of_an_earlier_version_of_a_program_are_in_no_model(tmp_path: Path)
     found = find_models(dataset)
     whole = found.observations.filter(pl.col("network") == "llm")
     assert whole["mode"].to_list() == ["918-3199-2201"]
-    assert any("2 earlier runs are in no model" in line for line in found.notes)
+    assert any("2 earlier runs are not used for predictions" in line for line in found.notes)
     remarks = {row.mode: row.remark for row in measured_programs(dataset) if row.window is None}
     assert remarks["918-3199-2201"] == ""
     assert remarks["306-2133-1190"] == "an earlier version of the program"

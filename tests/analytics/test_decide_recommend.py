@@ -71,12 +71,12 @@ def test_where_nothing_is_as_likely_as_asked_the_likeliest_is_taken_and_said() -
     found = recommend(frame(rows), Wanted(max_latency_s=0.020))
     assert (found.verdict, chosen(found), found.n_feasible) == ("uncertain", "30W", 0)
     assert found.sentence.replace("\u00a0", " ").startswith(
-        "No mode is known to keep the limit 20 ms for net in fp16 with a probability of 90 %. "
+        "No mode is known to meet the 20 ms limit for net in fp16 with a probability of 90 %. "
         "30W is likeliest to, with 70 % (19.5 ± 2.0 ms, "
     )
     assert "least energy" not in found.sentence
     assert found.why[0].replace("\u00a0", " ") == (
-        "none of 2 candidates is known to keep each limit with a probability of 90 %, 2 are "
+        "none of 2 candidates is known to meet each limit with a probability of 90 %, 2 are "
         "undetermined"
     )
     assert found.equals == ()
@@ -98,7 +98,7 @@ def test_infeasible_limits_are_answered_by_the_nearest_and_by_what_would_do() ->
     assert latency.limit == pytest.approx(0.0425716, abs=1e-6)
     assert (power.quantity, power.candidate.mode) == ("power", "50W")
     assert power.limit == pytest.approx(31.9287, abs=1e-3)
-    assert found.unknown["most_excess"] == "no mode is known to keep the limits"
+    assert found.unknown["most_excess"] == "no mode is known to meet the limits"
 
 
 def test_where_no_single_limit_can_give_way_it_is_said() -> None:

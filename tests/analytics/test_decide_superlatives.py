@@ -144,9 +144,9 @@ def test_the_least_is_of_the_modes_that_keep_the_limit() -> None:
         row("MAXN", 0.00396, 0.0849, spread=1.03, source="published"),
     ]
     found, _ = asked(rows, Wanted(max_latency_s=0.0045), {n: {} for n in NAMES}, DEVICE)
-    assert found.claim == "uses the least energy of the modes that keep the limit"
+    assert found.claim == "uses the least energy of the modes that meet the limit"
     alone, _ = asked(rows[::2], Wanted(max_latency_s=0.0045), {n: {} for n in NAMES}, DEVICE)
-    assert alone.claim == "is the only mode that keeps the limit"
+    assert alone.claim == "is the only mode that meets the limit"
 
 
 def test_what_only_has_bounds_is_compared_by_its_ends() -> None:

@@ -118,7 +118,7 @@ def test_a_mix_that_no_mode_keeps_up_with_is_too_much_for_every_mode(
             states = [state(e, wanted) for e in tasks[name] if e["latency_s"] is not None]
             assert set(states) == {"broken"}, text
             assert len(states) == len(tasks[name]), text
-    plans = (("One mode for all 2 networks", answer.one_mode), ("Modes in turn", answer.schedule))
+    plans = (("One mode for 2 networks", answer.one_mode), ("Modes in turn", answer.schedule))
     for name, plan in plans:
         if plan is None:
             continue

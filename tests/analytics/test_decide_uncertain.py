@@ -35,7 +35,9 @@ def test_an_extrapolated_mode_is_never_likely_to_keep_a_limit() -> None:
     assert found.checks[0].holds == "unknown"
     assert found.checks[0].probability is None
     assert "%" not in found.sentence
-    assert plain(found.sentence).startswith("Undetermined whether a mode keeps the limit 60 ms for")
+    assert plain(found.sentence).startswith(
+        "Cannot tell whether any mode meets the 60 ms limit for"
+    )
 
 
 def test_an_extrapolated_mode_is_not_preferred_for_a_gain_that_is_no_more_than_its_error() -> None:
@@ -105,7 +107,7 @@ def test_where_some_have_no_power_it_is_not_said_that_none_keeps_a_limit() -> No
     assert found.verdict == "unknown"
     assert (found.n_candidates, found.n_broken, found.n_unknown) == (20, 3, 17)
     assert plain(found.sentence).startswith(
-        "Undetermined whether a mode keeps the limit 15 W for net: 3 candidates of 20 cannot, and "
+        "Cannot tell whether any mode meets the 15 W limit for net: 3 candidates of 20 cannot, and "
         "of 17 the power is unknown."
     )
     assert "No mode" not in found.sentence
@@ -128,7 +130,7 @@ def test_counts_reasons_and_checks_agree() -> None:
     found = recommend(frame(rows), Wanted(max_latency_s=0.020))
     assert (mode_of(found), found.n_feasible) == ("sure", 1)
     assert plain(found.why[0]).startswith(
-        "1 of 3 candidates keeps each limit with a probability of at least 90 %, 2 are undetermined"
+        "1 of 3 candidates meets each limit with a probability of at least 90 %, 2 are undetermined"
     )
     lost = {each.candidate.mode: each.why_lost for each in found.neighbours}
     assert all("unknown" in why for why in lost.values())
@@ -149,7 +151,7 @@ def test_a_modelled_choice_stands_beside_the_best_measured_one() -> None:
     assert found.measured is not None
     assert found.measured.candidate.mode == "25W"
     # 120 / 182 − 1
-    assert "keeps every limit" in found.measured.why_lost
+    assert "meets every limit" in found.measured.why_lost
     assert plain(found.measured.why_lost).endswith("energy −34 %")
     assert found.measure_next is not None
     assert found.measure_next.candidate.mode == "20W"
@@ -229,7 +231,7 @@ def test_bounds_of_a_fit_keep_a_limit_with_a_probability() -> None:
         assert found.verdict == verdict
         assert found.checks[0].probability == pytest.approx(chance, abs=1e-4)
     assert plain(found.sentence).startswith(
-        "No mode is known to keep the limit 40 ms for net in fp16 with a probability of 90 %. MAXN "
+        "No mode is known to meet the 40 ms limit for net in fp16 with a probability of 90 %. MAXN "
         "is likeliest to, with 85 %"
     )
 

@@ -13,9 +13,8 @@ from mansard.analytics.data.limits import check_generation
 from mansard.analytics.data.opening import merge, open_runs
 from mansard.analytics.models.predict.generation_times import (
     generation_times,
-    generation_times_frame,
-    measured_generations,
 )
+from mansard.analytics.models.predict.measured import measured_generations
 from mansard.core.errors import InputError
 from mansard.core.records import GenerationRound
 from tests.analytics.dataset_checks import assert_same
@@ -133,9 +132,7 @@ def test_rows_are_kept_merged_and_tabulated(tmp_path: Path) -> None:
     merge([tmp_path / "runs"], str(tmp_path / "merged"))
     assert_same(open_runs([tmp_path / "merged"]), found)
     (times,) = measured_generations(found)
-    frame = generation_times_frame([times])
-    assert frame["decode_tokens_per_s"].to_list() == [times.decode_tokens_per_s]
-    assert frame["first_token_p99_s"].to_list() == [None]
+    assert times.first_token_p99_s is None
     lists = generation_frame([row])
     assert lists["first_token_s"].to_list() == [pytest.approx([1.0, 1.2, 1.1, 1.32])]
 

@@ -194,7 +194,7 @@ def test_a_limit_without_an_interval_is_neither_kept_nor_broken() -> None:
     assert found.chosen is not None
     assert [each.holds for each in found.chosen.limits] == ["unknown"]
     assert found.verdict == "unknown"
-    assert "No threshold is known to keep every limit; this one comes nearest." in found.sentence
+    assert "No threshold is known to meet every limit; this one comes nearest." in found.sentence
 
 
 def test_a_mode_without_a_time_leaves_the_verdict_open() -> None:

@@ -98,7 +98,7 @@ def check_answer(found: Hierarchical, goal: Goal) -> None:
         assert best <= min(beside) + PRECISE
     else:
         assert not beside
-    assert ("No threshold is known to keep every limit" in found.sentence) != keeps_all(point)
+    assert ("No threshold is known to meet every limit" in found.sentence) != keeps_all(point)
     assert ("better than every threshold" in found.sentence) == (found.better_baseline is not None)
     if found.better_baseline is not None:
         better = reached(found.better_baseline, goal)

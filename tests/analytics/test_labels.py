@@ -11,8 +11,11 @@ from msgspec.structs import replace
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.names import run_labels
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.models.predict.generation_times import measured_generations
-from mansard.analytics.models.predict.measured import measured_networks, measured_programs
+from mansard.analytics.models.predict.measured import (
+    measured_generations,
+    measured_networks,
+    measured_programs,
+)
 from mansard.analytics.models.scaling.coefficients import (
     counted_runs,
     good_trials,
@@ -138,7 +141,10 @@ def test_kernels_of_two_labels(tmp_path: Path) -> None:
     assert [run.run_id for run in newest_runs(manifests)] == ["b"]
     assert run_labels(manifests) == {"a": "2c, label v1", "b": "2c, label v2"}
     notes = run_notes(manifests, {"a": "CPU", "b": "CPU"})
-    assert notes[-1] == "CPU: what is modelled rests on label v2, the newest; label v1: in no model"
+    assert (
+        notes[-1]
+        == "CPU: what is modelled rests on label v2, the newest; label v1: not used for predictions"
+    )
 
 
 def test_a_disturbed_newer_run_of_kernels_displaces_no_good_one(tmp_path: Path) -> None:

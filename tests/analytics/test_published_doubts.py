@@ -71,7 +71,7 @@ def test_the_first_repeat_after_a_switch_is_set_aside(tmp_path: Path) -> None:
     (note,) = keep(tmp_path, repeats(112, *SETTLED_MS))
     assert note.replace("\u00a0", " ") == (
         "line 2: repeat 1 of 6 has 112 ms and 5 others have 13.2 ms to 14.2 ms: set aside as a "
-        "transient, as the first after a switch of the mode is; kept, and in no model"
+        "transient, as the first after a switch of the mode is; kept, but not used for predictions"
     )
     assert times_s(tmp_path) == [None, *(pytest.approx(ms / 1e3) for ms in SETTLED_MS)]
     assert len(read_published(tmp_path / "runs").runs) == 6  # stored as its author says
@@ -384,7 +384,7 @@ def test_what_trtexec_warns_of_is_the_remark_of_its_row(
 
 def test_the_least_time_is_a_lower_estimate_of_the_gpu(tmp_path: Path) -> None:
     (note,) = keep(tmp_path, LOG.format(7.87), fixed=FIXED)
-    assert "a lower estimate of the GPU's own time is its least, 5.3 ms; kept, and in no" in note
+    assert "a lower estimate of the GPU's own time is its least, 5.3 ms; kept, but not used" in note
 
 
 @pytest.mark.parametrize("text", [LOG.format(6.5), exported(0.03), summary(0.03)])

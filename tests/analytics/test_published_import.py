@@ -339,9 +339,10 @@ def test_figures_above_the_hardware_are_told(tmp_path: Path) -> None:
     found = read(tmp_path, "mode,precision,GFLOP/s,GB/s\nMAXN,fp32,5500,250\n")
     assert [note.split(" is above the ")[1] for note in doubt_notes(found, orin)] == [
         "5.327\u00a0TFLOP/s that Jetson AGX Orin 64GB can do: it is TF32 of tensor cores, or the "
-        "unit is wrong (1.03 times the limit, 0.26 of the TF32 peak); kept, and in no model",
+        "unit is wrong (1.03 times the limit, 0.26 of the TF32 peak); kept, but not used for "
+        "predictions",
         "204.7\u00a0GB/s that Jetson AGX Orin 64GB can do: a cache was measured, or the unit is "
-        "wrong (1.22 times the limit); kept, and in no model",
+        "wrong (1.22 times the limit); kept, but not used for predictions",
     ]
     with pytest.raises(UsageError, match="did you mean agx-orin"):
         find_module("agx-orion")

@@ -64,7 +64,7 @@ def test_a_mode_without_a_clock_says_so() -> None:
     measured = table(coefficient("a", 800e9), coefficient("b", 1600e9))
     row = scale(modes, measured, rows({"mode": "c", "n_sms": 8})).row(0, named=True)
     assert row["value"] is None
-    assert row["reason"] == "unknown for this mode: its GPU clock"
+    assert row["reason"] == "unknown in this mode: its GPU clock"
 
 
 def test_devices_never_share_a_law() -> None:

@@ -74,7 +74,7 @@ def test_a_first_sample_is_rejected_with_its_reason(tmp_path: Path) -> None:
     # Of 0.101 to 0.099 s the logarithm has a deviation of 0.007, of the median 0.007 / √5.
     assert values["latency_deviation"] == pytest.approx(0.0032, rel=0.05)
     (note,) = observed.notes
-    assert note.startswith("net: 1 sample of 6 in no model: repeat 1 of 6 has")
+    assert note.startswith("net: 1 sample of 6 not used for predictions: repeat 1 of 6 has")
 
 
 def calls(n: int, window_s: float, power_w: float) -> EnergyWindow:
@@ -114,5 +114,7 @@ def test_a_run_of_a_program_is_set_aside_with_its_energy(tmp_path: Path) -> None
     observed = measured_observations(dataset)
     (values,) = observed.rows.iter_rows(named=True)
     assert values["power_w"] == pytest.approx(10.0)
-    assert observed.notes[0].startswith("llm: 1 run of 3 in no model: repeat 1 of 3 has 8.00")
+    assert observed.notes[0].startswith(
+        "llm: 1 run of 3 not used for predictions: repeat 1 of 3 has 8.00"
+    )
     assert len(dataset.programs[0].repetitions) == 3

@@ -17,7 +17,7 @@ from tests.inference.ncu_stand_in import VERSION, write_ncu
 # What these find depends on the computer that runs the tests, not on the board.
 OF_THE_HOST = {
     "Python",
-    "other load",
+    "load",
     "disk",
     "kernels",
     "ort",
@@ -63,7 +63,7 @@ def test_doctor_on_a_board_that_is_switched_off(tmp_path: Path) -> None:
         current.write_text("0\n")
     checks = {check.name: check for check in api.doctor(root)}
     assert checks["total power"].status == "warning"
-    assert "reads 0.000 W, which no machine takes" in checks["total power"].detail
+    assert "reads 0.000 W, which no machine draws" in checks["total power"].detail
 
 
 JUNK = [b"\x1b[2J\x07junk\xff\0", b"9" * 100_000, b"", b"-1\n", b"nan nan nan\n" * 50]

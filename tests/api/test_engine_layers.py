@@ -124,11 +124,11 @@ def test_a_graph_of_another_engine_is_refused(engine: tuple[Path, Path], tmp_pat
 
 
 def test_what_does_not_go_together_is_refused(engine: tuple[Path, Path], tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a description has no times"):
+    with pytest.raises(UsageError, match="--graph needs a profile"):
         api.layers("alexnet", description=engine[1])
-    with pytest.raises(UsageError, match="roofs are peaks and a bandwidth"):
+    with pytest.raises(UsageError, match="roofs need peaks and a bandwidth"):
         api.layers("alexnet", profile=engine[0], bandwidth=1e9)
-    with pytest.raises(UsageError, match="a mode of no device"):
+    with pytest.raises(UsageError, match="--mode needs a device"):
         api.layers("alexnet", profile=engine[0], mode="15W")
     with pytest.raises(InputError, match="there is no such folder"):
         api.layers("alexnet", runs=[tmp_path / "runs"])

@@ -130,9 +130,9 @@ def test_vllm_has_a_share_of_all_memory() -> None:
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (("resnet18", "--context", "128"), "--context is of language models"),
+        (("resnet18", "--context", "128"), "--context is for language models"),
         (("resnet18", "--engine", "vllm"), "vllm runs language models"),
-        (("resnet18", "--board", "orin"), "no module is called 'orin'"),
+        (("resnet18", "--board", "orin"), "several modules are called 'orin'"),
         (("resnet18", "--board", "thor", "--here"), "--here and --board exclude each other"),
         (("tinyllama-1.1b", "--context", "4096"), "was trained for 2,048 tokens, not 4,096"),
     ],

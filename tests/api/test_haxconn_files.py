@@ -237,7 +237,7 @@ def test_what_is_not_there_or_not_theirs(tmp_path: Path) -> None:
     (tmp_path / "net_layer_results.json").write_text(json.dumps(LAYERS), encoding="utf-8")
     with pytest.raises(UsageError, match=r"two are a layer_results\.json"):
         read_haxconn([tmp_path])
-    with pytest.raises(UsageError, match="a problem of their own"):
+    with pytest.raises(UsageError, match="cannot be combined with other problems"):
         api.schedule(api.ScheduleRequest(sources=(tmp_path,), models=("resnet18",)))
 
 

@@ -123,7 +123,7 @@ def test_a_changed_engine_file_is_said_and_built_anew(request_of: Any) -> None:
         request, settings=api.NetworkSettings(engine="tensorrt", copies="both")
     )
     result = api.measure_networks(again, notes)
-    assert f"{build.engine_file}: it is not what was built, and is built anew" in notes.lines
+    assert f"{build.engine_file}: it is not what was built, and is rebuilt" in notes.lines
     assert [found.row.failure for found in result.rows] == [None]
 
 

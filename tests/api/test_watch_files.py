@@ -114,7 +114,7 @@ def test_files_that_are_there_and_endings_that_are_none(tmp_path: Path) -> None:
     there = tmp_path / "looks.csv"
     there.write_text("mine\n")
     for path, n_boards, what in (
-        (there, 1, "is there already"),
+        (there, 1, "already exists"),
         (tmp_path / "looks.txt", 1, "neither a table nor records"),
         (tmp_path / "more.csv", 2, "a table holds one board"),
     ):

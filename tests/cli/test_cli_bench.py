@@ -83,7 +83,7 @@ def test_interrupted_resumed_finished_and_repeated(
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
 
     (rows_file,) = runs.glob("*/trials.jsonl")
-    # A busy machine leaves rows that are not known well: they are measured again, at most twice.
+    # A busy machine leaves rows that are imprecise: they are measured again, at most twice.
     for _ in range(MOST_ATTEMPTS):
         before = rows_file.read_bytes()
         again = subprocess.run(

@@ -18,7 +18,7 @@ from tests.cli.in_process import mansard
 # What these find depends on the computer that runs the tests, not on the board.
 OF_THE_HOST = {
     "Python",
-    "other load",
+    "load",
     "disk",
     "kernels",
     "ort",
@@ -112,7 +112,7 @@ FIVE: list[tuple[str, Callable[[Path], None], str, str, str]] = [
         "xavier-nx",
         fault("query_errors", ["failed to read PARAM GPU"]),
         "nvpmodel",
-        "but it complains: NVPM ERROR",
+        "but it reports: NVPM ERROR",
         "nvpmodel -q",
     ),
     (

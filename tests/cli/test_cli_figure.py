@@ -56,7 +56,7 @@ def test_a_file_of_the_users_stays_unless_forced(
     code, _, err = answer(capsys, *words)
     assert (code, path.read_text("utf-8")) == (2, "mine: Drawn by Mansard or not\n")
     assert err == (
-        f"mansard: {path}: is there already, and Mansard did not write it; give another name, or "
+        f"mansard: {path}: already exists and was not written by Mansard; give another name, or "
         "--force to replace it\n"
     )
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
@@ -70,7 +70,7 @@ def test_values_of_the_users_stay_too(
     (tmp_path / "fig.csv").write_text("part,name\n1,2\n", "utf-8")
     code, _, err = answer(capsys, "figure", "energy", "--runs", runs, "-o", tmp_path / "fig.svg")
     assert code == 2
-    assert "fig.csv: is there already" in err
+    assert "fig.csv: already exists" in err
     assert not (tmp_path / "fig.svg").exists()
 
 

@@ -70,7 +70,7 @@ def test_a_page_loads_nothing(engine: tuple[str, ...], tmp_path: Path) -> None:
         (("--bandwidth", "fast"), 2, "--bandwidth"),
         (("--launch", "-1us"), 2, "--launch"),
         (("--precision", "fp99"), 2, "unknown precision 'fp99'"),
-        (("--device", "no board"), 2, "is not a board that is known"),
+        (("--device", "no board"), 2, "is not a known board"),
         (("--runs", "nowhere"), 1, "nowhere: there is no such folder"),
     ],
 )

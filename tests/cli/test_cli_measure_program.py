@@ -69,6 +69,8 @@ def test_a_file_as_input_is_read_by_every_run_in_every_mode(board: Path, tmp_pat
         done = run(measure(tmp_path, *words, "sh", "-c", f"cat >> {out}"), stdin=file)
     assert done.returncode == 0, done.stderr
     assert out.read_text() == "hello\n" * 4
+    # The program ran on this machine, whatever the clocks of the simulated board.
+    assert "times of this host, simulated energy" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(("n_runs", "n_told"), [(1, 0), (2, 1)])

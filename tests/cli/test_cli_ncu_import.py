@@ -65,7 +65,7 @@ def test_a_report_that_the_program_cannot_read_is_a_line(
     report.write_bytes(data)
     code, _, err = answer(capsys, "ncu", "import", report, *ORIGIN, "--runs", tmp_path / "runs")
     assert (code, len(err.strip().splitlines())) == (1, 1)
-    assert "does not read it: Failed to load report file" in err
+    assert "cannot read it: Failed to load report file" in err
     assert not (tmp_path / "runs").exists()
 
 

@@ -268,4 +268,4 @@ def test_every_rule_is_tried() -> None:
 def test_options_of_a_group_do_not_get_lost(folder: Path) -> None:
     shown = show("demo --json simulated", folder)
     assert (shown.code, shown.out) == (2, "") or '"error"' in shown.out
-    assert "options of simulated stand behind it" in shown.err
+    assert "options of simulated come after it" in shown.err

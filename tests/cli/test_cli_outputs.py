@@ -164,7 +164,7 @@ def test_a_file_of_the_users_stays(
     assert (code, path.read_bytes()) == (2, MINE)
     *_, line = err.splitlines()
     assert f"{path}" in line
-    assert "is there already" in line
+    assert "already exists" in line
     if kind in UNWRITTEN:
         return
     assert "--force to replace it" in line
@@ -184,7 +184,7 @@ def test_a_file_of_the_users_stays(
 def test_a_file_of_nn_profiler_stays(tmp_path: Path) -> None:
     ours, theirs = {"Mode15W.json": b"{}"}, tmp_path / "Mode15W.json"
     theirs.write_bytes(b'{"resnet18": {}}')
-    with pytest.raises(UsageError, match=r"Mode15W\.json: is there already, and Mansard did not"):
+    with pytest.raises(UsageError, match=r"Mode15W\.json: already exists and was not written"):
         write_profiler_files({"ModeMAXN.json": b"{}", **ours}, tmp_path, replaces=False)
     assert [path.name for path in tmp_path.iterdir()] == ["Mode15W.json"]  # nothing before
     write_profiler_files(ours, tmp_path, replaces=True)
@@ -213,7 +213,7 @@ def test_another_file_of_the_same_form_is_not_ours(
     form = {"a.csv": ("--format", "csv", "-o"), "a.json": ("--json", "-o"), "a.html": ("--html",)}
     code, _, err = answer(capsys, "score", "squeezenet1_1", *form[name], tmp_path / name)
     assert (code, (tmp_path / name).read_bytes()) == (2, content)
-    assert "Mansard did not write it" in err
+    assert "was not written by Mansard" in err
 
 
 def test_a_network_in_the_place_of_the_folder(

@@ -161,7 +161,7 @@ def test_a_grid_on_a_board_gives_names_that_bench_takes(tmp_path: Path) -> None:
     ("options", "code", "line"),
     [
         (["--max-latency", "20"], 2, "--max-latency '20' has no unit; write 20ms"),
-        (["--network", "resnet"], 2, "--network is of runs; name the folder of the runs as well"),
+        (["--network", "resnet"], 2, "--network needs runs; name the folder of the runs as well"),
     ],
 )
 def test_what_cannot_be_asked_is_one_line(

@@ -86,7 +86,7 @@ def test_infeasible_limits_are_answered_and_are_no_error(
         capsys, "recommend", "--runs", published, "--max-latency", "1ms", "--max-power", "5W"
     )
     assert code == 0
-    assert "No mode keeps the limits 1 ms and 5 W for seen." in out
+    assert "No mode meets the 1 ms and 5 W limits for seen." in out
     assert "nearest to the limits" in out
 
 
@@ -165,7 +165,7 @@ def test_a_workload_gets_one_mode_for_all(
     assert one["one_mode"]["shares"][0]["rate_per_s"] == 100.0
     code, out, _ = answer(capsys, "recommend", "--runs", published, "--workload", workload)
     assert code == 0
-    assert "One mode for all 1 network" in out
+    assert "One mode for 1 network" in out
     workload.write_text('[[network]]\nmodel = "seen"\nrate = "9000/s"\n', encoding="utf-8")
     code, out, _ = answer(capsys, "recommend", "--runs", published, "--workload", workload)
     assert code == 0
@@ -309,7 +309,7 @@ def test_a_network_on_a_cpu_gets_a_time_from_its_clock_in_other_modes(
         "MAXN_SUPER",
     )
     # Whether 25W keeps 100 ms is not known.
-    assert one["claim"] == "is fastest of the modes known to keep the limit"
+    assert one["claim"] == "is fastest of the modes known to meet the limit"
     (near,) = document(
         capsys, "recommend", "net", "--runs", runs, "--mode", "25W", "--max-latency", "1ms"
     )["recommendations"]
@@ -380,3 +380,24 @@ def test_an_image_without_a_batch_is_one_item(
     said = capsys.readouterr().err
     assert "note: net: counted as batch 1: the first dimension of 'x' (3)" in said
     assert "a batch size was left out" in said
+
+
+def test_a_board_that_is_not_here_is_predicted_from_published_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = answer(capsys, "-v", "recommend", "resnet18", "--device", "orin-nano")
+    assert code == 0, err
+    assert "Jetson Orin Nano 8GB (published)" in out
+    assert "predicted from published figures of Jetson Orin Nano 8GB" in err
+    assert list(tmp_path.iterdir()) == []
+    # Of boards without measured rates the limits of the hardware count.
+    code, out, err = answer(capsys, "recommend", "resnet18", "--device", "xavier-nx")
+    assert code == 0, err
+    assert "at best" in out
+    code, out, err = answer(capsys, "recommend", "resnet18", "--device", "agx-onin")
+    assert (code, out) == (2, "")
+    assert "'agx-onin' is not a known board; did you mean Jetson AGX Orin 64GB" in err
+    (tmp_path / "runs").mkdir()  # runs of another board are not replaced
+    code, out, err = answer(capsys, "recommend", "resnet18", "--device", "orin-nano")
+    assert code != 0

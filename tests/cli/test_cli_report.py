@@ -123,7 +123,10 @@ def test_networks_and_programs_that_were_run_are_tables(tmp_path: Path) -> None:
     assert row(programs, "llm [prompt]")[-1] == "2"
     assert "p99" not in networks  # too few calls: no column of unknowns
     assert "calibration" not in done.stdout  # nothing is predicted
-    assert "note: large: run, but in no model: it needs more memory than there is" in done.stderr
+    assert (
+        "note: large: run, but not used for predictions: it needs more memory than there is"
+        in done.stderr
+    )
 
 
 def test_what_a_calibration_makes_of_measured_networks_is_a_table(tmp_path: Path) -> None:

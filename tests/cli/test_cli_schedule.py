@@ -119,7 +119,7 @@ def test_what_cannot_be_written_is_an_error_before_the_search(
         capsys, "schedule", problem, "--html", tmp_path, "--save-problem", saved
     )
     assert (code, out) == (2, "")
-    assert "a folder stands where the chart is to be" in err
+    assert "a folder has the name of the chart" in err
     assert saved.exists()
 
 
@@ -142,7 +142,7 @@ def test_steady_rates_and_what_arrives(problem: Path, capsys: pytest.CaptureFixt
 def test_limits_that_cannot_be_kept(problem: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = answer(capsys, "schedule", problem, "--max-latency", "4ms")
     assert code == 1
-    assert "No schedule keeps the limits of 2 networks" in out
+    assert "No schedule meets the limits of 2 networks" in out
     assert "The nearest one: makespan 5 ms, limit 4 ms." in out
 
 

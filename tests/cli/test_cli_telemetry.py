@@ -218,7 +218,7 @@ def test_an_interrupt_ends_live_and_keeps_what_came(
     _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert is_gone(board)
-    assert said.splitlines() == ["mansard: interrupted; what came until then is written"]
+    assert said.splitlines() == ["mansard: interrupted; earlier results are written"]
     rows = list(csv.DictReader(io.StringIO(written.read_text())))
     assert rows
     assert rows[0]["log"] == "live"

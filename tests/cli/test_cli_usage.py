@@ -200,7 +200,7 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
         ("models ncu check", "interrupted; nothing was written"),
         ("offload tune a.npz", "interrupted; nothing was written"),
         ("score bench", "interrupted; nothing was written"),
-        ("watch", "ended; rows that were recorded are whole"),
+        ("watch", "ended; recorded rows are complete"),
     ],
 )
 def test_an_interrupt_says_what_is_kept(words: str, line: str) -> None:

@@ -116,7 +116,7 @@ def test_json_is_an_object_on_a_line(board: Path) -> None:
     assert {(each["schema"], each["version"]) for each in found} == {("mansard/watch", 1)}
     assert found[0]["power_w"] == 4.1664
     assert found[0]["cpus"][0]["busy_share"] is None
-    assert found[0]["cpus"][0]["unknown"] == {"busy_share": "it takes two looks"}
+    assert found[0]["cpus"][0]["unknown"] == {"busy_share": "it needs two samples"}
 
 
 @pytest.mark.parametrize(
@@ -286,4 +286,4 @@ def test_every_signal_leaves_the_terminal_as_it_was(
     terminal.process.send_signal(number)
     code, said = terminal.end()
     assert code == 130
-    assert said == "mansard: ended; rows that were recorded are whole\n"
+    assert said == "mansard: ended; recorded rows are complete\n"

@@ -130,7 +130,7 @@ def test_podman_leaves_the_gpu_out_and_the_probe_says_so(podman: Podman, here: H
         assert access.kind == "cdi"
         with pytest.raises(ContainerError, match="no GPU in the container") as caught:
             probe_in_container(engine, launch(here, access=access), "gpu")
-    assert "podman's Docker API leaves GPUs out" in str(caught.value)
+    assert "podman's Docker API silently leaves GPUs out" in str(caught.value)
     assert "LOCAL=1" in str(caught.value)
 
 

@@ -98,7 +98,7 @@ def test_a_file_as_standard_input_is_refused_and_a_pipe_is_noted(
     with hosts.begin(*words, stdin=subprocess.PIPE) as process:
         out, said = process.communicate("hello\n", timeout=300)
     assert (process.returncode, out) == (0, ""), said
-    assert "standard input is not handed to hosts" in said
+    assert "standard input is not passed to hosts" in said
 
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path, sshd: SshBoard) -> None:

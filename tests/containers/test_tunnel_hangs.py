@@ -100,7 +100,7 @@ def test_a_line_that_stalls_in_the_middle_of_an_answer(
         finally:
             for pid in descendants(board.pid):
                 os.kill(pid, signal.SIGCONT)
-    assert "the same command puts the board back first" in str(caught.value)
+    assert "the same command restores the board first" in str(caught.value)
 
 
 def clients_of(tunnel: Tunnel) -> list[int]:

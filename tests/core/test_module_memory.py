@@ -28,6 +28,9 @@ def test_a_module_gives_its_memory_less_carve_outs_and_the_system() -> None:
         ("thor", "thor-128gb"),
         ("Orin_NX_16", "orin-nx-16gb"),
         ("xavier-nx", "xavier-nx-8gb"),
+        ("orin-nano-super", "orin-nano-8gb"),  # the developer kit has 8 GB
+        ("NVIDIA Jetson Orin Nano Developer Kit", "orin-nano-8gb"),
+        ("agx-orin-3", "agx-orin-32gb"),
     ],
 )
 def test_modules_are_found_by_their_usual_names(name: str, key: str) -> None:
@@ -39,8 +42,13 @@ def test_a_name_of_several_or_of_none_is_refused() -> None:
         UsageError, match=r"several modules are called 'agx-orin'.*32gb, agx-orin-64"
     ):
         module_memory("agx-orin")
-    with pytest.raises(UsageError, match="no module is called 'rtx'"):
-        module_memory("rtx")
+    with pytest.raises(UsageError, match=r"called 'orin'; use one of orin-nano-4gb.*agx-orin-64gb"):
+        module_memory("orin")
+    with pytest.raises(UsageError, match="called 'agx-onin'; did you mean agx-orin-32gb, agx-ori"):
+        module_memory("agx-onin")
+    for name in ("rtx", "", "--", "<script>", "o" * 500):
+        with pytest.raises(UsageError, match="no module is called"):
+            module_memory(name)
 
 
 def test_more_is_never_given_than_linux_has() -> None:

@@ -47,7 +47,7 @@ class ReplayMeter:
         return None
 
     def step_note(self, rail: str) -> str:
-        return "a recording does not say: the smallest change seen stands for the step"
+        return "a recording does not say: the smallest change seen is used as the step"
 
     def sensor(self, rail: str) -> str:
         return rail

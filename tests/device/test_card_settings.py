@@ -231,7 +231,7 @@ say(choose, {str(worse)!r})
     ]
     assert shown[1] == 3
     assert "bad.toml:1: power takes any value here" in shown[2][1]
-    assert "worse.toml:2: 'cores' is nothing that can be set; use power, gpu, emc" in shown[3][1]
+    assert "worse.toml:2: 'cores' is not a setting; use power, gpu, emc" in shown[3][1]
 
 
 def test_a_machine_with_a_card_takes_its_settings_and_core_counts(tmp_path: Path) -> None:

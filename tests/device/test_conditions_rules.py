@@ -79,15 +79,15 @@ def test_settings_that_were_otherwise_disturb_in_every_mode(kind: str) -> None:
 
 def test_what_draws_power_for_others_and_what_only_cools() -> None:
     found = conditions(engines=("DLA0", "NVENC"), fan_speed_rpm=steady(3200))
-    assert disturbances(found, mode()) == ("at work beside it: DLA0 and NVENC",)
-    assert disturbances(found, mode(), own_engines={"DLA0"}) == ("at work beside it: NVENC",)
+    assert disturbances(found, mode()) == ("also running: DLA0 and NVENC",)
+    assert disturbances(found, mode(), own_engines={"DLA0"}) == ("also running: NVENC",)
     others = OtherWork((0,), ())
     assert disturbances(conditions(), mode(), other_work=others) == ()  # it is not known
     others.share = 0.05
     assert disturbances(conditions(), mode(), other_work=others) == ()
     others.share, others.busiest = 0.123, "a program"
     (line,) = disturbances(conditions(), mode(), other_work=others)
-    assert line == "other programs had 12 % of the CPUs' time, most of all a program"
+    assert line == "other programs used 12 % of the CPUs' time, mostly a program"
     cooled = conditions(engines=(), fan_speed_rpm=steady(5000), fan_drive_share=steady(1.0))
     assert disturbances(cooled, mode()) == ()
     # 1 MiB is 1048576 bytes

@@ -172,7 +172,7 @@ def test_the_modes_of_a_grid_come_in_an_order_that_repeats(tmp_path: Path) -> No
         ("gpu = { points = 0 }", 1, "no number of points"),
         ('gpu = { step = "1Hz" }', 1, "more than 10000 steps"),
         ('dla = "all"', 1, "dla cannot be set on this machine; this board has none"),
-        ('gpu = "all"\nfan = 3', 2, "'fan' is nothing that can be set"),
+        ('gpu = "all"\nfan = 3', 2, "'fan' is not a setting"),
         ("sms = 4", 1, "sms cannot be set"),
         ('emc = "all"\nmemory = "all"', 2, "emc is set twice"),
         ('gpu = "all"\n[[exclude]]\ngpu = "7MHz"', 3, "gpu has no 7MHz"),

@@ -145,4 +145,4 @@ def test_a_plain_machine_is_no_jetson(tmp_path: Path) -> None:
     write(tmp_path, f"{TREE}/compatible", "raspberrypi,5-model-b\0brcm,bcm2712\0")
     machine = identify(tmp_path, (0,))
     assert (machine.kind, machine.name) == ("cpu", "Raspberry Pi 5 Model B")
-    assert machine.unknown["board"] == "the machine does not call itself a Jetson"
+    assert machine.unknown["board"] == "the device tree does not name a Jetson"

@@ -109,7 +109,7 @@ def test_a_counter_that_stands_still_is_unknown_and_not_0_j() -> None:
     assert rail.error_j is None
     assert rail.unknown["energy_j"] == rail.unknown["error_j"]
     assert rail.unknown["energy_j"] == (
-        "not measurable: the energy counter stood still for 1 s, in 101 readings; let it last "
+        "not measurable: the energy counter did not change for 1 s, in 101 readings; run it "
         "longer, in a loop, unless the counter has stopped"
     )
 
@@ -150,7 +150,7 @@ def test_an_idle_window_is_long_against_the_counter(pace_s: float) -> None:
     assert window.error_j is not None
     assert abs(window.total_j - 70 * window.window_s) <= window.error_j
     assert window.unknown == {
-        "is_settled": "only a kernel or network that is repeated without pause is let settle",
+        "is_settled": "only a kernel or network that repeats without pause can settle",
         "disturbed_s": "only repetitions of a kernel or network are watched for it",
     }
 

@@ -27,7 +27,7 @@ def test_too_few_changes_say_which_length_would_do() -> None:
     assert rail.energy_j is None
     assert rail.n_changed == 7
     assert rail.unknown["energy_j"] == (
-        "not measurable: 7 changed values of 20 in 0.5 s; let it last 1.5 s, in a loop"
+        "not measurable: 7 changed values of 20 in 0.5 s; run it for 1.5 s, in a loop"
     )
     # 7 of 7 is enough.
     assert only_rail(samples, 0.0, 0.5, FAST, n_changed_min=7).energy_j is not None
@@ -38,12 +38,12 @@ def test_a_sensor_that_never_changes_invents_no_length() -> None:
     rail = only_rail(samples, 0.0, 1.0, FAST, n_changed_min=20)
     assert rail.energy_j is None
     assert "all 101 readings in 1 s are the same" in rail.unknown["energy_j"]
-    assert "no length would do" in rail.unknown["energy_j"]
+    assert "a longer run does not help" in rail.unknown["energy_j"]
     assert "no reading changed" in rail.unknown["step_w"]
     # With 3 readings nothing can be said of the sensor, but that 20 take 20 * 0.01 s.
     short = only_rail(samples, 0.0, 0.02, FAST, n_changed_min=20).unknown["energy_j"]
     assert short.startswith("not measurable: 3 readings in 0.02 s")
-    assert short.endswith("let it last 0.2 s, in a loop")
+    assert short.endswith("run it for 0.2 s, in a loop")
 
 
 def test_a_constant_rail_of_a_chip_that_lives_is_constant() -> None:

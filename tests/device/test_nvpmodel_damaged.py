@@ -112,7 +112,7 @@ def test_the_first_core_needs_no_lines() -> None:
 def test_a_text_that_ends_in_the_midst_of_a_mode_refuses_it() -> None:
     text = CONFIG[: CONFIG.index("3199000000") + 5]
     assert [one.name for one in parse_config(text, "x.conf").refused] == ["MODE_15W"]
-    assert "ends in the midst" in parse_config(text, "x.conf").refused[0].why
+    assert "ends within it" in parse_config(text, "x.conf").refused[0].why
 
 
 def test_many_lines_are_read_in_a_time_that_grows_with_their_number() -> None:

@@ -260,7 +260,7 @@ def test_links_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/nvpmodel.conf").symlink_to("other.conf")
     (tmp_path / "etc/other.conf").symlink_to("nvpmodel.conf")
-    with pytest.raises(DeviceError, match="circle of links") as raised:
+    with pytest.raises(DeviceError, match="loop of symbolic links") as raised:
         read_modes(tmp_path)
     assert raised.value.where in {
         str(tmp_path / f"etc/{name}.conf") for name in ("nvpmodel", "other")

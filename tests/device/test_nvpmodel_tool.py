@@ -216,7 +216,7 @@ def test_probing_puts_the_present_mode_back_even_if_it_fails(tmp_path: Path) -> 
 
 def test_probing_says_where_the_present_mode_does_not_come_back(tmp_path: Path) -> None:
     root = make_board(tmp_path, refused=(7,))
-    with pytest.raises(DeviceError, match=r"15W could not be put back.*sudo nvpmodel -m 7"):
+    with pytest.raises(DeviceError, match=r"15W could not be restored.*sudo nvpmodel -m 7"):
         probe(root, read_modes(root).modes)
 
 

@@ -151,7 +151,7 @@ def test_a_line_without_a_date_among_dates_is_in_no_energy() -> None:
     lines = [*dated(11, 1), "RAM 1/2MB CPU [1%@100] VDD_IN 9000mW/5mW"]
     found = summary(lines, interval_s=0.1)
     assert found.total_j == pytest.approx(50.0)
-    assert "1 of 12 lines have no time: in no energy" in found.warnings
+    assert "1 of 12 lines have no time and add no energy" in found.warnings
 
 
 def test_a_rail_of_one_line_has_no_energy() -> None:

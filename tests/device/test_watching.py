@@ -38,7 +38,7 @@ def test_shares_are_of_the_time_since_the_last_look(tmp_path: Path) -> None:
     set_stat(root, (100, 900), (0, 500))
     first = watch.read()
     assert first.cpus[0].busy_share is None
-    assert first.cpus[0].unknown["busy_share"] == "it takes two looks"
+    assert first.cpus[0].unknown["busy_share"] == "it needs two samples"
     set_stat(root, (130, 970), (0, 600))
     second = watch.read()
     # 30 of 100 jiffies; none of 100; the other ten are not in /proc/stat.
@@ -89,7 +89,7 @@ def test_too_much_current_names_the_kind_and_the_rails(tmp_path: Path) -> None:
     put(root, f"{INA}/curr2_crit_alarm", 1)
     seen = watch.read()
     assert limit(seen, "over-current").why == (
-        "too much current: 3 more events counted (over-current of a moment); over its current "
+        "too much current: 3 more events counted (momentary over-current); over its current "
         "limit now: VDD_CPU_CV"
     )
     assert seen.n_overcurrent_events == 3
@@ -215,7 +215,7 @@ def test_a_counter_gives_the_mean_power_since_the_last_look_and_goes_on_over_pau
     assert [one.power_w for one in found] == [None, 5.0, 5.0, None, 3.0]
     assert [one.rails[0].energy_j for one in found] == [0.0, 10.0, 510.0, 510.0, 513.0]
     assert found[-1].unmetered_s == 2.0
-    assert found[0].rails[0].unknown == {"power_w": "the meter counts energy: it takes two looks"}
+    assert found[0].rails[0].unknown == {"power_w": "the meter counts energy: it needs two samples"}
 
 
 def looks(costs_s: dict[int, float], **until: float) -> list[float]:

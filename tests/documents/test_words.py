@@ -33,6 +33,17 @@ INSTEAD = {
     r"\bmore than it (takes|took)\b": "longer",
     r"\bin the place of\b": "instead of",
     r"\bis gone\b(?! from)": "ended, removed",
+    r"\bin no (?:model|energy|sum)\b": "not used for predictions, not counted",
+    r"(?<!image )(?<!service )\bnot known\b(?!\|)": "unknown",
+    r"\bfor want of\b": "for lack of",
+    r"\banew\b": "again; rebuild, reboot",
+    r"\bputs? (?:it|the (?:board|machine)) back\b|\bbe put back\b": "restore",
+    r"\bstands? (?:alone|behind|between|for the)\b": "comes after, is used as",
+    r"\bis told\b|\btells? of\b": "reports",
+    r"\b(?:let it|it may) last\b|\bno length would\b": "run it longer",
+    r"\bthis very\b|\bwithout a word\b": "this; silently",
+    r"\bwhether a mode keeps\b(?! up)|\blimit at least\b": "whether any mode meets the 33 ms limit",
+    r"\bquiet machine\b": "machine is busy",
 }
 PAGES = [
     ROOT / "README.md",
@@ -92,4 +103,7 @@ def test_the_words_are_found() -> None:
     assert wrong_words([(1, "So many rows are not known."), (2, "a median")]) == [
         "1: So many",
         "1: are not known",
+    ]
+    assert wrong_words([(3, "the time is in no model; the board is put back")]) == [
+        "3: in no model"
     ]

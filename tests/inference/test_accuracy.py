@@ -148,7 +148,7 @@ def test_a_network_is_fed_and_its_answers_are_a_row(tmp_path: Path) -> None:
 def test_a_label_that_no_class_has_is_a_row_with_the_reason(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=np.zeros((6, 3), np.float32), labels=np.full(6, 3))
     row = measured(linear(tmp_path / "eye.onnx"), tmp_path)
-    assert row.failure == "a label is none of 3 classes"
+    assert row.failure == "a label is not one of the 3 classes"
     assert (row.predicted, row.ranks, row.n_classes) == ((), None, None)
 
 

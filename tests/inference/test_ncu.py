@@ -127,7 +127,7 @@ def test_a_warning_is_no_refusal() -> None:
         (
             "==ERROR== An error was reported by the driver:\n"
             "==ERROR== Cuda driver is not compatible with Nsight Compute.",
-            "do not fit together",
+            "are incompatible",
         ),
         (
             "==ERROR== An error was reported by the counter measurement library:\n"
@@ -204,7 +204,7 @@ def test_a_report_that_the_real_one_cannot_read_is_a_line(
 ) -> None:
     report = tmp_path / "cut.ncu-rep"
     report.write_bytes(data)
-    with pytest.raises(InputError, match="does not read it: Failed to load report file"):
+    with pytest.raises(InputError, match="cannot read it: Failed to load report file"):
         raw_page(real, report)
 
 

@@ -263,7 +263,7 @@ def test_the_share_of_layers_on_the_dla(bench: Bench) -> None:
         (
             {"dla_core": 0, "ranges": {"x": ShapeRange(least=(1, 8), usual=(1, 8), most=(2, 8))}},
             "fp16",
-            "a DLA runs networks of fixed dimensions alone",
+            "a DLA runs only networks of fixed dimensions",
         ),
     ],
 )

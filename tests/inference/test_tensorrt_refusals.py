@@ -69,7 +69,8 @@ NO_DRIVER = (
         ),
         (
             [NO_DRIVER],
-            "net: there is no NVIDIA driver that TensorRT can use; build it where it is to run",
+            "net: there is no NVIDIA driver that TensorRT can use; build it on the device that "
+            "runs it",
         ),
         (  # any other error of CUDA's is no absent driver
             ["CUDA initialization failure with error: 999. Please check your CUDA installation"],

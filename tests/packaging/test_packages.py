@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 
 from mansard.core.extras import EXTRAS
 from mansard.core.version import VERSION
+from tests.inference.replayed_server import Replayed, replaying
 
 pytest.importorskip("hatchling", reason="hatchling is in the extra dev")
 
@@ -197,6 +198,14 @@ def test_the_core_does(
     assert shown in done.stdout
 
 
+def test_the_core_measures_a_server(core_alone: Path, tmp_path: Path) -> None:
+    with replaying(Replayed()) as address:
+        words = ("measure", "--server", address, "--prompt", "8", "--generate", "4")
+        done = run_core(core_alone, tmp_path, *words, "--repeat", "2", "--profile", "brief")
+    assert done.returncode == 0, done.stderr
+    assert "Language model servers" in done.stdout
+
+
 def test_the_core_benches_and_says_how_to_get_the_report(
     core_alone: Path, wheel: Path, tmp_path: Path
 ) -> None:
@@ -217,6 +226,9 @@ def test_the_core_benches_and_says_how_to_get_the_report(
         (("report",), "polars", "report"),
         (("compare", "a", "b"), "polars", "report"),
         (("multi", "contention"), "altair", "report"),
+        (("data", "schema", "score"), "polars", "report"),
+        (("offload", "tune", "s.npz"), "polars", "report"),
+        (("offload", "serve", "large.onnx"), "onnx", "networks"),
         (("data", "image", "list"), "docker", "boards"),
         (("models", "write", ".", "zoo_operators1"), "onnx", "networks"),
         (("measure", "resnet18", "--local"), "onnxruntime", "onnxruntime"),

@@ -73,7 +73,7 @@ def restore(
     """Put clocks, cores and power mode back as an interrupted bench found them.
 
     A bench does so itself, whatever ends it but a power cut or SIGKILL. None where no run was
-    cut off. Raises DeviceError where something could not be put back; nothing is forgotten then.
+    cut off. Raises DeviceError where something could not be restored; nothing is forgotten then.
     ``is_dry_run``: nothing is touched; the result has what would be set.
     """
     if is_dry_run:

@@ -10,7 +10,6 @@ import msgspec
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, network_accuracies
 from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.names import device_labels
 from mansard.analytics.data.opening import Merged, open_runs
 from mansard.analytics.data.opening import merge as merge_runs
 from mansard.analytics.data.published.doubts import check_possible, doubt_notes
@@ -35,7 +34,6 @@ from mansard.analytics.decisions.comparing.pairing import pair_quantities
 from mansard.analytics.decisions.comparing.sides import Side, pair_runs
 from mansard.analytics.models.contention import FitLine, VictimContention
 from mansard.analytics.models.contention import measured_contention as find
-from mansard.analytics.models.predict.generation_times import GenerationTimes, generation_times
 from mansard.analytics.models.predict.group_times import GroupTimes, group_times
 from mansard.analytics.models.predict.measured import measured_networks
 from mansard.analytics.models.predict.memory_use import MemoryTraffic, memory_traffic
@@ -48,7 +46,7 @@ from mansard.api.counters import group_bytes_in
 from mansard.api.inputs import Runs, as_list
 from mansard.api.result import Result
 from mansard.core.errors import MansardError, UsageError
-from mansard.core.records import GenerationRun, Manifest, with_known
+from mansard.core.records import Manifest, with_known
 from mansard.core.storage.documents import read_document
 from mansard.core.text import is_utf8
 from mansard.scheduler.contention import curve, fit_pccs
@@ -218,19 +216,6 @@ def beside_whole_networks(
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
         return (), (), ()
-
-
-def times_of_generations(
-    rows: Sequence[tuple[Manifest, GenerationRun]],
-) -> list[GenerationTimes]:
-    """The times of each row of a server."""
-    devices = device_labels([manifest for manifest, _ in rows])
-    return [
-        generation_times(
-            row, devices[manifest.run_id], manifest.mode_read_back.name, label=manifest.label
-        )
-        for manifest, row in rows
-    ]
 
 
 class TableOrigin(msgspec.Struct, frozen=True, kw_only=True):

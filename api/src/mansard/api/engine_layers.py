@@ -47,6 +47,7 @@ from mansard.analytics.models.roofs.roofline import rooflines
 from mansard.api.inputs import Runs, as_list
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.formats.onnx import named
+from mansard.core.hardware import devices_called
 from mansard.core.precision import PRECISIONS, parse_precision
 from mansard.core.records import KernelCounters, Measurement, ModelScore
 from mansard.core.storage.files import read_whole
@@ -98,11 +99,11 @@ def layers(  # noqa: PLR0913 - one keyword for each thing a user can state
     loaded = load_network(named(model))
     folders = as_list(runs)
     if profile is not None and mode is not None and device is None and not folders:
-        raise UsageError("a mode of no device", fix="add --device, or --runs with its roofs")
+        raise UsageError("--mode needs a device", fix="add --device, or --runs with its roofs")
     given = roofs_given(peaks or {}, bandwidth, launch_s) if peaks or bandwidth else None
     if profile is None:
         if description is not None:
-            raise UsageError("a description has no times", fix="give a profile beside it")
+            raise UsageError("--graph needs a profile", fix="add --profile")
         wanted = _Wanted(mode, device, label, batch, precision)
         return _measured(loaded, open_runs(folders or ["runs"]), wanted, given, str(model))
     roofs = _roofs(given, folders, device, mode)
@@ -142,7 +143,7 @@ def _roofs(
             return roofs_of_hardware(device, mode)
         return LayerRoofs(why="no roofs are given: name runs, a device, or peaks and a bandwidth")
     if bool(given.peaks) is not bool(given.levels) and not runs and device is None:
-        raise UsageError("roofs are peaks and a bandwidth", fix="give both")
+        raise UsageError("roofs need peaks and a bandwidth", fix="give both")
     return given
 
 
@@ -298,11 +299,10 @@ def _roofs_in(dataset: Dataset, device: str | None, mode: str | None) -> LayerRo
     """The roofs of the one device and mode that match; raises UsageError where not one does."""
     roofs = [*rooflines(dataset), *published_rooflines(published_in(dataset.locations))]
     roofs = [roof for roof in roofs if roof.peaks]
+    names = [roof.full_name for roof in roofs]
+    called = names if device is None else devices_called(device, names)
     matching = [
-        roof
-        for roof in roofs
-        if (device is None or device.casefold() in roof.full_name.casefold())
-        and (mode is None or roof.mode == mode)
+        roof for roof in roofs if roof.full_name in called and (mode is None or roof.mode == mode)
     ]
     if len(matching) == 1:
         return roofs_of_run(matching[0])
@@ -330,7 +330,7 @@ class _Wanted:
         return (
             self.mode in {None, mode}
             and self.label in {None, label}
-            and (self.device is None or self.device.casefold() in device.casefold())
+            and (self.device is None or bool(devices_called(self.device, [device])))
             and self.batch in {None, row.batch}
             and self.precision in {None, row.precision}
         )

@@ -72,24 +72,24 @@ class _Quantity(msgspec.Struct, frozen=True):
 
 _QUANTITIES = (
     _Quantity("power_watts", "Power of the whole board, by the rule of its rails", "power_w"),
-    _Quantity(
-        "energy_joules", "Energy of the board since the watching began", "energy_j", is_counter=True
-    ),
-    _Quantity(
-        "unmetered_seconds", "Time whose energy is in no sum", "unmetered_s", is_counter=True
-    ),
+    _Quantity("energy_joules", "Energy of the board since the start", "energy_j", is_counter=True),
+    _Quantity("unmetered_seconds", "Time without energy readings", "unmetered_s", is_counter=True),
     _Quantity("rail_power_watts", "Power of a rail", "power_w", "rails", "rail"),
     _Quantity(
         "rail_energy_joules", "Energy of a rail", "energy_j", "rails", "rail", is_counter=True
     ),
     _Quantity("temperature_celsius", "Temperature of a sensor", "temperature_c", "zones", "zone"),
     _Quantity(
-        "temperature_limit_celsius", "From where the kernel slows down", "trip_c", "zones", "zone"
+        "temperature_limit_celsius",
+        "Temperature at which the kernel throttles",
+        "trip_c",
+        "zones",
+        "zone",
     ),
-    _Quantity("cpu_busy_ratio", "Share of the time at work", "busy_share", "cpus", "cpu"),
+    _Quantity("cpu_busy_ratio", "Share of the time that is busy", "busy_share", "cpus", "cpu"),
     _Quantity("cpu_clock_hertz", "Clock of the CPU", "clock_hz", "cpus", "cpu"),
     _Quantity("cpu_clock_limit_hertz", "Cap of the CPU's clock", "cap_hz", "cpus", "cpu"),
-    _Quantity("gpu_busy_ratio", "Share of the time at work", "busy_share", "gpus", "gpu"),
+    _Quantity("gpu_busy_ratio", "Share of the time that is busy", "busy_share", "gpus", "gpu"),
     _Quantity("gpu_clock_hertz", "Clock of the GPU", "clock_hz", "gpus", "gpu"),
     _Quantity("gpu_clock_limit_hertz", "Cap of the GPU's clock", "cap_hz", "gpus", "gpu"),
     _Quantity("gpu_memory_used_bytes", "Memory in use", "memory_used_bytes", "gpus", "gpu"),
@@ -98,16 +98,16 @@ _QUANTITIES = (
     _Quantity("memory_clock_limit_hertz", "Cap of the memory's clock", "memory_cap_hz"),
     _Quantity("memory_busy_ratio", "Share of the bandwidth in use", "memory_busy_share"),
     _Quantity("memory_used_bytes", "Memory in use", "memory_used_bytes"),
-    _Quantity("memory_size_bytes", "Memory that there is", "memory_total_bytes"),
+    _Quantity("memory_size_bytes", "Total memory", "memory_total_bytes"),
     _Quantity("swap_used_bytes", "Swap in use", "swap_used_bytes"),
-    _Quantity("swap_size_bytes", "Swap that there is", "swap_total_bytes"),
-    _Quantity("fan_speed_rpm", "The fastest fan, revolutions a minute", "fan_speed_rpm"),
-    _Quantity("fan_drive_ratio", "How much the fan is driven", "fan_drive_share"),
+    _Quantity("swap_size_bytes", "Total swap", "swap_total_bytes"),
     _Quantity(
-        "throttle_events", "How often throttling began", "n_throttle_events", is_counter=True
+        "fan_speed_rpm", "Speed of the fastest fan in revolutions per minute", "fan_speed_rpm"
     ),
+    _Quantity("fan_drive_ratio", "Duty cycle of the fan", "fan_drive_share"),
+    _Quantity("throttle_events", "Throttling events", "n_throttle_events", is_counter=True),
     _Quantity("overcurrent_events", "Over-current", "n_overcurrent_events", is_counter=True),
-    _Quantity("sample_timestamp_seconds", "When the board was looked at, since 1970", "time_s"),
+    _Quantity("sample_timestamp_seconds", "Unix time of the sample", "time_s"),
 )
 
 
@@ -171,10 +171,12 @@ def _metrics(samples: list[BoardSample], lost: list[str]) -> Iterator[Metric]:
 
     up = GaugeMetricFamily("mansard_up", "Whether the board answers", labels=["board"])
     info = GaugeMetricFamily(
-        "mansard_board_info", "Mode and kind of the numbers", labels=["board", "mode", "source"]
+        "mansard_board_info",
+        "Power mode and source of the values",
+        labels=["board", "mode", "source"],
     )
     throttled = GaugeMetricFamily(
-        "mansard_throttled", "Whether this keeps clocks below the mode's", labels=["board", "cause"]
+        "mansard_throttled", "Whether this limits the clocks", labels=["board", "cause"]
     )
     for sample in samples:
         up.add_metric([sample.board], 1)

@@ -104,7 +104,7 @@ class ContentionResult(Result, frozen=True):
             raise MeasurementError(
                 f"too few points of {listed([victim.victim for victim in bare])} count: "
                 f"{bare[0].remark}",
-                fix="end what else runs; the same command measures them again",
+                fix="stop other programs; the same command measures them again",
             )
 
 

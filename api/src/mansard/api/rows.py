@@ -14,6 +14,7 @@ import msgspec
 
 from mansard.analytics.data.names import device_labels, display_name, label_text
 from mansard.analytics.data.totals import idle_power_w
+from mansard.analytics.models.predict.generation_times import GenerationTimes, generation_times
 from mansard.analytics.models.predict.row_times import (
     NetworkTimes,
     ProgramTimes,
@@ -21,7 +22,7 @@ from mansard.analytics.models.predict.row_times import (
     program_times,
 )
 from mansard.core.precision import rate_unit
-from mansard.core.records import Manifest, Measurement, ProgramRun, Trial
+from mansard.core.records import GenerationRun, Manifest, Measurement, ProgramRun, Trial
 from mansard.core.storage.documents import read_document
 from mansard.core.storage.jsonl import read_rows
 
@@ -137,6 +138,19 @@ def times_of_programs(
     devices = device_labels([manifest for manifest, _ in rows])
     return [
         program_times(
+            row, devices[manifest.run_id], manifest.mode_read_back.name, label=manifest.label
+        )
+        for manifest, row in rows
+    ]
+
+
+def times_of_generations(
+    rows: Sequence[tuple[Manifest, GenerationRun]],
+) -> list[GenerationTimes]:
+    """The times of each row of a server."""
+    devices = device_labels([manifest for manifest, _ in rows])
+    return [
+        generation_times(
             row, devices[manifest.run_id], manifest.mode_read_back.name, label=manifest.label
         )
         for manifest, row in rows

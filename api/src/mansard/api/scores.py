@@ -269,7 +269,7 @@ def _check_understood(outcomes: Sequence[_Outcome], request: _Request) -> None:
 
 def _lost(path: Path) -> _Outcome:
     error = StorageError(
-        "the process that scored it was killed, maybe for want of memory",
+        "the process that scored it was killed, possibly for lack of memory",
         where=str(path),
         fix="score it alone, or with fewer --jobs",
     )
@@ -466,7 +466,7 @@ def write_networks(
         path = folder / f"{entry.name}.onnx"
         if path.is_file() and not _holds(path, zoo.read(entry.name)):
             raise UsageError(
-                "is there already, and is not the network of the zoo",
+                "already exists and is not the shipped network",
                 where=str(path),
                 fix="give another folder, or --force to replace it",
             )

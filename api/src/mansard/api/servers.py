@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from mansard.analytics.data.scores import keep_scores
 from mansard.analytics.models.predict.generation_times import GenerationTimes
 from mansard.analytics.models.scaling.generations import decode_stage
-from mansard.api.data import times_of_generations
 from mansard.api.result import Result
+from mansard.api.rows import times_of_generations
 from mansard.api.scores import score_batches
 from mansard.core.errors import MansardError
 from mansard.core.precision import parse_precision

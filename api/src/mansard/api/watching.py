@@ -73,7 +73,7 @@ def record_samples(path: Path, *, n_boards: int = 1) -> Iterator[SampleFile]:
             fix="record several boards into a .jsonl file",
         )
     if path.exists() or path.is_symlink():
-        raise UsageError(f"--record {path} is there already", fix="give another name, or remove it")
+        raise UsageError(f"--record {path} already exists", fix="give another name, or remove it")
     if path.suffix == ".jsonl":
         with RowWriter(path, BoardSample) as writer:
             yield _Records(writer)
@@ -259,7 +259,9 @@ def _summarise_looks(
         boards[sample.board].add(line, moment)
         take(line, moment)
     if not boards:
-        raise InputError("holds no look", where=str(log), fix="record one with mansard board watch")
+        raise InputError(
+            "contains no samples", where=str(log), fix="record one with mansard board watch"
+        )
     for session, (board, summariser) in enumerate(boards.items(), 1):
         begins = f"of {board}" if len(boards) > 1 else ""
         yield summariser.summary(str(log), session=session, begins=begins)

@@ -37,7 +37,7 @@ _INTERRUPTED = MappingProxyType(
         **dict.fromkeys(("demo", "bench", "measure", "multi run", "multi contention"), _KEPT),
         **dict.fromkeys(("offload run", "models build", "models ncu run"), _KEPT),
         "data merge": "interrupted; merged runs are complete, the same command merges the rest",
-        "board watch": "ended; rows that were recorded are whole",
+        "board watch": "ended; recorded rows are complete",
         "board restore": "interrupted; settings that are not restored yet are kept for the next "
         "'mansard board restore'",
     }
@@ -138,8 +138,8 @@ def _report_usage(error: Exception) -> ErrorDocument | None:
     if show is None or format_message is None:
         if type(error).__name__ != "Abort":  # a question that got no answer
             return None
-        print_error("no answer came; nothing was done")
-        return _document("Aborted", "no answer came; nothing was done")
+        print_error("no answer; nothing was done")
+        return _document("Aborted", "no answer; nothing was done")
     context = getattr(error, "ctx", None)
     where = "mansard" if context is None else context.command_path
     show()
@@ -163,7 +163,7 @@ def _document(
 def interrupted_line(arguments: Sequence[str]) -> str:
     """How an interrupted command left its output; ``arguments``: with groups."""
     if "--live" in arguments:
-        return "interrupted; what came until then is written"
+        return "interrupted; earlier results are written"
     # No global option takes a value.
     words = [word for word in arguments if not word.startswith("-")]
     options = {word.partition("=")[0] for word in arguments}
@@ -186,8 +186,8 @@ def _report_unexpected(error: Exception, arguments: list[str]) -> ErrorDocument:
             print_error(printable(f"{where}: {what}"))
         return _document("OSError", what, where=printable(str(where)))
     if isinstance(error, MemoryError):
-        kind, what = "MemoryError", "the memory does not suffice for this input"
-        fix = "give less of it at once"
+        kind, what = "MemoryError", "out of memory"
+        fix = "process less at once"
     else:
         kind, what = "InternalError", f"internal error, {type(error).__name__}: {error}"
         fix = "please report it with --debug's output"

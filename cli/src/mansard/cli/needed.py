@@ -83,7 +83,7 @@ NEEDED = (
     Needed(
         ("interval", "duration"),
         lambda given: not given["once"],
-        "with --once, which is one look",
+        "with --once, which prints one sample",
         _ONE_OUT,
         ("board watch",),
     ),

@@ -59,7 +59,7 @@ def check_outputs(paths: Iterable[Path | None], *, force: bool) -> None:
             head = tail = b"?"
         if head and not (_OURS.match(head) or _SIGNED.search(tail)):
             raise UsageError(
-                "is there already, and Mansard did not write it",
+                "already exists and was not written by Mansard",
                 where=str(path),
                 fix="give another name, or --force to replace it",
             )

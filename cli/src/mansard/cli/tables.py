@@ -384,3 +384,11 @@ def without_silent(table: Table, droppable: Collection[str]) -> Table:
     """The table without those columns of ``droppable`` that say nothing in any row."""
     silent = {table.columns[at] for at in redundant_columns(table).silent}
     return table.without(silent.intersection(droppable))
+
+
+def measured_source(source: str) -> str:
+    """Where the figures of a network, a program or a server come from.
+
+    On a simulated board they run on this machine, whose speed does not follow the simulated clocks.
+    """
+    return "times of this host, simulated energy" if source == "simulated" else source

@@ -180,7 +180,7 @@ def gpu_remedy(access: Access, facts: EngineFacts) -> str:
     """The likely remedy for a started container that sees no GPU."""
     if facts.is_podman:
         return (
-            "podman's Docker API leaves GPUs out without a word (seen up to 4.9): "
+            "podman's Docker API silently leaves GPUs out (seen up to 4.9): "
             "use Docker, or measure without a container: LOCAL=1"
         )
     if access.kind == "none":

@@ -124,7 +124,7 @@ def explain_forwarding(seen: str, said: str, host: Host) -> ContainerError:
         ),
         "denied": (
             f"this user may not use {path}",
-            "add it to the group docker on the board and connect anew: "
+            "add it to the group docker on the board and reconnect: "
             "'sudo usermod -aG docker USER'; that group is as good as root there",
         ),
     }.get(
@@ -249,7 +249,7 @@ class Tunnel:
             f"{error.what} ({why})",
             where=error.where,
             fix=f"look at the board and the network to it ('{self._host.login}'); the same command "
-            "puts the board back first, and resumes",
+            "restores the board first, and resumes",
         ) from error
 
     def stop(self) -> None:

@@ -38,6 +38,7 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
 def missing_library(error: ModuleNotFoundError) -> MissingLibrary | None:
     """``error`` in one line, where it is about a library of an extra; None for other modules."""
     module = (error.name or "").partition(".")[0]
+    module = "onnx" if module == "google" else module  # onnx brings protobuf
     return _missing(module) if module in EXTRAS else None
 
 

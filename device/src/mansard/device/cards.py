@@ -261,7 +261,7 @@ def _ask(
 # whether clocks are locked: it is taken that they were not, so putting back unlocks them.
 
 Setting = Literal["power limit", "GPU clock", "memory clock"]
-NO_LOCK = "not locked; NVML does not tell of locks that others set"
+NO_LOCK = "not locked; NVML does not report locks by others"
 _SETTERS = {
     "power limit": "nvmlDeviceSetPowerManagementLimit",
     "GPU clock": "nvmlDeviceSetGpuLockedClocks",

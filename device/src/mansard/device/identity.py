@@ -239,7 +239,7 @@ _READ_CHARACTERS = 1 << 20  # of files of which a line is wanted
 _REASONS = {
     "memory_bytes": "/proc/meminfo has no MemTotal line",
     "machine_hash": "neither a serial number nor /etc/machine-id can be read",
-    "board": "the machine does not call itself a Jetson",
+    "board": "the device tree does not name a Jetson",
     "cuda": "no CUDA toolkit in /usr/local/cuda",
     "driver": "NVIDIA's kernel driver is not loaded, or does not tell its version",
 }

@@ -226,7 +226,7 @@ def _predict(
                     batch_labels.size
                     and not 0 <= batch_labels.min() <= batch_labels.max() < n_classes
                 ):
-                    raise MeasurementError(f"a label is none of {n_classes} classes")
+                    raise MeasurementError(f"a label is not one of the {n_classes} classes")
                 own_ranks.append(ranks(scores, batch_labels))
             n_done += n_new
         options = dict(loaded.options)

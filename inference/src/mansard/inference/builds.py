@@ -125,7 +125,7 @@ def built_options(network: NetworkTrial, plan: RunPlan, folder: Path) -> dict[st
         raise MeasurementError(
             "it is not the file that was built: its content changed",
             where=str(path),
-            fix="run the same command again, which builds it anew",
+            fix="run the same command again to rebuild it",
         )
     share = {} if row.dla_share is None else {"dla_share": f"{row.dla_share:.3g}"}
     return {**row.options, **share}

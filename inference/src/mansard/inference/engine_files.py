@@ -169,7 +169,7 @@ class EngineFiles:
         asked = {(spec.trial_id, spec.engine_file) for spec in plan.trials}
         if (row.trial_id, row.engine_file) not in asked:
             raise SchemaError(
-                "the builder tells of a file that was not asked for", fix="report this"
+                "the builder reports a file that was not requested", fix="report this"
             )
         path = self.folder / row.engine_file
         if row.failure is None:

@@ -165,9 +165,7 @@ def calibrate(source: SampleSource, sample_s: float, should_stop: Callable[[], b
             return max(1, round(repetitions * sample_s / shortest_s))
         # Short samples tell little about the long run: approach in steps.
         repetitions = min(64 * repetitions, int(repetitions * sample_s / (shortest_s + 1e-9)) + 1)
-    raise MeasurementError(
-        "the kernel takes no time at all", fix="report this: it was optimised away"
-    )
+    raise MeasurementError("the kernel's time is 0", fix="report this: it was optimised away")
 
 
 def _warm_up(

@@ -259,7 +259,7 @@ class Surroundings:
             ReadingFile(root / path.lstrip("/")) for path in fan_files(board)
         )
         folder = root / OVERCURRENT.lstrip("/")
-        # The third counts over-current of a moment, the first under-voltage (NVIDIA's guide).
+        # The third counts momentary over-current, the first under-voltage (NVIDIA's guide).
         self._events = ReadingFile(folder / "oc3_event_cnt")
         self._stat = ReadingFile(root / "proc/stat", width=2048)
         self._uptime = ReadingFile(root / "proc/uptime", width=32)

@@ -150,7 +150,7 @@ class Builds:
             return {}
         if self._is_dynamic and self._settings.dla_core is not None:
             raise UsageError(
-                "a DLA core runs networks of fixed shapes alone", fix="leave --dynamic out"
+                "a DLA core runs only networks of fixed shapes", fix="leave --dynamic out"
             )
         return {network.file: self._trial(network, networks, probe, device) for network in networks}
 
@@ -287,7 +287,7 @@ def build_missing(
     missing = [trial for name, trial in trials.items() if engine_files.find(name) is None]
     for trial in missing:
         if engine_files.is_changed(trial.engine_file):
-            reporter.note(f"{trial.engine_file}: it is not what was built, and is built anew")
+            reporter.note(f"{trial.engine_file}: it is not what was built, and is rebuilt")
     write = partial(write_files, missing)
     for mode in ranked if missing else []:
         plan = make_plan(mode)

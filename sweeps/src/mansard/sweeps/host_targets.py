@@ -55,7 +55,7 @@ _SHOWN_CHARACTERS = 200
 _LONGEST_LINE_BYTES = 1 << 16  # that is held back until it ends
 FILES_CHANGED = (
     "a file among the arguments or of --depends changed during the measurement: the next command "
-    "will measure the program anew; name files that it writes inside a script"
+    "measures the program again; name files that it writes inside a script"
 )
 _RESUMES = "what was measured is kept: the same command resumes"
 
@@ -269,13 +269,15 @@ def check_input(reporter: Reporter) -> None:
             fix="copy it there: -- sh -c './program < FILE'",
         )
     if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
-        reporter.note("standard input is not handed to hosts: the program reads an empty one there")
+        reporter.note(
+            "standard input is not passed to hosts: the program reads an empty input there"
+        )
 
 
 def refuse_folder(remote_folder: str | None) -> None:
     """Raise UsageError for a folder on hosts without a host."""
     if remote_folder is not None:
-        raise UsageError("a folder on hosts is named, and no host", fix="add --host NAME")
+        raise UsageError("--remote-folder needs a host", fix="add --host NAME")
 
 
 def _note_change(

@@ -311,7 +311,7 @@ def choose_provider(
             )
         if wanted != "cpu" and not has_gpu:
             raise UsageError(
-                f"provider {wanted!r} needs a GPU, and the CPU is to be measured",
+                f"provider {wanted!r} needs a GPU, but the CPU was requested",
                 fix="name the provider cpu, or measure the GPU",
             )
         return wanted
@@ -319,7 +319,7 @@ def choose_provider(
     fastest = next((name for name in order if name in probe.providers), None)
     if fastest is None:
         raise UsageError(
-            f"{probe.engine} runs on the GPU alone, and the CPU is to be measured",
+            f"{probe.engine} runs only on the GPU, but the CPU was requested",
             fix="use --engine ort, or measure the GPU",
         )
     return fastest

@@ -68,7 +68,7 @@ def sweep_server(request: ServerRequest, reporter: Reporter = SILENT) -> Swept:
     if request.depends and request.start is None:
         raise UsageError(
             "--depends is about the command of --start, and this server runs already",
-            fix="tell its builds apart by --label",
+            fix="distinguish its builds with --label",
         )
     lengths = Lengths(request.prompts, request.generates, request.concurrencies)
     check_lengths(lengths)

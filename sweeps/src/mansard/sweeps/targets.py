@@ -423,6 +423,6 @@ def _note_cards(
 ) -> None:
     if cards:
         reporter.note(
-            f"note: this machine has {listed(cards)}, which cannot be measured: {reason}; measured "
-            f"is its CPU, {machine.name}"
+            f"note: this machine has {listed(cards)}, which cannot be measured: {reason}; the "
+            f"CPU, {machine.name}, is measured"
         )

@@ -17,13 +17,11 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
-from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import (
     device_labels,
     display_name,
@@ -34,6 +32,11 @@ from mansard.analytics.data.names import (
 )
 from mansard.analytics.data.quantities import NBSP, UNKNOWN
 from mansard.core.records import Accuracy, Record, Source
+
+if TYPE_CHECKING:  # shares are the core's; frames need the extra
+    import polars as pl
+
+    from mansard.analytics.data.dataset import Dataset
 
 _NORMAL = NormalDist()
 _Z95 = _NORMAL.inv_cdf(0.975)

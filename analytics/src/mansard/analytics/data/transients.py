@@ -177,5 +177,6 @@ def transient_notes(row: Measurement | ProgramRun) -> tuple[str, ...]:
         return ()
     n = f"{len(doubts)} {what}{'s' if len(doubts) > 1 else ''}"
     return (
-        f"{display_name(name)}: {n} of {len(times_s)} in no model: {next(iter(doubts.values()))}",
+        f"{display_name(name)}: {n} of {len(times_s)} not used for predictions: "
+        f"{next(iter(doubts.values()))}",
     )

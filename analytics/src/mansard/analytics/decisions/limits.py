@@ -43,7 +43,7 @@ from mansard.analytics.decisions.values import (
 from mansard.core.errors import UsageError
 from mansard.core.units import Interval
 
-_NO_ROW = "nothing that was measured tells of it"
+_NO_ROW = "no measurement gives it"
 
 
 def unknown_modes(

@@ -17,13 +17,11 @@ from mansard.analytics.decisions.recommend import decide_each
 from mansard.analytics.decisions.records import Recommendation, Wanted
 from mansard.analytics.models.energy.fit import EnergyFit, fit_rails
 from mansard.analytics.models.predict.engine import SHARE_SCHEMA
-from mansard.analytics.models.predict.generation_times import (
-    GenerationTimes,
-    measured_generations,
-)
+from mansard.analytics.models.predict.generation_times import GenerationTimes
 from mansard.analytics.models.predict.group_rows import predict_groups
 from mansard.analytics.models.predict.group_times import CountedBytes, GroupTimes, group_times
 from mansard.analytics.models.predict.measured import (
+    measured_generations,
     measured_networks,
     measured_programs,
     prefer_measured,

@@ -75,8 +75,8 @@ def _check_configuration(root: Path) -> Check:
         return warning(
             "power modes",
             f"{modes.where}: {'; '.join(whys)}; modes that can be set: {names}",
-            "install the nvpmodel.conf of this very module (package nvidia-l4t-nvpmodel, or the "
-            "image's own), then start the board anew",
+            "install the nvpmodel.conf of this module (package nvidia-l4t-nvpmodel, or the "
+            "image's own), then reboot",
         )
     if modes.config.refused:
         why = modes.why_refused(modes.config.refused[0].name)
@@ -89,8 +89,7 @@ def _check_configuration(root: Path) -> Check:
         junk = modes.config.ignored
         return warning(
             "power modes",
-            f"{modes.where}: {len(junk)} lines are no part of its grammar, first {junk[0]!r}; "
-            f"modes read: {names}",
+            f"{modes.where}: {len(junk)} lines are invalid, first {junk[0]!r}; modes read: {names}",
             "repair the file, or reinstall the package nvidia-l4t-nvpmodel",
         )
     return ok("power modes", f"{names}; default {modes.default or 'not named'}")
@@ -104,7 +103,7 @@ def _check_present_mode(root: Path) -> Check:
     if now.complaints:
         return warning(
             "nvpmodel",
-            f"in mode {now.name}, but it complains: {now.complaints[0]}",
+            f"in mode {now.name}, but it reports: {now.complaints[0]}",
             "run 'sudo nvpmodel -q --verbose' by hand; a reboot sets a mode whole again",
         )
     return ok("nvpmodel", f"in mode {now.name}")
@@ -155,7 +154,7 @@ def _check_memory(root: Path, clocks: Clocks) -> Check:
     emc = clocks.emc
     if emc is not None and emc.can_be_held:
         top_hz = emc.top_hz(root)
-        top = f"up to {top_hz / 1e6:.0f} MHz" if top_hz else "its highest rate is not told"
+        top = f"up to {top_hz / 1e6:.0f} MHz" if top_hz else "its highest rate is unknown"
         return ok("memory clock", f"can be locked, {top}")
     what = "can be capped, but not locked" if emc is not None else "no files for it"
     if not _is_listable(root / _DEBUGFS):
@@ -265,4 +264,4 @@ def _check_gpu_processes(root: Path) -> Check:
             f"others use the GPU: {', '.join(processes.names)}",
             "end them; the desktop too: 'sudo systemctl isolate multi-user.target'",
         )
-    return ok("GPU processes", "none but ours")
+    return ok("GPU processes", "no others")

@@ -141,7 +141,7 @@ def _check_engine(engine: ContainerEngine, gpu: GpuKind) -> Check:
     if facts.is_podman and gpu != "none":
         return warning(
             "containers",
-            f"{detail}: its Docker API leaves GPUs out without a word (seen up to 4.9)",
+            f"{detail}: its Docker API silently leaves GPUs out (seen up to 4.9)",
             f"use Docker, {_LOCAL}",
         )
     return ok("containers", detail)
@@ -169,7 +169,7 @@ def _check_devices(root: Path, gpu: GpuKind) -> Check:
             f"look what '{tool}' says, and run this on the machine itself",
         )
     groups = device_groups(root)
-    access = f"of groups {', '.join(map(str, groups))}, handed on" if groups else "open to all"
+    access = f"of groups {', '.join(map(str, groups))}, passed on" if groups else "open to all"
     return ok("GPU devices", f"{len(devices)} in /dev, {access}")
 
 
@@ -201,13 +201,13 @@ def _check_disk(engine: ContainerEngine, gpu: GpuKind) -> Check:
         return missing(
             "image disk",
             f"{engine.facts.data_root or 'the engine'} cannot be seen from here",
-            f"an image takes {_ROOM_BYTES[gpu] / 1e9:.0f} GB while it is built: look there",
+            f"an image needs {_ROOM_BYTES[gpu] / 1e9:.0f} GB while it is built: look there",
         )
     free = f"{free_bytes / 1e9:.1f} GB free in {engine.facts.data_root}"
     if free_bytes < _ROOM_BYTES[gpu]:
         return warning(
             "image disk",
-            f"{free}; an image takes {_ROOM_BYTES[gpu] / 1e9:.0f} GB while it is built",
+            f"{free}; an image needs {_ROOM_BYTES[gpu] / 1e9:.0f} GB while it is built",
             "'docker system prune' removes what is not in use; or move data-root to a larger disk",
         )
     return ok("image disk", free)

@@ -159,13 +159,13 @@ def check_work(machine: MachineIdentity) -> Iterator[Check]:
         yield ok("pinned threads", "allowed")
     load = os.getloadavg()[0]
     if load > 0.5 * len(machine.cpus):
-        yield missing(
-            "other load",
-            f"load average {load:.2f} on {len(machine.cpus)} cores: not a quiet machine",
-            "end other programs; disturbed samples are rejected, trials may be unstable",
+        yield warning(
+            "load",
+            f"the machine is busy: load average {load:.2f} on {len(machine.cpus)} cores",
+            "stop other programs; disturbed samples are rejected, trials may be unstable",
         )
     else:
-        yield ok("other load", f"load average {load:.2f}")
+        yield ok("load", f"load average {load:.2f}")
     try:
         yield ok("kernels", check_kernels())
     except MeasurementError as error:
@@ -247,7 +247,7 @@ def _check_total(meters: Meters, samples: list[PowerSample]) -> Check:
     if now.power_w is not None and now.power_w <= 0:
         return warning(
             "total power",
-            f"{' + '.join(total.rails)} reads {now.power_w:.3f} W, which no machine takes",
+            f"{' + '.join(total.rails)} reads {now.power_w:.3f} W, which no machine draws",
             "start the board (a simulated one: 'mansard demo simulated'), or look at the sensors "
             "with 'cat'",
         )

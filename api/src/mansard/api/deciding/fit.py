@@ -160,7 +160,7 @@ class _ModelMemory:
         """The whole answer; raises UsageError for what the model does not have."""
         if context is not None and not self._is_decoder:
             raise UsageError(
-                "--context is of language models", where=self._loaded.where, fix="leave it out"
+                "--context is for language models", where=self._loaded.where, fix="leave it out"
             )
         most = self._most_tokens or _MOST_TOKENS
         if self._is_decoder and context is None:

@@ -30,6 +30,7 @@ from mansard.api.deciding.next_measurement import is_cpu_beside_gpu, program_wor
 from mansard.api.parallel import Work, do_work
 from mansard.api.result import Result
 from mansard.core.errors import ClusterError, UsageError
+from mansard.core.hardware import devices_called
 from mansard.core.text import printable
 from mansard.core.units import format_frequency
 from mansard.sweeps.reporter import SILENT, Reporter
@@ -107,7 +108,7 @@ def plan(
         raise UsageError("no network is given", fix="give None for all that the runs have")
     for option, value in (("--network", networks[0]), ("--device", request.device)):
         if value is not None and request.runs is None:
-            raise UsageError(f"{option} is of runs", fix="name the folder of the runs as well")
+            raise UsageError(f"{option} needs runs", fix="name the folder of the runs as well")
     read = None if request.runs is None else _read_runs(request, request.runs)
     asked = [
         msgspec.structs.replace(
@@ -189,7 +190,7 @@ def _plan_next(
 
 def _lost(asked: _Question) -> Plan:
     raise ClusterError(
-        f"each process that planned for {asked.network} was killed, maybe for want of memory",
+        f"each process that planned for {asked.network} was killed, possibly for lack of memory",
         fix="choose from fewer modes, or give workers more memory",
     )
 
@@ -218,7 +219,7 @@ def _local_devices(request: PlanRequest, read: _PlanBasis) -> tuple[str, ...]:
     """
     models = read.prediction.models
     asked = request.device
-    named = [name for name in models.devices if asked and asked.casefold() in name.casefold()]
+    named = devices_called(asked, models.devices) if asked else ()
     return (
         require_local(named, request.board, models.machines)
         if named
@@ -271,7 +272,7 @@ def _known(
         modes,
         observations,
         predictions,
-        device=request.device,
+        device=None if devices_called(request.device or "", devices) else request.device,
         network=request.network,
     )
     labels = device_labels(dataset.all_manifests)

@@ -299,7 +299,7 @@ def _select_networks(
             )
     if request.stages and not any(stage_of(one.name or "") for one in selections):
         raise UsageError(
-            "--prompt and --context are of language models", fix="leave them out, or name one"
+            "--prompt and --context are for language models", fix="leave them out, or name one"
         )
     return selections
 

@@ -37,6 +37,7 @@ from mansard.api.deciding.predictions import (
     predict,
     predicted_parts,
 )
+from mansard.api.deciding.published_boards import with_published
 from mansard.api.deciding.workload_files import read_workload
 from mansard.api.inputs import Networks, Runs
 from mansard.core.errors import MansardError, UsageError
@@ -71,7 +72,8 @@ def recommend(
     ``request``: networks, or a request with modes, batches and precisions. ``wanted``: what to
     minimise, and limits; least energy by default. ``default``: the mode to compare with; by
     default that in which the board starts. ``runs``: folders of runs, instead of the request's.
-    ``dask``: address of a Dask scheduler, whose workers decide network by network.
+    ``dask``: address of a Dask scheduler, whose workers decide network by network. Without runs, a
+    ``device`` that names a board is predicted from published figures.
 
     Returns one answer for each network and device: the mode, its savings, the modes that came
     near, the probability of each limit, and the commands that set the mode. If no mode keeps the
@@ -84,8 +86,8 @@ def recommend(
     >>> answer.choice.mode, answer.verdict
     ('gpu800-emc3200', 'feasible')
     """
-    asked = as_request(request, runs)
-    answers = answer_questions(asked, wanted or Wanted(), default, reporter, dask=dask)
+    with with_published(as_request(request, runs), reporter) as asked:
+        answers = answer_questions(asked, wanted or Wanted(), default, reporter, dask=dask)
     return tuple(answer.recommendation for answer in answers)
 
 

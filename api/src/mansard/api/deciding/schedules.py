@@ -113,7 +113,9 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     be scheduled, UsageError for what cannot be asked for, and StorageError.
     """
     if request.sources and (request.problem or request.models):
-        raise UsageError("files of HaX-CoNN are a problem of their own", fix="name nothing else")
+        raise UsageError(
+            "files of HaX-CoNN cannot be combined with other problems", fix="name nothing else"
+        )
     imported = read_haxconn(request.sources) if request.sources else None
     problem = _wanted(_problem(request, imported, reporter), request)
     # What cannot be run or written is an error before the search.
@@ -125,7 +127,7 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     if request.chart is not None:
         make_folder(request.chart.parent)
         if request.chart.is_dir():
-            raise UsageError("a folder stands where the chart is to be", where=str(request.chart))
+            raise UsageError("a folder has the name of the chart", where=str(request.chart))
     points = () if request.front is None else front(problem, request.front)
     best, others = _searched(problem, request, reporter)
     gained = gain(best, others)
@@ -249,7 +251,9 @@ def _problem(
         raise UsageError("networks and a problem exclude each other", fix="name them in the file")
     shipped = [SHIPPED_PROBLEMS[name] for name in request.models if name in SHIPPED_PROBLEMS]
     if shipped and len(request.models) > 1:
-        raise UsageError("a problem that ships stands alone", fix=f"name {shipped[0].stem} only")
+        raise UsageError(
+            "a shipped problem cannot be combined with others", fix=f"name {shipped[0].stem} only"
+        )
     if shipped:
         return read_problem(shipped[0])
     if request.problem is not None:

@@ -78,7 +78,7 @@ def settle(
         found = tuple(answer.recommendation for answer in answers)
         return SettledAnswer(found, (), None, planned)
     if all(answered.recommendation.verdict in _DEFINITE for answered in answers):
-        reporter.note("note: nothing is measured: no answer is open")
+        reporter.note("note: nothing to measure: every answer is determined")
     while len(measured) < n_most and failure is None:
         step = _next_step(answers, measured, reporter)
         if step is None:
@@ -118,7 +118,7 @@ def _next_step(
         if not why and measurement is not None:
             return answer, measurement
         name, device = display_name(answer.network), printable(answer.device)
-        notes.append(f"note: {name} on {device} stays open: {why}")
+        notes.append(f"note: {name} on {device} remains undetermined: {why}")
     for line in notes:
         reporter.note(line)
     return None

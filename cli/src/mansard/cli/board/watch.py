@@ -163,7 +163,7 @@ class WatchScreen:
         for sample in self._samples.values():
             room = height - len(lines)
             lines += screen_lines(sample, self._looks, width, room, self._interval_s)
-        return lines or [[("the first look takes half a second …", "dim")]]
+        return lines or [[("the first sample takes half a second …", "dim")]]
 
     def __enter__(self) -> WatchScreen:
         self._live.__enter__()

@@ -265,7 +265,7 @@ def _print_layers(score: ModelScore) -> None:
         title += "; every figure is the most that it can be"
     _print_rows(title, score.layers, f"layers of {score.model}; --format csv")
     if score.alternatives:
-        title = f"Branches of {score.model} that are not taken and in no sum"
+        title = f"Branches of {score.model} that are not taken and not counted in sums"
         _print_rows(title, score.alternatives, f"of these layers of {score.model}; --format json")
 
 

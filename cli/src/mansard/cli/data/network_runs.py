@@ -14,7 +14,7 @@ from mansard.analytics import pages
 from mansard.analytics.data import quantities
 from mansard.api import results
 from mansard.cli.data.summary import evenly, grouped, share_of, title_with_rest
-from mansard.cli.tables import without_silent
+from mansard.cli.tables import measured_source, without_silent
 from mansard.core.table import Table
 from mansard.core.text import listed
 from mansard.core.units import ABOVE_ROOF, ROOF_FACTORS, Interval
@@ -143,7 +143,7 @@ def _of_one_mode(
             row.label,
             *_cells(row),
             bounds.get(row.model_hash, "–"),
-            row.source,
+            measured_source(row.source),
             row.remark,
         )
         for row in times
@@ -161,7 +161,9 @@ def _by_mode(rows: Sequence[results.NetworkTimes]) -> Table:
     chosen = None if best is None or best.equals else best.row
     cells = [(row.mode, *_cells(row), CHOSEN if row is chosen else row.remark) for row in shown]
     label = f", {first.label}" if first.label else ""
-    title = f"{_named(first)} on {first.device}, {first.engine}{label}, {first.source}"
+    title = (
+        f"{_named(first)} on {first.device}, {first.engine}{label}, {measured_source(first.source)}"
+    )
     title = title_with_rest(title, share_of(len(shown), len(rows), "modes"))
     return without_silent(Table(title, ("mode", *_HEADS, "remark"), cells), _OPTIONAL)
 

@@ -25,7 +25,7 @@ from mansard.cli.data.summary import (
     share_of,
     title_with_rest,
 )
-from mansard.cli.tables import fits, without_silent
+from mansard.cli.tables import fits, measured_source, without_silent
 from mansard.cli.terminal import columns
 from mansard.core.table import Table
 from mansard.core.text import natural_key
@@ -112,7 +112,7 @@ def programs_table(programs: Sequence[results.ProgramTimes], device: str | None 
             watts(row.power_w),
             "–" if row.metric is None else digits(row.metric),
             str(row.n_runs),
-            row.source,
+            measured_source(row.source),
             row.remark,
         )
         for row in programs[:_MOST_MEASURED]
@@ -145,7 +145,7 @@ def generations_table(times: Sequence[results.GenerationTimes], device: str | No
             joules(row.prefill_token_j),
             joules(row.decode_token_j),
             watts(row.output_w),
-            row.source,
+            measured_source(row.source),
             row.remark,
         )
         for row in times[:_MOST_MEASURED]

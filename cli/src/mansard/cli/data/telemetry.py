@@ -97,7 +97,7 @@ def telemetry(
         with _open(output) as target, command_line.write_lines(target, form) as take:
             is_whole = read(take, None)
     if not is_whole:
-        raise typer.Exit(130)  # interrupted; what came until then is written
+        raise typer.Exit(130)  # interrupted; earlier results are written
 
 
 def _read(

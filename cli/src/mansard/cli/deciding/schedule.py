@@ -108,7 +108,7 @@ def schedule(
     """Schedule networks on the accelerators of a machine; runs nothing without --run.
 
     Prints the best schedule with its proof or gap, compared with baselines in the same simulator.
-    Exits with 1 if no schedule keeps the limits (the nearest is printed) or one fails to run.
+    Exits with 1 if no schedule meets the limits (the nearest is printed) or one fails to run.
     """
     check_outputs((html, save_problem), force=force)
     names = problem or []

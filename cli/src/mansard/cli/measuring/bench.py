@@ -69,7 +69,7 @@ def demo(
     if context.invoked_subcommand is not None:
         if folder != _DEMO or all_rows or force or as_json:
             raise UsageError(
-                f"options of {context.invoked_subcommand} stand behind it",
+                f"options of {context.invoked_subcommand} come after it",
                 fix=f"write mansard demo {context.invoked_subcommand} --folder FOLDER",
             )
         return

@@ -47,7 +47,7 @@ from mansard.cli.options import (
     parse_precisions,
     quantity,
 )
-from mansard.cli.tables import print_tables, without_silent
+from mansard.cli.tables import measured_source, print_tables, without_silent
 from mansard.cli.terminal import plain
 from mansard.core.errors import UsageError
 from mansard.core.records import MultiRun, StageRun, Waiting
@@ -273,7 +273,7 @@ def print_mappings(rows: Sequence[results.MeasuredMulti]) -> None:
         n_networks = len(row.networks)
         title = f"Mapping {numbers[row.mapping]}: " if many else ""
         title += f"{n_networks} network{'s' * (n_networks > 1)} in {measured.mode}, {row.order}"
-        title += ", simulated" if row.source == "simulated" else ""
+        title += f", {measured_source(row.source)}" if row.source == "simulated" else ""
         if row.failure is not None:
             note(f"{title}: not run: {row.failure}")
             continue

@@ -286,8 +286,8 @@ def _note_doubts(one: results.MeasuredNetwork, shown: Collection[str]) -> None:
         note(f"{name}: disturbed: {disturbed}")
     if not row.seconds_s:
         note(
-            f"{name}: disturbed: other programs used the CPUs in every sample, so the time is in "
-            "no model; the same command measures it again"
+            f"{name}: disturbed: other programs used the CPUs in every sample, so the time is not "
+            "used for predictions; the same command measures it again"
         )
     elif row.stability == "unstable":
         interval = row.stability_interval

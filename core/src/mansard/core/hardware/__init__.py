@@ -3,6 +3,11 @@
 What the system reports at run time (SMs that are on, clocks, cache sizes) wins over it.
 """
 
+from mansard.core.hardware.device_names import (
+    devices_called,
+    near_hint,
+    plain_device,
+)
 from mansard.core.hardware.mode_names import (
     CLOCKS,
     COUNTS,
@@ -64,6 +69,7 @@ __all__ = [
     "boards_with",
     "cache_bytes",
     "contradict",
+    "devices_called",
     "find_mode",
     "is_one_mode",
     "jetpack_of",
@@ -73,7 +79,9 @@ __all__ = [
     "memory_roof_bytes_per_s",
     "metering_of",
     "name_one_mode",
+    "near_hint",
     "peak_flop_per_s",
+    "plain_device",
     "sm_flop_per_cycle",
     "sm_l1_bytes",
 ]

@@ -30,6 +30,8 @@ from types import MappingProxyType
 import msgspec
 
 from mansard.core.errors import UsageError
+from mansard.core.hardware.device_names import near_hint
+from mansard.core.hardware.named_modes import boards_called
 
 _MIB = 1 << 20
 _SMALL, _LARGE, _OLD = (944, 1748), (1313, 3492), (330, 1903)  # MiB that the system uses
@@ -88,13 +90,30 @@ MODULE_MEMORY = MappingProxyType(
 def module_memory(name: str) -> MemoryCapacity:
     """What a module called ``name`` gives: ``orin-nano-8gb``, ``Jetson AGX Orin 64GB``, ``thor``.
 
-    Raises UsageError for a name that none has, or several have.
+    Raises UsageError for a name that none has, or several have; either lists what is meant.
     """
     words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     words = words.removeprefix("jetson-").replace("-super", "").replace("-t5000", "")
-    words = re.sub(r"-(\d+)(-gb)?$", r"-\1gb", words)
-    matches = [key for key in MODULE_MEMORY if words in (key, key.rpartition("-")[0])]
+    sized = re.sub(r"-(\d+)(-gb)?$", r"-\1gb", words)
+    matches = [key for key in MODULE_MEMORY if sized in (key, key.rpartition("-")[0])]
+    if len(matches) != 1:
+        matches = _modules_of_board(name) or [
+            key for key in MODULE_MEMORY if words and words in key
+        ]
     if len(matches) == 1:
         return MODULE_MEMORY[matches[0]]
     what = f"several modules are called {name!r}" if matches else f"no module is called {name!r}"
-    raise UsageError(what, fix=f"use one of {', '.join(matches or MODULE_MEMORY)}, or a folder")
+    hint = "" if matches else near_hint(name, tuple(MODULE_MEMORY))
+    raise UsageError(
+        what, fix=f"{hint}use one of {', '.join(matches or MODULE_MEMORY)}, or a folder"
+    )
+
+
+def _modules_of_board(name: str) -> list[str]:
+    """The keys of the boards that ``name`` may mean: of "Orin Nano Super" the one of 8 GB."""
+    boards = boards_called(name)
+    return [
+        key
+        for key, memory in MODULE_MEMORY.items()
+        if any(board in boards for board in boards_called(memory.name))
+    ]

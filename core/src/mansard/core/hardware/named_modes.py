@@ -111,7 +111,7 @@ _MODULES: tuple[tuple[str, tuple[Module, ...]], ...] = (
     (r"\btx2 nx\b", (table.TX2_NX,)),
     (r"\btx2\b", (table.TX2,)),
     (r"\bthor\b", (table.THOR_T5000,)),
-    (r"\bjetson nano\b", (table.NANO,)),
+    (r"\bjetson nano\b|^nano\b", (table.NANO,)),
 )
 
 

@@ -27,7 +27,7 @@ def read_sms(root: Path) -> int | str:
     try:
         modes = read_modes(root)
     except MansardError:
-        return "the machine has no nvpmodel.conf that tells of the GPU's gating"
+        return "the machine has no nvpmodel.conf with the GPU's gating"
     masks = present_masks(root, modes.config)
     silent = [name for name, text in masks.items() if text is None]
     if silent and masks.get(_COUNTED) is None:
@@ -156,7 +156,7 @@ def check_writes(
     ``is_settled``: it was right at once, so that another value now was set by another program.
     ``patience_s``: how long the kernel may take until a setting is what was written.
     """
-    what = "it was set, and something has set it back" if is_settled else "the kernel made it that"
+    what = "it was set, and something reset it" if is_settled else "the kernel made it that"
     deadline_s = time.monotonic() + patience_s
     last = {write.path: write for write in writes}
     for write in last.values():
@@ -219,7 +219,7 @@ def check_caps(mode: PowerMode, actual: PowerMode, clocks: Clocks) -> None:
     if lines:
         raise DeviceError(
             f"power mode {mode.name} is not in force: {'; '.join(lines)}",
-            fix="thermal throttling, jtop or another tool may hold it down; let the board cool",
+            fix="thermal throttling, jtop or another tool may limit it; let the board cool",
         )
 
 

@@ -143,10 +143,10 @@ def _others(
 ) -> Iterator[str]:
     engines = [name for name in conditions.engines or () if name not in own_engines]
     if engines:
-        yield f"at work beside it: {listed(engines)}"
+        yield f"also running: {listed(engines)}"
     if other_work is not None and (other_work.share or 0.0) > MOST_OTHER_CPU_SHARE:
-        most = f", most of all {other_work.busiest}" if other_work.busiest else ""
-        yield f"other programs had {100 * (other_work.share or 0.0):.0f} % of the CPUs' time{most}"
+        most = f", mostly {other_work.busiest}" if other_work.busiest else ""
+        yield f"other programs used {100 * (other_work.share or 0.0):.0f} % of the CPUs' time{most}"
     swapped_bytes = conditions.swapped_bytes or 0
     if swapped_bytes > MOST_SWAPPED_BYTES:
         yield f"{swapped_bytes / 1e6:.3g} MB were swapped"

@@ -163,7 +163,7 @@ class QuestionLine:
         return ControllerLost(
             f"its board controller has ended{f': {said}' if said else ''}",
             where=self.board,
-            fix="run the same command again: it puts the board back first, and resumes",
+            fix="run the same command again: it restores the board first, then resumes",
         )
 
 

@@ -33,7 +33,7 @@ def board_lock(root: Path) -> Iterator[None]:
             raise BusyError(
                 f"this machine is in use by another sweep{_holder(handle)}",
                 where=str(root),
-                fix="wait until it has ended, or end it: it puts the machine back",
+                fix="wait until it has ended, or end it: it restores the machine",
             ) from error
         # A child made by fork would keep the lock beyond our death.
         os.register_at_fork(after_in_child=_Closer(handle))

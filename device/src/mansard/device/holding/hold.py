@@ -223,7 +223,7 @@ class Hold:
             self._actor.write(write.path, write.value + "\n", write.why)
 
     def _require_journalled(self, path: str) -> None:
-        """Nothing is touched that could not be put back."""
+        """Nothing is touched that could not be restored."""
         if real_path(self._root, path) not in self._kept:
             raise DeviceError(
                 "is not written, for what it holds now cannot be read and kept", where=path
@@ -301,7 +301,7 @@ class Hold:
             raise DeviceError(
                 f"nvpmodel stopped half-way to power mode {mode.name}, and the board is in neither "
                 f"mode: {outcome.text}",
-                fix="end what uses the GPU (a desktop, jtop, containers), or start the board anew",
+                fix="end what uses the GPU (a desktop, jtop, containers), or reboot",
             )
         if outcome.kind != "set":
             raise DeviceError(

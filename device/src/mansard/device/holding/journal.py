@@ -123,7 +123,7 @@ def _present_mode(root: Path) -> ModeFound | None:
         answer = query(root)
     except DeviceError as error:
         raise DeviceError(
-            f"nothing is set, for the power mode could not be put back: {error.what}",
+            f"nothing is set, for the power mode could not be restored: {error.what}",
             where=error.where,
             fix=error.fix,
         ) from error
@@ -133,8 +133,7 @@ def _present_mode(root: Path) -> ModeFound | None:
 _NAME = "journal.json"
 _FOLDER = "var/lib/mansard"
 _BY_HAND = (
-    "set the machine right by hand (nvpmodel -m, or a reboot sets all clocks anew), "
-    "then remove this file"
+    "restore the settings by hand (nvpmodel -m; a reboot resets all clocks), then remove this file"
 )
 
 

@@ -104,7 +104,7 @@ class Restored(msgspec.Struct, frozen=True):
         what = f"restored what the run of {self.started_utc} (process {self.pid}) had found"
         if self.is_after_reboot:
             what = (
-                f"the system was started anew since the run of {self.started_utc}: its clocks and "
+                f"the system was rebooted since the run of {self.started_utc}: its clocks and "
                 "cores are fresh, only the power mode was looked at"
             )
         return (what, *(self.changes or ("nothing had changed",)))
@@ -184,7 +184,7 @@ def restore_mode(
     if outcome.kind == "partial":
         return [
             f"power mode {mode.name}: nvpmodel stopped half-way ({outcome.text}): end what uses "
-            "the GPU, or start the board anew"
+            "the GPU, or reboot"
         ]
     if outcome.kind != "set":
         return [f"power mode {mode.name}: nvpmodel says {outcome.text}"]
@@ -255,7 +255,7 @@ def _wake_cores(actor: Actor, journal: Journal, files: tuple[FileFound, ...]) ->
             continue
         if (journal.content(switch) or "").strip() == "0" and _reads(actor.root, switch) == "0":
             try:
-                actor.write(switch, "1\n", "its clock is put back")
+                actor.write(switch, "1\n", "its clock is restored")
             except MansardError:
                 continue
 
@@ -310,7 +310,7 @@ def require_rights(root: Path) -> None:
         denied += [str(file) for file in wrong if is_there(file) and not os.access(file, os.W_OK)]
     if denied:
         raise DeniedError(
-            f"what the run of {journal.started_utc} left cannot be put back by this user: "
+            f"what the run of {journal.started_utc} left cannot be restored by this user: "
             f"{len(denied)} files are denied, first {denied[0]}; nothing was touched",
             where=str(root),
             fix="run 'sudo mansard board restore'",
@@ -341,7 +341,7 @@ def planned_restore(root: Path = SYSTEM_ROOT) -> Restored | None:
 def restore(root: Path = SYSTEM_ROOT, *, on_step: OnStep = quietly) -> Restored | None:
     """Put back what a run that was cut off left; None if there is nothing to do.
 
-    Raises DeviceError while a sweep is alive, or where something could not be put back;
+    Raises DeviceError while a sweep is alive, or where something could not be restored;
     DeniedError, before anything is touched, where this user may not.
     """
     if find_journal(root) is None and not find_leftovers(root):

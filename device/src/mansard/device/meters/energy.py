@@ -18,7 +18,7 @@ from mansard.device.meters.meter import RailFacts
 from mansard.device.meters.readings import RailReading, around, counted_near, read_rail
 from mansard.device.totals import Total, total_power
 
-NOT_SETTLED = "only a kernel or network that is repeated without pause is let settle"
+NOT_SETTLED = "only a kernel or network that repeats without pause can settle"
 NOT_JUDGED = "only repetitions of a kernel or network are watched for it"
 N_CHANGED_MIN = 20  # changed readings of the sensor that an energy needs
 _STUCK_STEPS = 4  # that a part moves while the whole stays: more than rounding explains
@@ -101,8 +101,8 @@ def _stood_still(reading: RailReading, window_s: float) -> str | None:
     if not reading.is_counter or reading.changed_s:
         return None  # a rail at a constant power is one thing, no energy in a window another
     return (
-        f"not measurable: the energy counter stood still for {window_s:.3g} s, in "
-        f"{reading.n_samples} readings; let it last longer, in a loop, unless the counter has "
+        f"not measurable: the energy counter did not change for {window_s:.3g} s, in "
+        f"{reading.n_samples} readings; run it longer, in a loop, unless the counter has "
         "stopped"
     )
 
@@ -137,16 +137,16 @@ def _too_few(
     if n_changed:
         seen = f"{n_changed} changed values of {n_changed_min} in {window_s:.3g} s"
         enough_s = window_s * n_changed_min / n_changed
-        return f"not measurable: {seen}; let it last {_round_up(enough_s):g} s, in a loop"
+        return f"not measurable: {seen}; run it for {_round_up(enough_s):g} s, in a loop"
     if reading.n_samples < n_changed_min:
         seen = f"{reading.n_samples} readings in {window_s:.3g} s"
         return (
-            f"not measurable: {seen}, and no change among them; let it last "
+            f"not measurable: {seen}, and no change among them; run it for "
             f"{_round_up(n_changed_min * period_s):g} s, in a loop"
         )
     return (
         f"not measurable: all {reading.n_samples} readings in {window_s:.3g} s are the same; the "
-        "sensor is stuck, or its steps are too coarse for this load, and no length would do"
+        "sensor is stuck, or its steps are too coarse for this load; a longer run does not help"
     )
 
 

@@ -261,13 +261,13 @@ def _step(resistor: Path, volts: SensorFile) -> tuple[float | None, str]:
     """40 µV over the shunt, times the bus voltage; 5 mΩ at 5 V: 8 mA, so 0.04 W."""
     shunt_uohm = read_int(resistor)
     if not shunt_uohm or shunt_uohm < 0:
-        return None, f"{resistor.name} cannot be read: the smallest change seen stands for the step"
+        return None, f"{resistor.name} cannot be read: the smallest change seen is used as the step"
     try:
         bus_mv = volts.read()
     except DeviceError:
         bus_mv = 0
     if bus_mv <= 0:
-        return None, "the rail was off: the smallest change seen stands for the step"
+        return None, "the rail was off: the smallest change seen is used as the step"
     step_w = _SHUNT_STEP_V / (shunt_uohm * 1e-6) * bus_mv * 1e-3
     return step_w, f"40 µV over {shunt_uohm / 1e3:g} mΩ at {bus_mv / 1e3:g} V"
 
@@ -279,7 +279,7 @@ def _step(resistor: Path, volts: SensorFile) -> tuple[float | None, str]:
 # and in_power{n}_input in mW.
 
 _DRIVER = "/sys/bus/i2c/drivers/ina3221x"
-_STEP = "this driver does not show the shunt: the smallest change seen stands for the step"
+_STEP = "this driver does not show the shunt: the smallest change seen is used as the step"
 
 
 def open_iio(

@@ -81,7 +81,7 @@ class NvmlMeter:
         return None
 
     def step_note(self, rail: str) -> str:  # noqa: ARG002
-        return "NVML does not say: the smallest change seen stands for the step"
+        return "NVML does not say: the smallest change seen is used as the step"
 
     def sensor(self, rail: str) -> str:
         return rail

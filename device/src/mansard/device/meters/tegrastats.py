@@ -172,7 +172,7 @@ class TegrastatsMeter:
         return None
 
     def step_note(self, rail: str) -> str:  # noqa: ARG002
-        return "tegrastats does not say: the smallest change seen stands for the step"
+        return "tegrastats does not say: the smallest change seen is used as the step"
 
     def sensor(self, rail: str) -> str:  # noqa: ARG002
         return "line"

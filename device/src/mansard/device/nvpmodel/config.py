@@ -160,7 +160,7 @@ def _follow(root: Path) -> Path:
             return path
         # Nothing leads above the root, as it would not on the board.
         place = PurePosixPath(os.path.normpath(place.parent / target))
-    raise DeviceError("is a circle of links", where=str(root.joinpath(*place.parts[1:])))
+    raise DeviceError("is a loop of symbolic links", where=str(root.joinpath(*place.parts[1:])))
 
 
 def _read(path: Path, fix: str) -> str:

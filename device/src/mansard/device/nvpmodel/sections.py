@@ -176,7 +176,7 @@ class _Builder:
                     f"has two modes of one number or name: {other.name} ({other.id}) on line "
                     f"{other.line}, {name} ({mode.id}) on line {line.number}",
                     where=self.where,
-                    fix="which of them would be set cannot be known: take one out",
+                    fix="it is ambiguous which of them is set: remove one",
                 )
         if len(self.modes) >= _MAX_MODES:
             raise InputError(f"defines more than {_MAX_MODES} modes", where=self.where)
@@ -237,7 +237,7 @@ class _Builder:
     def end(self, *, is_whole: bool) -> None:
         """The text has ended; not ``is_whole``: without a line end."""
         if not is_whole and isinstance(self._open, _ModeSection):
-            self.doubt(self._open, "the text ends in the midst of it")
+            self.doubt(self._open, "the text ends within it")
 
 
 def _words(line: ConfigLine, why: str) -> str:

@@ -202,7 +202,7 @@ def probe(
         raise DeviceError(
             f"the number of the present mode {present.name} is unknown",
             where=str(root),
-            fix="without it the mode could not be put back, so none is tried",
+            fix="without it the mode could not be restored, so none is tried",
         )
     outcomes: dict[str, ModeOutcome] = {}
     try:
@@ -212,7 +212,7 @@ def probe(
         back = set_one(root, present.id)
     if back.kind != "set":
         raise DeviceError(
-            f"mode {present.name} could not be put back: {back.text}",
+            f"mode {present.name} could not be restored: {back.text}",
             where=str(root),
             fix=f"set it by hand: sudo nvpmodel -m {present.id}",
         )

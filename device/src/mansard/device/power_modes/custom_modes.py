@@ -40,7 +40,7 @@ def split_names(text: str) -> tuple[str, ...]:
     """The names of a list with commas, each once; raises UsageError for an empty one."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     if "" in names:
-        raise UsageError(f"no mode stands between the commas of {text!r}", fix="name each one")
+        raise UsageError(f"there is an empty mode in {text!r}", fix="name each one")
     return names
 
 
@@ -83,7 +83,7 @@ def setting_key(name: str, keys: tuple[str, ...] = KEYS) -> str:
     if key not in keys:
         key = _ALIASES.get(key, key)
     if key not in keys:
-        raise UsageError(f"{name!r} is nothing that can be set", fix=f"use {', '.join(keys)}")
+        raise UsageError(f"{name!r} is not a setting", fix=f"use {', '.join(keys)}")
     return key
 
 

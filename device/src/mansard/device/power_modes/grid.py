@@ -101,7 +101,9 @@ def _range(key: str, given: Mapping[str, Any], table: ValueTable) -> ValueRange:
     low = _end(key, given.get("from"), table, table.steps[0])
     high = _end(key, given.get("to"), table, table.steps[-1])
     if low.value > high.value:
-        raise UsageError(f"{key} goes from {low.text} down to {high.text}", fix="turn it round")
+        raise UsageError(
+            f"{key} goes from {low.text} down to {high.text}", fix="swap the two values"
+        )
     if low.value > table.steps[-1] or high.value < table.steps[0]:
         raise UsageError("nothing that is available is in this range", fix=table.offer(low.value))
     # What is written in whole MHz means the table's nearest entry, at both ends.
@@ -265,7 +267,7 @@ def _parse_toml(text: str, path: Path) -> dict[str, Any]:
             raise InputError(
                 f"is not TOML: {_LOCATION.sub('', str(error))}",
                 where=f"{path}:{_line_of(str(error), text)}",
-                fix="mend this line",
+                fix="correct this line",
             ) from error
         return content
     raise UsageError(

@@ -157,7 +157,7 @@ class EnergyTally:
         warnings = [window.conflict] if window.conflict else []
         n_untimed = self._n_lines - self._n_timed if self._n_timed else 0
         if n_untimed:
-            warnings.append(f"{n_untimed} of {self._n_lines} lines have no time: in no energy")
+            warnings.append(f"{n_untimed} of {self._n_lines} lines have no time and add no energy")
         if window.source == DATES and window.span_s is not None:
             period_s = window.span_s[0] / max(self._n_timed - 1, 1)
             if self._longest_s > PAUSE_PERIODS * period_s + self._resolution_s:

@@ -147,7 +147,7 @@ class TegrastatsSample(msgspec.Struct, frozen=True, gc=False):
         return next((reported for reported in self.rails if reported.name == name), None)
 
 
-_NO_MAXIMUM = "a look has no maximum"
+_NO_MAXIMUM = "a single sample has no maximum"
 
 
 def as_line(sample: BoardSample) -> TegrastatsSample:

@@ -26,7 +26,7 @@ _SLACK = 0.02  # steps of tables against what the mode asks for
 _OVERCURRENTS = {
     "oc1": "under-voltage",
     "oc2": "average over-current",
-    "oc3": "over-current of a moment",
+    "oc3": "momentary over-current",
 }
 
 
@@ -207,7 +207,7 @@ def _cap_below_mode(parts: Sequence[PartNow], mode: str | None, *, is_hot: bool)
     ]
     fix = "the kernel lowers it while it is hot"
     if not is_hot:
-        fix = "another program set it; setting the mode again puts it back (sudo nvpmodel -m …)"
+        fix = "another program set it; setting the mode again restores it (sudo nvpmodel -m …)"
     return [
         Limit(
             cause="cap",

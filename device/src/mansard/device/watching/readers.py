@@ -194,7 +194,7 @@ class ModeReader:
         self.mode = named.mode if named is not None else None
 
 
-TWO_LOOKS = "it takes two looks"
+TWO_LOOKS = "it needs two samples"
 LONGEST_PAUSE_S = 30.0  # over which a trapezoid is drawn; looks further apart need more
 
 

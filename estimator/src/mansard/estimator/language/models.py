@@ -69,7 +69,7 @@ class LanguageModels:
         if compute is not None and compute not in PLAIN:
             raise UsageError(
                 f"a language model is not computed in {compute}",
-                fix=f"use {', '.join(PLAIN)}; a format of its weights stands behind its name, "
+                fix=f"use {', '.join(PLAIN)}; a format of its weights follows its name, "
                 "as in llama-3.1-8b:Q4_K_M",
             )
         return draw(msgspec.structs.replace(drawn, compute=compute))

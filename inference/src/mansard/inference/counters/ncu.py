@@ -153,7 +153,7 @@ def raw_page(ncu: Ncu, report: Path) -> bytes:
     errors = [match[2] for match in MESSAGE.finditer(text) if match[1] == "ERROR"]
     message = printable(errors[0] if errors else _last_line(answer))
     raise InputError(
-        f"Nsight Compute {ncu.version} does not read it: {message}",
+        f"Nsight Compute {ncu.version} cannot read it: {message}",
         where=str(report),
         fix="a newer release may have written it: name that one's ncu with --ncu",
     )
@@ -179,7 +179,7 @@ _KNOWN: tuple[tuple[str, tuple[type[MansardError], str, str]], ...] = (
     ),
     (
         "driver is not compatible with Nsight Compute",
-        (MeasurementError, "the driver and this Nsight Compute do not fit together", _OTHER),
+        (MeasurementError, "the driver and this Nsight Compute are incompatible", _OTHER),
     ),
     (  # seen in sandboxes (gVisor), and of a program that is older than the card
         "Failed to initialize the profiler: LibraryNotLoaded",

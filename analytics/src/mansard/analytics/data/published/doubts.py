@@ -359,7 +359,7 @@ def doubt_notes(imported: Imported, module: Module | None = None) -> Iterator[st
         )
 
 
-_UNUSED = "kept, and in no model"
+_UNUSED = "kept, but not used for predictions"
 
 
 def check_possible(imported: Imported, where: str, module: Module | None) -> None:

@@ -21,7 +21,9 @@ from mansard.core.hardware import (
     NamedModes,
     boards_called,
     memory_bytes_per_s,
+    near_hint,
     peak_flop_per_s,
+    plain_device,
 )
 from mansard.core.precision import PRECISIONS
 from mansard.core.records import PublishedMode, PublishedRate, RateWorkUnit
@@ -36,20 +38,17 @@ _UNITS: tuple[tuple[RateWorkUnit, Literal["fma", "tensor"]], ...] = (
 def hardware_rates(name: str) -> Imported:
     """Peaks and bandwidths of the one board that is called ``name``; raises UsageError."""
     boards = boards_called(name)
-    exact = [board for board in boards if _plain(board.board) == _plain(name)]
+    exact = [board for board in boards if plain_device(board.board) == plain_device(name)]
     boards = tuple(exact) or boards
     if len(boards) != 1:
         names = ", ".join(board.board for board in boards or NAMED_MODES)
-        what = "may be several boards" if boards else "is not a board that is known"
-        raise UsageError(f"{name!r} {what}", fix=f"use one of {names}")
+        what = "may be several boards" if boards else "is not a known board"
+        hint = "" if boards else near_hint(name, [board.board for board in NAMED_MODES])
+        raise UsageError(f"{name!r} {what}", fix=f"{hint}use one of {names}")
     rows = tuple(_rates(boards[0]))
     table_id = table_id_of(rows)
     rates = tuple(replace_record(rate, table_id=table_id) for rate in rows)
     return Imported(table_id, rates=rates)
-
-
-def _plain(name: str) -> str:
-    return name.casefold().removeprefix("jetson ").strip()
 
 
 def _rates(board: NamedModes) -> Iterator[PublishedRate]:

@@ -19,14 +19,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.frames import FrameSchema
-from mansard.analytics.data.machines import device_id
-from mansard.analytics.data.names import device_labels, display_name, display_text, label_text
+from mansard.analytics.data.names import display_name, display_text, label_text
 from mansard.analytics.models.scaling.call_energy import CallEnergy, call_energy, timed
-from mansard.analytics.models.scaling.observations import counted_generations, shown_generations
 from mansard.core.records import (
     MOST_OVERLAP,
     EnergyWindow,
@@ -37,7 +32,6 @@ from mansard.core.records import (
     Source,
 )
 
-_OF_A_LABEL = "another label is newer, and counts"
 _P99_NEEDS = 100  # values, for a 99th percentile
 
 
@@ -91,30 +85,6 @@ class GenerationTimes(Record, frozen=True, kw_only=True):
     n_rejected: int  # rounds that do not count, but for the warm-up
     remark: str  # why it is in no model; empty: it counts
     label: str = ""  # of the build or commit
-
-
-def measured_generations(dataset: Dataset) -> tuple[GenerationTimes, ...]:
-    """The best row of each server, model, lengths, concurrency, mode and label."""
-    runs = {run.run_id: run for run in dataset.workload_manifests}
-    devices = device_labels(dataset.all_manifests)
-    counted = {(row.run_id, row.trial_id) for row in counted_generations(dataset)}
-
-    def place(row: GenerationRun) -> tuple[object, ...]:
-        run = runs[row.run_id]
-        lengths = (row.concurrency, row.prompt_tokens, row.generate_tokens)
-        where = (device_id(run), row.workload, row.server, *lengths, run.mode_read_back.name)
-        return (*where, run.label)
-
-    return tuple(
-        generation_times(
-            row,
-            devices[row.run_id],
-            runs[row.run_id].mode_read_back.name,
-            label=runs[row.run_id].label,
-            remark="" if (row.run_id, row.trial_id) in counted else _OF_A_LABEL,
-        )
-        for row in sorted(shown_generations(dataset), key=place)
-    )
 
 
 def generation_times(
@@ -302,16 +272,3 @@ def _p99(values: Sequence[float]) -> float | None:
 
 def _inverse(seconds_s: float | None) -> float | None:
     return 1 / seconds_s if seconds_s else None
-
-
-def generation_times_frame(times: Sequence[GenerationTimes]) -> pl.DataFrame:
-    """One row for each, in their order; the columns are the fields."""
-    schema: FrameSchema = {
-        name: _COLUMNS[next(word for word in _COLUMNS if word in kind)]
-        for name, kind in GenerationTimes.__annotations__.items()
-    }
-    rows = [{name: getattr(one, name) for name in schema} for one in times]
-    return pl.DataFrame(rows, schema=schema)
-
-
-_COLUMNS = {"float": pl.Float64, "int": pl.Int64, "str": pl.String, "Source": pl.String}

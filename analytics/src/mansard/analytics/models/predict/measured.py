@@ -15,6 +15,7 @@ import polars as pl
 from msgspec.structs import replace as replaced
 
 from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.machines import device_id
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
 from mansard.analytics.data.names import (
     device_labels,
@@ -24,6 +25,7 @@ from mansard.analytics.data.names import (
     network_names,
 )
 from mansard.analytics.data.totals import idle_power_w
+from mansard.analytics.models.predict.generation_times import GenerationTimes, generation_times
 from mansard.analytics.models.predict.prediction import Prediction
 from mansard.analytics.models.predict.row_times import (
     NetworkTimes,
@@ -33,16 +35,15 @@ from mansard.analytics.models.predict.row_times import (
 )
 from mansard.analytics.models.scaling.network_predict import predict_observed
 from mansard.analytics.models.scaling.observations import (
+    counted_generations,
     counted_measurements,
     counted_programs,
     network_measurements,
+    shown_generations,
     shown_measurements,
     shown_programs,
 )
-from mansard.core.records import (
-    Measurement,
-    Record,
-)
+from mansard.core.records import GenerationRun, Measurement, Record
 from mansard.core.text import natural_key
 
 _SETTING = attrgetter("device", "network", "precision", "batch", "engine", "mode")
@@ -139,3 +140,30 @@ def measured_programs(dataset: Dataset) -> tuple[ProgramTimes, ...]:
         programs.append(program_times(program, *where, label=run.label, remark=remark))
     programs.sort(key=lambda rows: (rows[0].device, rows[0].workload, rows[0].mode))
     return tuple(row for rows in programs for row in rows)
+
+
+_OF_A_LABEL = "another label is newer, and counts"
+
+
+def measured_generations(dataset: Dataset) -> tuple[GenerationTimes, ...]:
+    """The best row of each server, model, lengths, concurrency, mode and label."""
+    runs = {run.run_id: run for run in dataset.workload_manifests}
+    devices = device_labels(dataset.all_manifests)
+    counted = {(row.run_id, row.trial_id) for row in counted_generations(dataset)}
+
+    def place(row: GenerationRun) -> tuple[object, ...]:
+        run = runs[row.run_id]
+        lengths = (row.concurrency, row.prompt_tokens, row.generate_tokens)
+        where = (device_id(run), row.workload, row.server, *lengths, run.mode_read_back.name)
+        return (*where, run.label)
+
+    return tuple(
+        generation_times(
+            row,
+            devices[row.run_id],
+            runs[row.run_id].mode_read_back.name,
+            label=runs[row.run_id].label,
+            remark="" if (row.run_id, row.trial_id) in counted else _OF_A_LABEL,
+        )
+        for row in sorted(shown_generations(dataset), key=place)
+    )

@@ -44,6 +44,7 @@ from mansard.analytics.models.scaling.coefficients import (
 )
 from mansard.analytics.models.scaling.observations import measured_observations, workload_modes
 from mansard.core.errors import UsageError
+from mansard.core.hardware import devices_called, near_hint
 from mansard.core.records import MachineIdentity
 
 
@@ -256,9 +257,9 @@ def _new_launches(coefficients: pl.DataFrame, others: Sequence[pl.DataFrame]) ->
 def _choose_devices(names: Sequence[str], device: str | None) -> tuple[str, ...]:
     if device is None:
         return tuple(names)
-    chosen = [name for name in names if name == device] or [
-        name for name in names if device.casefold() in name.casefold()
-    ]
+    chosen = devices_called(device, names)
     if not chosen:
-        raise UsageError(f"no device is called {device!r}", fix=f"there are {', '.join(names)}")
-    return tuple(chosen)
+        hint = near_hint(device, names)
+        fix = f"{hint}there are {', '.join(names)}"
+        raise UsageError(f"no device is called {device!r}", fix=fix)
+    return chosen

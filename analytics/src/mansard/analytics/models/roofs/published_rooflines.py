@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from mansard.analytics.data.published.doubts import rate_doubt, unit_of
@@ -10,7 +9,7 @@ from mansard.analytics.data.published.store import NO_INTERVAL, Published, devic
 from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling, CeilingFamily, Level
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.core.errors import UsageError
-from mansard.core.hardware import MODULES, Module
+from mansard.core.hardware import MODULES, Module, boards_called, near_hint, plain_device
 from mansard.core.hashing import content_hash
 from mansard.core.records import PublishedMode, PublishedRate, Scope
 
@@ -133,11 +132,13 @@ def _ceiling(rate: PublishedRate, family: CeilingFamily) -> Ceiling:
 
 def find_module(name: str) -> Module:
     """The module of a part number, or the first of a family or name; raises UsageError."""
-    wanted = name.casefold()
+    wanted = plain_device(name)
     for part_number, module in MODULES.items():
-        if wanted in {part_number, module.family, module.name.casefold()}:
+        if wanted in map(plain_device, (part_number, module.family, module.name)):
             return module
+    boards = boards_called(name)
+    if boards:  # "Orin Nano Super", "thor-128gb"
+        return boards[0].module
     families = list(dict.fromkeys(module.family for module in MODULES.values()))
-    close = difflib.get_close_matches(wanted, families, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
+    hint = near_hint(name, families)
     raise UsageError(f"unknown module {name!r}", fix=f"{hint}it is one of {', '.join(families)}")

@@ -383,6 +383,6 @@ def _reason(fit: _Fit | str, at: Columns) -> pl.Expr:
         listed([word for name, word in words.items() if np.isnan(at[name][row])])
         for row in range(len(next(iter(at.values()))))
     ]
-    without = pl.Series([f"unknown for this mode: its {each}" for each in lacking], dtype=pl.String)
+    without = pl.Series([f"unknown in this mode: its {each}" for each in lacking], dtype=pl.String)
     with_value = pl.lit(_ONE_MODE if fit.half is None else None, dtype=pl.String)
     return pl.when(pl.col("value").is_null()).then(without).otherwise(with_value).alias("reason")

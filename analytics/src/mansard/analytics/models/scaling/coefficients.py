@@ -217,7 +217,7 @@ def run_notes(
             others.setdefault(device_id(manifest), set()).add(manifest.label)
     of_labels = (
         f"{labels[run.run_id]}: what is modelled rests on {label_words(run.label)}, the newest; "
-        f"{first_names(sorted(map(label_words, others[device])))}: in no model"
+        f"{first_names(sorted(map(label_words, others[device])))}: not used for predictions"
         for device, run in builds.items()
         if device in others
     )

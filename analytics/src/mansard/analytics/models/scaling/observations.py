@@ -237,8 +237,8 @@ def _changed_programs(
     for name, n_runs in n_old.items():
         yield (
             f"{display_name(name)}: the program, a file it names or its environment was changed; "
-            f"{n_runs} earlier {'run is' if n_runs == 1 else 'runs are'} in no model: measure "
-            "again in these modes"
+            f"{n_runs} earlier {'run is' if n_runs == 1 else 'runs are'} not used for "
+            "predictions: measure again in these modes"
         )
 
 
@@ -306,7 +306,7 @@ def _joined(unused: Iterable[tuple[str, str]]) -> Iterator[str]:
             groups.setdefault(_NUMBER.sub("…", why), []).append(name)
     for why, names in groups.items():
         named = first_names(list(dict.fromkeys(names)))
-        yield f"{named}: run, but in no model: {display_text(why)}"
+        yield f"{named}: run, but not used for predictions: {display_text(why)}"
 
 
 def _network_row(measured: Measurement, name: str) -> dict[str, object]:
@@ -399,7 +399,7 @@ def _of_one_engine(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     engines = left.group_by("device", "engine", maintain_order=True).agg("network")
     notes = [
         f"{device}: {', '.join(dict.fromkeys(networks[:_MOST_NAMED]))} by {engine}: in the tables, "
-        "but in no model, for another engine ran it in as many modes or more"
+        "but not used for predictions: another engine ran it in as many modes or more"
         for device, engine, networks in engines.iter_rows()
     ]
     return selected, tuple(notes)

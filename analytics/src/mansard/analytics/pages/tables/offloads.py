@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from mansard.analytics.data.accuracies import share_text
-from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import (
     NBSP,
@@ -23,6 +23,9 @@ from mansard.analytics.decisions.offload.measured import measured_offload
 from mansard.analytics.decisions.offload.records import Amount, LatencySpread, MeasuredOffload
 from mansard.core.records import OffloadRun
 from mansard.core.table import Table
+
+if TYPE_CHECKING:  # a run's tables are the core's; frames need the extra
+    from mansard.analytics.data.dataset import Dataset
 
 _NONE = "–"
 _Spreads = Sequence[tuple[str, LatencySpread | None]]

@@ -146,18 +146,36 @@ def figure(candidate: Candidate, kind: Quantity) -> str:
 
 
 def limit_words(wanted: Wanted, item: str = "item") -> str:
-    """``limit 40 ms``, ``limits 40 ms and 12 W``; empty where there is none."""
-    limits = [limit_text(kind, limit, item) for kind, limit in limits_of(wanted)]
-    return f"limit{'s' if len(limits) > 1 else ''} {' and '.join(limits)}" if limits else ""
+    """``limit 40 ms``, ``limits 40 ms and 12 W``, ``minimum 30 items/s``; empty without any."""
+    most, least = _bare_limits(wanted, item)
+    parts = [f"limit{'s' * (len(most) > 1)} {' and '.join(most)}"] if most else []
+    return " and ".join([*parts, *(f"minimum {text}" for text in least)])
+
+
+LIMIT_WORDS = ("limit", "minimum")  # of a quantity, and of the rate
+
+
+def named_limits(wanted: Wanted, item: str = "item") -> str:
+    """As ``limit_words``, after "the": ``40 ms limit``, ``30 items/s minimum``."""
+    most, least = _bare_limits(wanted, item)
+    parts = [f"{' and '.join(most)} limit{'s' * (len(most) > 1)}"] if most else []
+    return " and ".join([*parts, *(f"{text} minimum" for text in least)])
+
+
+def _bare_limits(wanted: Wanted, item: str) -> tuple[list[str], list[str]]:
+    """The most that may be, and the least, without words."""
+    limits = [(kind, limit_text(kind, limit, item)) for kind, limit in limits_of(wanted)]
+    most = [text for kind, text in limits if kind != "rate"]
+    return most, [text for kind, text in limits if kind == "rate"]
 
 
 def limit_text(kind: Quantity, limit: float, item: str = "item") -> str:
-    """``40 ms``, ``at least 30 items/s``: as it was given, without zeros at the end.
+    """``40 ms``, ``30 items/s``: as it was given, without zeros at the end.
 
     ``item``: as ``item_word``.
     """
     text = re.sub(r"(\.\d*?)0+(?=\D)", r"\1", amount(kind, limit)).replace(f".{NBSP}", NBSP)
-    return f"at least {text.replace('items', f'{item}s')}" if kind == "rate" else text
+    return text.replace("items", f"{item}s") if kind == "rate" else text
 
 
 def network_words(candidate: Candidate) -> str:
@@ -235,8 +253,8 @@ def _limits_text(checks: Sequence[LimitCheck]) -> str:
     if broken:
         return f" breaks the limit of {' and '.join(broken)}"
     if all(check.holds == "kept" for check in checks):
-        return " keeps every limit"
-    return " may keep every limit"
+        return " meets every limit"
+    return " may meet every limit"
 
 
 _OBJECTIVE_WORDS: dict[Objective, str] = {
@@ -264,16 +282,17 @@ def lost_words(
     """Why ``other`` lost: the limit that it breaks or may break, or its higher cost."""
     for check in sorted(checks, key=lambda check: check.holds != "broken"):
         limit, word = limit_text(check.quantity, check.limit), QUANTITY_WORDS[check.quantity]
+        kind = LIMIT_WORDS[check.quantity == "rate"]
         if check.holds == "broken":
             value = figure(other, check.quantity)
-            return f"breaks the limit of {word}: {value}, limit {limit}"
+            return f"breaks the limit of {word}: {value}, {kind} {limit}"
         if check.holds == "unknown" and check.probability is not None:
             return (
-                f"keeps the limit of {limit} with a probability of only "
+                f"meets the {limit} {kind} with a probability of only "
                 f"{likely(check.probability)}, {asked_words(wanted)} required"
             )
         if check.holds == "unknown":
-            return f"whether it keeps the limit of {word}, {limit}, is unknown"
+            return f"whether it meets the limit of {word}, {limit}, is unknown"
     mine, its = (objective_value(candidate, wanted.minimise) for candidate in (choice, other))
     is_less = mine is not None and its is not None and its < mine
     if is_less and not other.is_measured and not is_bounded(other, choice):
@@ -361,7 +380,7 @@ _SHOWN_MODES = 3
 
 
 def unknown_modes_words(reasons: Mapping[str, str]) -> str:
-    """``MAXN is not known: its clocks are not``; ``reasons``: by mode, why it has no time."""
+    """``MAXN is unknown: its clocks are``; ``reasons``: by mode, why it has no time."""
     by_reason: dict[str, list[str]] = {}
     for mode, reason in reasons.items():
         by_reason.setdefault(reason, []).append(display_name(mode))

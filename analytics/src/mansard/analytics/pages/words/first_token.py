@@ -40,7 +40,7 @@ def with_first_token(answer: Recommendation, first: FirstToken | None) -> Recomm
 def _none_in_time(
     answer: Recommendation, choice: Candidate, prefill: Candidate, first: FirstToken
 ) -> Recommendation:
-    """The answer where no mode keeps the limit on the first token: the mode that is nearest."""
+    """The answer where no mode meets the limit on the first token: the mode that is nearest."""
     sentence = (
         f"No mode makes the first token of a prompt of {first.n_tokens:,} tokens within "
         f"{seconds(first.limit_s)} for {network_words(choice)}; {mode_words(choice)} comes "

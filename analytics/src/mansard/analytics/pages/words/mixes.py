@@ -47,7 +47,7 @@ def _answer(decision: MixDecision) -> tuple[str, str]:
         return f"{decision.error}.", "it cannot be planned"
     if decision.hopeless:
         sentence = hopeless_sentence(decision.hopeless, may_fit=decision.may_fit)
-        return sentence, "no mode is known to keep the limits"
+        return sentence, "no mode is known to meet the limits"
     sentence = mix_sentence(
         decision.one_mode,
         decision.schedule,
@@ -95,7 +95,7 @@ def mix_sentence(
         )
     parts = []
     if one_mode is not None:
-        parts.append(f"One mode for all {networks}: {_words(one_mode)}.")
+        parts.append(f"One mode for {networks}: {_words(one_mode)}.")
     else:
         parts.append(f"No single mode is known to keep up with the {networks}.")
     if schedule is not None:
@@ -121,7 +121,7 @@ def _words(plan: MixPlan) -> str:
     modes = ", ".join(display_name(mode) for mode in plan.modes)
     power_w = plan.power_w if plan.power_w is not None else plan.active_w
     drawn = "" if power_w is None else f", {digits(power_w, 3)}{NBSP}W on average"
-    beside = " without what idles" if power_w is not None and plan.power_w is None else ""
+    beside = " excluding idle power" if power_w is not None and plan.power_w is None else ""
     if plan.roofed():
         return f"{modes}, busy for at least {percent(plan.busy)} of the time"
     if plan.is_bounded():

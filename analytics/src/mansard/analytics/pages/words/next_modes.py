@@ -115,16 +115,31 @@ def _notes(chosen: NextModes) -> Iterator[str]:
     for reason, networks in chosen.unpredicted.items():
         yield f"{chosen.minimise} of {', '.join(networks)} cannot be predicted: {reason}"
     if chosen.n_wanted > chosen.n_free:
-        are = "is" if chosen.n_free == 1 else "are"
-        yield f"{chosen.n_free} of {chosen.modes.height} modes {are} left to measure"
+        yield _all_left(chosen.n_free, chosen.modes.height)
     elif chosen.n_measured + chosen.n_wanted < DESIGN_SIZE:
-        yield (
-            f"fewer than {DESIGN_SIZE} measured modes predict the others badly: "
-            f"ask for {DESIGN_SIZE - chosen.n_measured}"
-        )
+        yield _too_few(chosen)
     if chosen.is_limit_unused:
         yield "the limits are not used yet: nothing can be predicted"
     yield from (lower.text for lower in chosen.lower_settings)
+
+
+def _all_left(n_free: int, n_modes: int) -> str:
+    """That fewer modes are planned than were asked for, and why."""
+    if n_free == n_modes:
+        return "there is only 1 mode" if n_modes == 1 else f"there are only {n_modes} modes"
+    are = "is" if n_free == 1 else "are"
+    return f"{n_free} of {n_modes} modes {are} left to measure"
+
+
+def _too_few(chosen: NextModes) -> str:
+    """How many modes to ask for, never more than there are."""
+    n_modes = chosen.modes.height
+    if n_modes <= DESIGN_SIZE:
+        return f"there are only {n_modes} modes, too few for predictions: measure all of them"
+    return (
+        f"fewer than {DESIGN_SIZE} measured modes predict the others badly: "
+        f"use --next {DESIGN_SIZE - chosen.n_measured}"
+    )
 
 
 def _gap_note(gap: SettingGap) -> str:

@@ -71,7 +71,7 @@ def _costs(point: HiPoint) -> Iterator[tuple[Amount, str]]:
 
 def _limit_words(answer: Hierarchical, point: HiPoint) -> str:
     on_fit = () if answer.on_fit is None else answer.on_fit.limits
-    nearest = "No threshold is known to keep every limit; this one comes nearest. "
+    nearest = "No threshold is known to meet every limit; this one comes nearest. "
     first = "" if all(limit.holds == "kept" for limit in on_fit) else nearest
     where = "On the samples held out" if answer.is_held_out else "On these samples"
     for holds, words in (("broken", "broken"), ("unknown", "neither kept nor broken for sure")):

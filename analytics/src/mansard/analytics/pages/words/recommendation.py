@@ -106,7 +106,7 @@ _REMEDIES = (
         "measure its power in 4 modes: 'mansard board plan' picks them",
     ),
     (
-        r"\bits .* (is|are) unknown|unknown for this mode|mode of this network says its",
+        r"\bits .* (is|are) unknown|unknown in this mode|mode of this network says its",
         "give the modes all their clocks",
     ),
     (r"no clock is known of all", "give the modes all their clocks"),
@@ -164,7 +164,7 @@ def fallback_note(fallback: FallBack) -> str:
 
 
 _NO_COMMANDS = "commands depend on the board"
-_NO_LIMITS_KEPT = "no mode is known to keep the limits"
+_NO_LIMITS_KEPT = "no mode is known to meet the limits"
 
 
 def in_words(decision: Decision) -> Recommendation:
@@ -330,7 +330,7 @@ def _nearest(decision: Decision, question: Question, nearest: Candidate) -> Reco
 
 
 def _open_words(question: Question) -> str:
-    """The candidates that may or may not keep the limits; empty for none."""
+    """The candidates that may or may not meet the limits; empty for none."""
     parts = [unknown_modes_words(question.timeless)] if question.timeless else []
     if question.unknown.any():
         lacks = missing_quantity(

@@ -78,7 +78,7 @@ def _gained(baseline: Schedule | None, gain: float | None) -> str:
     if baseline is None:
         return ""
     if baseline.broken:
-        return "; no baseline keeps the limits"
+        return "; no baseline meets the limits"
     value = f"{baseline.method}, {value_text(baseline.goal, baseline.value)}"
     if gain is None:
         return f"; the best baseline: {value}"

@@ -20,6 +20,7 @@ from mansard.analytics.decisions.records import (
     Wanted,
 )
 from mansard.analytics.pages.words.comparisons import (
+    LIMIT_WORDS,
     QUANTITY_WORDS,
     asked_words,
     compared_facts,
@@ -30,6 +31,7 @@ from mansard.analytics.pages.words.comparisons import (
     limit_text,
     limit_words,
     mode_words,
+    named_limits,
     network_words,
 )
 from mansard.core.units import ROOF_FACTORS
@@ -62,7 +64,7 @@ _SUPERLATIVES: dict[Objective, tuple[str, str]] = {  # as it is, and as it may b
 
 
 def claim_words(claim: Claim, *, with_limits: bool = True) -> str:
-    """``uses the least energy of the measured modes that keep the limit``."""
+    """``uses the least energy of the measured modes that meet the limit``."""
     noun = f"{'measured ' * claim.is_measured}{claim.noun}{'' if claim.is_only else 's'}"
     group = ["known by more than bounds"] if claim.is_beyond_bounds else []
     group += [_limits_text(claim)] if claim.limits and with_limits else []
@@ -80,8 +82,8 @@ def claim_words(claim: Claim, *, with_limits: bool = True) -> str:
 def _limits_text(claim: Claim) -> str:
     noun = "limit" if claim.n_limits == 1 else "limits"
     if claim.limits == "known":
-        return f"known to keep the {noun}"
-    return f"that keep{'s' * claim.is_only} the {noun}"
+        return f"known to meet the {noun}"
+    return f"that meet{'s' * claim.is_only} the {noun}"
 
 
 def chosen_sentence(
@@ -100,19 +102,19 @@ def likeliest_sentence(
     *,
     is_likeliest: bool,
 ) -> str:
-    """The sentence if candidates may keep the limits, but none with the requested probability.
+    """The sentence if candidates may meet the limits, but none with the requested probability.
 
     ``is_likeliest``: every candidate has a probability to keep them, and none a greater one.
     """
-    limits, mode = limit_words(wanted, item_word(choice.network)), mode_words(choice)
+    limits, mode = named_limits(wanted, item_word(choice.network)), mode_words(choice)
     network = network_words(choice)
     facts = compared_facts(f" ({figures(choice)}; {choice.source})", choice, savings)
     if all(check.probability is not None for check in checks):
         chance = _chance_words(checks)
-        does = "is likeliest to" if is_likeliest else f"may keep {_them(wanted)}"
+        does = "is likeliest to" if is_likeliest else f"may meet {_them(wanted)}"
         claim = f"{mode} {does}{chance and f', {chance}'}"
         return (
-            f"No mode is known to keep the {limits} for {network} with a "
+            f"No mode is known to meet the {limits} for {network} with a "
             f"probability of {asked_words(wanted)}. {claim}{facts}"
         )
     why = {
@@ -120,7 +122,7 @@ def likeliest_sentence(
         "roof": f"its times on {display_name(choice.device)} are those of its roof alone",
     }.get(choice.certainty or "", f"{mode} has a value without an interval")
     return (
-        f"Undetermined whether a mode keeps the {limits} for {network}: {why}. {mode} may keep "
+        f"Cannot tell whether any mode meets the {limits} for {network}: {why}. {mode} may meet "
         f"{_them(wanted)}{facts}"
     )
 
@@ -130,9 +132,9 @@ def _them(wanted: Wanted) -> str:
 
 
 def likeliest_words(wanted: Wanted, *, is_likeliest: bool) -> str:
-    """A short verdict on a choice that may keep the limits."""
+    """A short verdict on a choice that may meet the limits."""
     limits = "limit" if len(limits_of(wanted)) == 1 else "limits"
-    return f"{'is likeliest to' if is_likeliest else 'may'} keep the {limits}"
+    return f"{'is likeliest to' if is_likeliest else 'may'} meet the {limits}"
 
 
 def _chance_words(checks: Sequence[LimitCheck]) -> str:
@@ -166,25 +168,25 @@ def nearest_sentence(
     rank: Nearness,
     is_all_known: bool,
 ) -> str:
-    """That no mode is known to keep the limits, which one is nearest, and which limit to loosen.
+    """That no mode is known to meet the limits, which one is nearest, and which limit to loosen.
 
     ``is_all_known``: no unknown value hides a looser limit that would be enough.
     """
-    limits = limit_words(wanted, item_word(nearest.network))
+    limits = named_limits(wanted, item_word(nearest.network))
     network = display_name(nearest.network)
-    claim = f"No mode keeps the {limits} for {network}"
+    claim = f"No mode meets the {limits} for {network}"
     if open_words:
         known = "1 candidate" if counts.n_broken == 1 else f"{counts.n_broken} candidates"
         claim = (
-            f"Undetermined whether a mode keeps the {limits} for {network}: {known} of "
+            f"Cannot tell whether any mode meets the {limits} for {network}: {known} of "
             f"{counts.n_asked} cannot, and {open_words}"
         )
     ways = "; or ".join(map(_relaxed, relaxations))
     relax = f"One looser limit is enough: {ways}." if ways else "One looser limit is not enough."
     if not ways and not is_all_known:
-        relax = "Undetermined whether one looser limit is enough."
+        relax = "Cannot tell whether one looser limit is enough."
     if nearest.interval == "roof":
-        relax = "The limit that it can keep is unknown: the network was not measured."
+        relax = "The limit that it can meet is unknown: the network was not measured."
     place = f"{mode_words(nearest)} {NEARNESS_WORDS[rank]}"
     return f"{claim}. {place} ({figures(nearest)}; {nearest.source}). {relax}"
 
@@ -226,14 +228,14 @@ def why_none(counts: CandidateCounts, open_words: str) -> str:
 def why_chosen(
     choice: Candidate, wanted: Wanted, counts: CandidateCounts, claim: Claim
 ) -> tuple[str, ...]:
-    """Reasons for the choice, and how many candidates keep the limits."""
+    """Reasons for the choice, and how many candidates meet the limits."""
     n_all, n_kept = counts.n_asked, counts.n_kept
     if not limits_of(wanted):
         n_compared = counts.n_all - counts.n_unknown
         who = f"of {n_compared} candidates it" if n_compared > 1 else "it"
         lines = [f"{who} {claim_words(claim)}"]
     elif n_kept:
-        keep = f"of {n_all} candidate{'s' * (n_all > 1)} keep{'s' * (n_kept == 1)}"
+        keep = f"of {n_all} candidate{'s' * (n_all > 1)} meet{'s' * (n_kept == 1)}"
         best = f"; of these it {claim_words(claim, with_limits=False)}" if n_kept > 1 else ""
         lines = [
             f"{n_kept} {keep} each limit with a probability of at least "
@@ -242,7 +244,7 @@ def why_chosen(
     else:
         who = f"none of {n_all} candidates" if n_all > 1 else "not even the only candidate"
         lines = [
-            f"{who} is known to keep each limit with a probability of {asked_words(wanted)}"
+            f"{who} is known to meet each limit with a probability of {asked_words(wanted)}"
             f"{_rest(counts)}"
         ]
     if choice.bound in _BOUND_WORDS and choice.certainty != "bounds":
@@ -289,11 +291,11 @@ def decisive_words(
     kind = open_quantity(checks, wanted)
     word, amount = QUANTITY_WORDS[kind], figure(candidate, kind)
     if candidate.is_measured:
-        return f"measuring {where} again would show whether it keeps the limit of {word} ({amount})"
+        return f"measuring {where} again would show whether it meets the limit of {word} ({amount})"
     if is_open:
         chance = next(check.probability for check in checks if check.holds != "kept")
         odds = "" if chance is None else f"; it does with {likely(chance)}"
-        tells = f"whether it keeps the limit of {word} (modelled as {amount}{odds})"
+        tells = f"whether it meets the limit of {word} (modelled as {amount}{odds})"
     elif candidate == choice:
         tells = f"its {word} (modelled as {amount})"
     else:
@@ -355,21 +357,22 @@ _HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "undetermined", "br
 
 
 def chances_words(checks: Sequence[LimitCheck]) -> str:
-    """``probability of keeping the limit: time more than 99 %``; empty without probabilities."""
+    """``probability of meeting the limit: time more than 99 %``; empty without probabilities."""
     chances = [
         f"{QUANTITY_WORDS[check.quantity]} {likely(check.probability)}"
         for check in checks
         if check.probability is not None
     ]
-    return f"probability of keeping the limit: {', '.join(chances)}" if chances else ""
+    return f"probability of meeting the limit: {', '.join(chances)}" if chances else ""
 
 
 def check_words(check: LimitCheck, candidate: Candidate) -> str:
     """A limit of ``candidate``, and whether it holds: ``time 4.76 ms, limit 40 ms: …``."""
     word, item = QUANTITY_WORDS[check.quantity], item_word(candidate.network)
     limit = limit_text(check.quantity, check.limit, item)
+    kind = LIMIT_WORDS[check.quantity == "rate"]
     if check.value is None:
-        return f"{word} unknown, limit {limit}: {check.unknown['value']}"
+        return f"{word} unknown, {kind} {limit}: {check.unknown['value']}"
     if check.probability is not None:
         holds = f"it holds with a probability of {likely(check.probability)}"
         held = f"{_HOLDS_WORDS[check.holds]}: {holds}"
@@ -377,4 +380,4 @@ def check_words(check: LimitCheck, candidate: Candidate) -> str:
         held = f"undetermined: {check.unknown['probability']}"
     else:
         held = _HOLDS_WORDS[check.holds]
-    return f"{word} {figure(candidate, check.quantity)}, limit {limit}: {held}"
+    return f"{word} {figure(candidate, check.quantity)}, {kind} {limit}: {held}"

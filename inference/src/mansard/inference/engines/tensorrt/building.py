@@ -130,7 +130,7 @@ def check_dla(settings: BuildSettings, precision: str, version: Version, n_cores
     if precision not in PRECISIONS:
         raise MeasurementError(f"a DLA has no {precision}", fix=f"use {' or '.join(PRECISIONS)}")
     if settings.ranges:
-        raise MeasurementError("a DLA runs networks of fixed dimensions alone", fix="fix them all")
+        raise MeasurementError("a DLA runs only networks of fixed dimensions", fix="fix them all")
 
 
 def place_on_dla(
@@ -363,7 +363,7 @@ def _set_target(job: _Job, config: Any) -> None:
             f"{job.version.name} builds {can}, not for "
             f"compute capability {job.trial.settings.compute_capability}",
             where=job.trial.model,
-            fix="build where the network is to run",
+            fix="build on the device that runs the network",
         )
     config.num_compute_capabilities = 1
     config.set_compute_capability(targets[name], 0)

@@ -184,7 +184,9 @@ def _load(bindings: Any, path: Path, dla_core: str | None) -> tuple[Any, Any]:
         if engine is None:
             said = explained(messages, path.name)
             raise MeasurementError(
-                said.what, where=path.name, fix=said.fix or "build it anew where it is to run"
+                said.what,
+                where=path.name,
+                fix=said.fix or "build it again on the device that runs it",
             )
     return runtime, engine
 

@@ -234,7 +234,7 @@ def explained(messages: Messages, where: str) -> MeasurementError:
         return TransientError(
             "there is no NVIDIA driver that TensorRT can use",
             where=where,
-            fix="build it where it is to run",
+            fix="build it on the device that runs it",
         )
     said = "\n".join(errors)
     kind = MeasurementError if _IS_LASTING.search(said) else TransientError
