@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import polars as pl
 import vl_convert
@@ -280,6 +280,26 @@ def positive(rows: Iterable[Row], schema: Schema, *names: str) -> Drawn:
 def in_giga(value: float | None) -> float | None:
     """In 10⁹: GFLOP/s, GOP/s or GB/s; None stays None."""
     return None if value is None else value / GIGA
+
+
+class Prefix(NamedTuple):
+    """An SI prefix, and how many 10⁹ it is: values are kept in 10⁹."""
+
+    letter: str
+    in_giga: float
+
+    @property
+    def tick(self) -> str:
+        """For Vega: the label of a tick at a value in 10⁹."""
+        return f"format(datum.value / {self.in_giga}, '.12~g')"
+
+
+_PREFIXES = (Prefix("P", 1e6), Prefix("T", 1e3), Prefix("G", 1.0), Prefix("M", 1e-3))
+
+
+def si_prefix(highest: float) -> Prefix:
+    """The largest prefix in which ``highest``, in 10⁹, is at least one."""
+    return next((one for one in _PREFIXES if highest >= one.in_giga), _PREFIXES[-1])
 
 
 def evenly(values: Sequence[T], n_most: int) -> list[T]:

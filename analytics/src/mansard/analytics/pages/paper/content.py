@@ -13,9 +13,11 @@ import polars as pl
 
 from mansard.analytics.data.names import LONGEST_NAME
 from mansard.analytics.pages.figures.charting import Chart, log_scale
+from mansard.analytics.pages.figures.figure import Prefix
 from mansard.analytics.pages.figures.plane import Window, shortened_label
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS, colours
+from mansard.core.hardware.machine_names import machine_words
 from mansard.core.text import printable, uncounted
 
 _LEAST_TICKS = 3
@@ -65,8 +67,8 @@ def short_name(text: str) -> str:
 
 def short_device(device: str) -> str:
     """``Jetson AGX Orin (simulated)`` of NVIDIA Jetson AGX Orin Developer Kit (simulated) GPU."""
-    words = re.sub(r"\b(NVIDIA|Developer Kit|Engineering Reference)\b", "", device)
-    words = re.sub(r" GPU$", "", words.strip()) if "Jetson" in device else words
+    words = machine_words(device)
+    words = re.sub(r"\bDeveloper Kit\b| GPU$", "", words) if "Jetson" in words else words
     return " ".join(words.split()) or device
 
 
@@ -99,9 +101,9 @@ def network_key(names: Sequence[str], n_columns: int = 3) -> dict[str, object]:
 
 
 def plane_axes(
-    seen: Window, height: str, titles: tuple[str, str], factor: float
+    seen: Window, height: str, titles: tuple[str, str], prefix: Prefix
 ) -> tuple[alt.X, alt.Y]:
-    """The axes of intensity and of the column ``height``; ``factor``: label over value."""
+    """The axes of intensity and of the column ``height``, in 10⁹; ``prefix``: of its unit."""
     x_title, y_title = titles
     x = alt.X(
         "intensity_flop_per_byte:Q",
@@ -114,7 +116,7 @@ def plane_axes(
         axis=alt.Axis(
             title=y_title,
             values=seen.y_ticks,
-            labelExpr=f"format(datum.value * {factor}, '.12~g')",
+            labelExpr=prefix.tick,
         ),
     )
     return x, y

@@ -23,7 +23,7 @@ from mansard.analytics.pages.figures.engine_layers import (
     point_frame,
     roof_frame,
 )
-from mansard.analytics.pages.figures.figure import GIGA
+from mansard.analytics.pages.figures.figure import GIGA, si_prefix
 from mansard.analytics.pages.figures.naming import NamedLine
 from mansard.analytics.pages.figures.network_points import layer_points
 from mansard.analytics.pages.figures.parameters import roof_devices
@@ -251,9 +251,9 @@ def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
     up = extent([*layers["rate_gflop_per_s"], *tops], 2.0, 1.9, least=30.0)
     top = float(tops.to_numpy().max(initial=up[0]))
     seen = seen_in(inside, Window(*across, *up, inside.width_px), top)
-    factor, prefix = (1e-3, "T") if up[1] >= 1000.0 else (1.0, "G")
-    titles = (f"Arithmetic intensity, {unit}/byte", f"Performance, {prefix}{unit}/s")
-    x, y = plane_axes(seen, "rate_gflop_per_s", titles, factor)
+    prefix = si_prefix(up[1])
+    titles = (f"Arithmetic intensity, {unit}/byte", f"Performance, {prefix.letter}{unit}/s")
+    x, y = plane_axes(seen, "rate_gflop_per_s", titles, prefix)
     known = set(layers["bound_by"].to_list())
     kinds = [kind for kind in KINDS if kind in known] + sorted(known - set(KINDS))
     key = alt.Legend(title=None, columns=min(4, len(kinds)))

@@ -22,6 +22,7 @@ from mansard.analytics.pages.figures.energy_roofline import (
     named_arches,
     priced_roofs,
 )
+from mansard.analytics.pages.figures.figure import Prefix, si_prefix
 from mansard.analytics.pages.figures.naming import NamedLine
 from mansard.analytics.pages.figures.network_points import Points, roof_points, under_roofs
 from mansard.analytics.pages.figures.parameters import roof_devices
@@ -56,7 +57,6 @@ from mansard.core.precision import unit_title
 from mansard.core.text import listed
 
 Height = Literal["rate", "efficiency"]
-_IN_TERA = 1000.0  # times 10⁹: from there on axes are in 10¹²
 USUAL = ("fp32", "fp16", "int8")  # of more peaks than these a column has no room for names
 _SAME = ["network", "precision"]
 _COLUMNS = {
@@ -75,7 +75,7 @@ class _Scene:
     height: str  # its column for the heights
     area: pl.DataFrame
     y_title: str
-    y_factor: float  # from the unit of the frame to that of the axis
+    prefix: Prefix  # of the unit of the axis
     x_title: str
 
 
@@ -95,15 +95,15 @@ def roofline_content(results: Results, wish: Wish) -> Content:
         ]
     )
     precisions = frame.filter(pl.col("precision") != "")["precision"].to_list()
-    factor, prefix = (1e-3, "T") if seen.y_high >= _IN_TERA else (1.0, "G")
+    prefix = si_prefix(seen.y_high)
     scene = _Scene(
         frame=frame,
         lines=named_roofs([roof], seen),
         seen=seen,
         height=_COLUMNS["rate"],
         area=roof_area([roof], seen),
-        y_title=_titled("Performance", prefix + "{}/s", precisions),
-        y_factor=factor,
+        y_title=_titled("Performance", prefix.letter + "{}/s", precisions),
+        prefix=prefix,
         x_title=f"Arithmetic intensity, {unit_title('{}/byte', filter(None, precisions))}",
     )
     words = "Lines are the ceilings of memory and arithmetic, bands their 95 % intervals; diamonds "
@@ -127,14 +127,15 @@ def energy_content(results: Results, wish: Wish) -> Content:
         ]
     )
     precisions = frame["precision"].to_list()
+    prefix = si_prefix(seen.y_high)
     scene = _Scene(
         frame=frame,
         lines=named_arches(priced, curves, "efficiency"),
         seen=seen,
         height=_COLUMNS["efficiency"],
         area=pl.DataFrame(),
-        y_title=_titled("Efficiency", "G{}/J", precisions),
-        y_factor=1.0,
+        y_title=_titled("Efficiency", prefix.letter + "{}/J", precisions),
+        prefix=prefix,
         x_title=f"Arithmetic intensity, {unit_title('{}/byte', filter(None, precisions))}",
     )
     words = "Lines are the best efficiency of each precision with data from main memory."
@@ -311,7 +312,7 @@ def _chart(scene: _Scene, inside: Inside) -> Chart:
     networks = frame.filter(pl.col("part") == "network")
     seen = seen_in(inside, scene.seen, float(roofs[height].to_numpy().max(initial=1.0)))
     marked = frame.filter(pl.col("part") != "roof")
-    x, y = plane_axes(seen, height, (scene.x_title, scene.y_title), scene.y_factor)
+    x, y = plane_axes(seen, height, (scene.x_title, scene.y_title), scene.prefix)
     bands = roofs.filter(pl.col(f"low_{height}").is_not_null())
     marks = [
         *_area(scene.area, seen),
