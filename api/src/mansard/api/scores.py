@@ -342,7 +342,7 @@ def _score_bench(
 def _note_unknown(path: Path, sums: Totals, reporter: Reporter) -> None:
     if sums.n_unknown_layers:
         reporter.note(
-            f"note: {path}: {sums.n_unknown_layers} of {sums.n_layers} layers are unknown, so no "
+            f"note: {path}: {sums.n_unknown_layers} of {sums.n_layers} nodes are unknown, so no "
             f"times are predicted; 'mansard score {path} --allow-unknown' says why"
         )
 

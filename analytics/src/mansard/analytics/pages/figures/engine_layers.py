@@ -242,7 +242,7 @@ def roofline_of_layers(number: int, result: RoofedLayers) -> Figure | Missing:
     rates = pl.concat([frame["gflop_per_s"], roofs["gflop_per_s"]])
     prefix = si_prefix(_ends(rates)[1])
     unit = f"{prefix.letter}FLOP/s"
-    rate = (pl.col("gflop_per_s") / prefix.in_giga).round_sig_figs(5)
+    rate = (pl.col("gflop_per_s") / prefix.per).round_sig_figs(5)
     x = alt.X(
         "intensity:Q",
         scale=log_scale(low, high),
@@ -292,7 +292,7 @@ def roofline_of_layers(number: int, result: RoofedLayers) -> Figure | Missing:
         *(Column.number("MFLOP", "mflop"), Column.number("MB", "mbytes")),
         *(
             Column.number("FLOP/byte", "intensity"),
-            Column.number(unit, "gflop_per_s", per=prefix.in_giga),
+            Column.number(unit, "gflop_per_s", per=prefix.per),
         ),
     )
     table = tabulate("Layers under the roofs", columns, frame.iter_rows(named=True))

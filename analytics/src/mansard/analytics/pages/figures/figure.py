@@ -283,23 +283,31 @@ def in_giga(value: float | None) -> float | None:
 
 
 class Prefix(NamedTuple):
-    """An SI prefix, and how many 10⁹ it is: values are kept in 10⁹."""
+    """An SI prefix of an axis, and its size in the unit that values are kept in."""
 
     letter: str
-    in_giga: float
+    per: float
 
     @property
     def tick(self) -> str:
-        """For Vega: the label of a tick at a value in 10⁹."""
-        return f"format(datum.value / {self.in_giga}, '.12~g')"
+        """For Vega: the label of a tick."""
+        return f"format(datum.value / {self.per}, '.12~g')"
 
 
-_PREFIXES = (Prefix("P", 1e6), Prefix("T", 1e3), Prefix("G", 1.0), Prefix("M", 1e-3))
+_LETTERS = {15: "P", 12: "T", 9: "G", 6: "M", 3: "k", 0: "", -3: "m", -6: "µ", -9: "n"}
 
 
-def si_prefix(highest: float) -> Prefix:
-    """The largest prefix in which ``highest``, in 10⁹, is at least one."""
-    return next((one for one in _PREFIXES if highest >= one.in_giga), _PREFIXES[-1])
+def si_prefix(highest: float, power: int = 9, most: int = 15) -> Prefix:
+    """The largest prefix, at most 10 to ``most``, in which ``highest`` is at least one.
+
+    ``power``: values are kept in 10 to this: 9 of GFLOP/s, -3 of ms.
+    """
+    prefixes = [
+        Prefix(letter, float(f"1e{exponent - power}"))
+        for exponent, letter in _LETTERS.items()
+        if exponent <= most
+    ]
+    return next((prefix for prefix in prefixes if highest >= prefix.per), prefixes[-1])
 
 
 def evenly(values: Sequence[T], n_most: int) -> list[T]:

@@ -225,7 +225,7 @@ _ENERGY_COLUMNS = (
 )
 _CLASS_COLUMNS = (
     *(Column.text("Class", "operator"), Column.text("Bound by", "bound")),
-    *(Column.number("Layers", "n_layers", "d"), Column.number("Time at best, ms", "time_ms")),
+    *(Column.number("Fused layers", "n_layers", "d"), Column.number("Time at best, ms", "time_ms")),
     Column.number("Share, %", "share"),
 )
 
@@ -250,7 +250,7 @@ def layer_figures(points: Points, chosen: Chosen, first: str) -> dict[str, Figur
         Column.number(unit_title("{}/byte", precisions), "intensity"),
         *(_ENERGY_COLUMNS if has_energy else ()),
     )
-    caption = f"Layers of {HEADING}: the slowest of {{n_layers}}"
+    caption = f"Layers of {HEADING}: the slowest of {{n_layers}} fused layers"
     table = LiveTable("layers", caption, columns, every, order="rank")
     follows = Following(slowest, chosen, HEADING, NONE, ("time_ms", EQUAL))
     figures: dict[str, Figure | Missing] = {
@@ -347,7 +347,7 @@ def bar_chart(layers: pl.DataFrame, chosen: Chosen, kind: str = "time") -> Chart
         *("mode", "network", "precision"),
         width=_WIDTH_PX,
         height=alt.Step(_BAR_PX),
-        title=_title("Slowest layers" if kind == "time" else "Their energy"),
+        title=_title("Slowest fused layers" if kind == "time" else "Their energy"),
         description=f"The layers of a network that take most time: their modelled {kind}, "
         "coloured by what bounds it",
     )

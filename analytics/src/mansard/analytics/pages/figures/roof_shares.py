@@ -79,8 +79,8 @@ def _columns(bars: pl.DataFrame) -> tuple[Column, ...]:
         Column.text("Precision", "precision"),
         Column.text("Measured or modelled", "kind"),
         Column.number("Of the roof, %", "share"),
-        Column.number(rate, "rate", per=prefix.in_giga),
-        Column.number(f"Roof, {rate}", "roof", per=prefix.in_giga),
+        Column.number(rate, "rate", per=prefix.per),
+        Column.number(f"Roof, {rate}", "roof", per=prefix.per),
         *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
     )
 
@@ -147,7 +147,7 @@ def share_chart(bars: pl.DataFrame, chosen: Chosen) -> Chart:
     """Bars from 0 to the greatest share or 100 %, coloured by what binds the network."""
     prefix = _prefix(bars)
     rate = unit_title(f"{prefix.letter}{{}}/s", bars["precision"])
-    in_prefix = (pl.col("rate", "roof") / prefix.in_giga).round_sig_figs(4).name.suffix("_shown")
+    in_prefix = (pl.col("rate", "roof") / prefix.per).round_sig_figs(4).name.suffix("_shown")
     widest = max(FULL, *bars["share"].to_list()) * 1.02
     base = with_tooltip(
         plot(bars.with_columns(in_prefix)).transform_filter(SHOWN),

@@ -145,7 +145,7 @@ def _columns(points: Points, prefix: Prefix) -> tuple[Column, ...]:
         *(Column.text("Network", "network"), Column.text("Batch", "batch")),
         Column.text("Precision", "precision"),
         Column.number(unit_title("{}/byte", precisions), "intensity"),
-        Column.number(unit_title(f"{prefix.letter}{{}}/s", precisions), "rate", per=prefix.in_giga),
+        Column.number(unit_title(f"{prefix.letter}{{}}/s", precisions), "rate", per=prefix.per),
         Column.number("Of the roof, %", "share"),
         *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
         *([] if points.measured.is_empty() else [Column.text("Modelled, or run by", "engine")]),

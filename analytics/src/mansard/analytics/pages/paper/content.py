@@ -123,14 +123,20 @@ def plane_axes(
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """At least three ticks of a logarithmic axis where digits allow it, as round as possible."""
+    """At least three ticks of a logarithmic axis, as round as possible."""
     ticks: list[float] = []
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)):
         every = [float(f"{step}e{power}") for power in powers for step in steps]
         ticks = [tick for tick in every if low <= tick <= high]
         if len(ticks) >= _LEAST_TICKS:
-            break
+            return ticks
+    # Of less than half a decade: even steps.
+    power = math.floor(math.log10(high - low))
+    for step in (float(f"{digit}e{power - down}") for down in (0, 1) for digit in (5, 2, 1)):
+        first, last = math.ceil(low / step), math.floor(high / step)
+        if last - first + 1 >= _LEAST_TICKS:
+            return [float(f"{step * at:.9g}") for at in range(first, last + 1)]
     return ticks
 
 
