@@ -230,13 +230,15 @@ _CLASS_COLUMNS = (
 )
 
 
-def layer_figures(points: Points, chosen: Chosen, first: str) -> dict[str, Figure | Missing]:
+def layer_figures(
+    points: Points, chosen: Chosen, first: str, why_empty: str = NO_NETWORK
+) -> dict[str, Figure | Missing]:
     """The figures about the layers of a network, by name; of ``first`` where none is chosen.
 
-    Energy is among them where any is known.
+    ``why_empty``: why there may be no layers. Energy is among them where any is known.
     """
     if points.layers.is_empty():
-        return {"classes": Missing(NO_NETWORK), "layers": Missing(NO_NETWORK)}
+        return {"classes": Missing(why_empty), "layers": Missing(why_empty)}
     names = set(points.layers["network"].to_list())
     network = first if first in names else min(names)
     slowest = Shown(points.layers, _BY, network, {"rank": MOST_BARS})

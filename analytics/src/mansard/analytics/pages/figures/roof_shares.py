@@ -173,6 +173,7 @@ def share_chart(bars: pl.DataFrame, chosen: Chosen) -> Chart:
     # Without a key: the words beside each bar say it, and the roofline's key has the colours.
     color = alt.Color("limit:N", scale=bound_scale(), legend=None)
     words = "format(datum.share, '.2r') + ' %, ' + datum.limit"
+    words += " + (datum.is_disturbed ? ', disturbed' : '')"
     shapes = {
         "measured": {},
         "modelled": {"filled": False, "strokeWidth": 1.6, "style": "m-hollow"},

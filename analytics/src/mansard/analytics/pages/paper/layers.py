@@ -131,16 +131,16 @@ def _measured(results: Results, wish: Wish) -> _LayerSet | None:
         and engine.peaks
     ]
     there = [display_name(engine.network) for engine in fitting]
-    if not fitting or (wish.models and not _has_any(there, wish)):
+    if not fitting or (wish.models and not _has_any(there, wish, results)):
         return None
-    name = choose_network(there, there[-1], wish)
+    name = choose_network(there, there[-1], wish, results)
     engine = next(one for one in reversed(fitting) if display_name(one.network) == name)
     return _of_engine(results, engine)
 
 
-def _has_any(there: Sequence[str], wish: Wish) -> bool:
+def _has_any(there: Sequence[str], wish: Wish, results: Results) -> bool:
     try:
-        choose_networks(there, wish)
+        choose_networks(there, wish, results)
     except UsageError:  # the layers of that network may be modelled
         return False
     return True
@@ -202,7 +202,7 @@ def _of_engine(results: Results, engine: RoofedLayers) -> _LayerSet | None:
 def _modelled(results: Results, wish: Wish) -> _LayerSet:
     """The slowest layers of a network at the roof of its mode; raises UsageError of none."""
     roof = choose_roof(results, wish)
-    batch = choose_batch(results, wish)
+    batch = choose_batch(results, wish, roof)
     groups = results.groups.filter(
         (pl.col("label") == roof.label) & pl.col("batch").eq_missing(pl.lit(_number(batch)))
     )
@@ -214,7 +214,7 @@ def _modelled(results: Results, wish: Wish) -> _LayerSet:
             "no layers are known there",
             fix="measure a network with its layers: mansard measure MODEL",
         )
-    name = choose_network(there, there[0], wish)
+    name = choose_network(there, there[0], wish, results)
     rows = of_precisions(here.filter(pl.col("network") == name), wish)
     rows = rows if wish.precisions or not rows["is_main"].any() else rows.filter("is_main")
     first = rows.row(0, named=True)

@@ -20,7 +20,7 @@ from mansard.analytics.pages.figures.plane import Window, extent
 from mansard.analytics.pages.paper.content import Content, Kind, log_ticks
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS
-from mansard.analytics.pages.paper.selection import Wish, choose_device, choose_network
+from mansard.analytics.pages.paper.selection import Wish, choose_device, choose_network, no_network
 from mansard.analytics.pages.results import Results
 from mansard.core.errors import UsageError
 from mansard.core.text import natural_key
@@ -102,12 +102,9 @@ def _subject(results: Results, wish: Wish) -> _Subject:
         rows = rows.filter(pl.col("precision").is_in(wish.precisions))
     there = sorted(set(rows["network"].to_list()), key=natural_key)
     if not there:
-        raise UsageError(
-            f"no network with these settings was measured or predicted on {device}",
-            fix="score one and predict it in every mode: mansard bench MODEL",
-        )
+        raise no_network(results, wish, device)
     wanted = [pick.network for pick in picks if pick.device == device and pick.network in there]
-    network = choose_network(there, (wanted or there)[0], wish)
+    network = choose_network(there, (wanted or there)[0], wish, results)
     own = rows.filter(pl.col("network") == network)
     points = mode_points(own, results.modes, labels, picks).frame
     if wish.mode is not None:

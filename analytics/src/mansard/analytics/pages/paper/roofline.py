@@ -45,6 +45,7 @@ from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.names import roof_names, seen_in
 from mansard.analytics.pages.paper.selection import (
     MOST_NETWORKS,
+    Need,
     Wish,
     choose_batch,
     choose_networks,
@@ -59,6 +60,7 @@ from mansard.core.text import listed
 Height = Literal["rate", "efficiency"]
 USUAL = ("fp32", "fp16", "int8")  # of more peaks than these a column has no room for names
 _SAME = ["network", "precision"]
+_RAN = pl.col("source").str.starts_with("measured")
 _COLUMNS = {
     "rate": "rate_gflop_per_s",
     "efficiency": "efficiency_gflop_per_j",
@@ -114,6 +116,7 @@ def roofline_content(results: Results, wish: Wish) -> Content:
 def energy_content(results: Results, wish: Wish) -> Content:
     """The work per joule of each precision of one mode, and of networks."""
     roof = choose_roof(results, wish)
+    _priced(results, roof)  # no roof is a better reason than no network
     points, n_left = _points(results, roof, wish, "efficiency")
     roof = _with_few_peaks(roof, points, wish)
     priced = _priced(results, roof)
@@ -190,12 +193,13 @@ def _points(results: Results, roof: Roofline, wish: Wish, height: Height) -> tup
     One precision of each network: the wished one, else the fastest.
     """
     points = roof_points(results)
-    batch = choose_batch(results, wish)
+    batch = choose_batch(results, wish, roof)
     here = (pl.col("mode") == roof.label) & (pl.col("batch") == batch)
     modelled = under_roofs(points.networks.filter(here), height)
     measured = under_roofs(points.measured.filter(here), height)
     both = pl.concat([modelled.select(*_SAME, "rate"), measured.select(*_SAME, "rate")])
-    chosen = choose_networks(both["network"].to_list(), wish)
+    need: Need = "energy" if height == "efficiency" else "score"
+    chosen = choose_networks(both["network"].to_list(), wish, results, need)
     ranked = of_precisions(both.filter(pl.col("network").is_in(chosen)), wish)
     best = ranked.sort("rate", "precision", descending=[True, False]).unique(
         "network", keep="first", maintain_order=True
@@ -252,7 +256,9 @@ def _network_rows(points: Points, height: Height) -> list[pl.DataFrame]:
             level=pl.lit(""),
             precision="precision",
             batch="batch",
-            source=pl.lit(source),
+            source=pl.when("is_disturbed")
+            .then(pl.lit(f"{source} (disturbed)"))
+            .otherwise(pl.lit(source)),
             intensity_flop_per_byte="intensity",
             **{column: height},
             **{f"{end}_{column}": pl.lit(None, pl.Float64) for end in ("low", "high")},
@@ -275,6 +281,9 @@ def _network_words(points: Points, n_left: int) -> list[str]:
     ]
     batch, precisions = every["batch"][0], in_order(every["precision"].to_list())
     words = [f"Networks with batch {batch} in {listed(precisions)}; {'; '.join(kinds)}."]
+    disturbed = in_order(points.measured.filter("is_disturbed")["network"].to_list())
+    if disturbed:
+        words.append(f"Other work disturbed {listed(disturbed)}.")
     if n_left:
         words.append(f"{counted(n_left, 'more network')} not drawn.")
     return words
@@ -289,7 +298,7 @@ def _content(
         times
         for times in results.measured
         if (times.device, times.mode) == (device, roof.mode)
-        and times.network in networks.filter(pl.col("source") == "measured")["name"].to_list()
+        and times.network in networks.filter(_RAN)["name"].to_list()
     ]
     n_trials = sum(rate.run_id == roof.run_id for rate in results.rates)
     n_calls = sum(times.n_calls for times in ran)
@@ -362,7 +371,7 @@ def _markers(networks: pl.DataFrame, x: alt.X, y: alt.Y, width_px: float) -> lis
                 networks.filter(pl.col("source") == "modelled"),
                 {"filled": False, "style": "m-hollow"},
             ),
-            (networks.filter(pl.col("source") == "measured"), {"filled": True}),
+            (networks.filter(_RAN), {"filled": True}),
         )
         if not some.is_empty()
     ]
