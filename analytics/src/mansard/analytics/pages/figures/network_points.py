@@ -374,9 +374,10 @@ def under_roofs(points: pl.DataFrame, height: str) -> pl.DataFrame:
 def _main_precisions(groups: pl.DataFrame) -> set[tuple[str, str, str]]:
     """The precision of each network in which it is fastest in some mode."""
     totals = groups.group_by("model", "model_hash", "precision", "label").agg(
-        pl.col("time_s").sum()
+        pl.col("time_s").sum(), n_unknown=pl.col("time_s").is_null().sum()
     )
-    known = totals.filter(pl.col("time_s") > 0).sort("time_s", "precision", "label")
+    # A sum without its unknown layers is no time to compare.
+    known = totals.filter(pl.col("time_s") > 0).sort("n_unknown", "time_s", "precision", "label")
     first = known.unique(["model", "model_hash"], keep="first", maintain_order=True)
     return set(first.select("model", "model_hash", "precision").iter_rows())
 

@@ -215,7 +215,7 @@ def _modelled(results: Results, wish: Wish) -> _LayerSet:
             fix="measure a network with its layers: mansard measure MODEL",
         )
     name = choose_network(there, there[0], wish, results)
-    rows = of_precisions(here.filter(pl.col("network") == name), wish)
+    rows = of_precisions(here.filter(pl.col("network") == name), wish, results)
     rows = rows if wish.precisions or not rows["is_main"].any() else rows.filter("is_main")
     first = rows.row(0, named=True)
     layers = rows.filter(pl.col("precision") == first["precision"]).select(

@@ -263,7 +263,7 @@ def _dots(points: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
             x=x,
             y=y,
             shape=shape,
-            opacity=alt.condition("datum.is_on_front", alt.value(1), alt.value(0.35)),
+            opacity=alt.condition("datum.is_on_front", alt.value(1), alt.value(0.5)),
         )
         for some, is_filled in (
             (named.filter(is_modelled), False),

@@ -200,7 +200,7 @@ def _points(results: Results, roof: Roofline, wish: Wish, height: Height) -> tup
     both = pl.concat([modelled.select(*_SAME, "rate"), measured.select(*_SAME, "rate")])
     need: Need = "energy" if height == "efficiency" else "score"
     chosen = choose_networks(both["network"].to_list(), wish, results, need)
-    ranked = of_precisions(both.filter(pl.col("network").is_in(chosen)), wish)
+    ranked = of_precisions(both.filter(pl.col("network").is_in(chosen)), wish, results)
     best = ranked.sort("rate", "precision", descending=[True, False]).unique(
         "network", keep="first", maintain_order=True
     )

@@ -213,7 +213,7 @@ def choose_batch(results: Results, wish: Wish, roof: Roofline) -> str:
     return str(wish.batch)
 
 
-def of_precisions(rows: pl.DataFrame, wish: Wish) -> pl.DataFrame:
+def of_precisions(rows: pl.DataFrame, wish: Wish, results: Results) -> pl.DataFrame:
     """The rows of the wished precisions; raises UsageError where all rows are of others."""
     if not wish.precisions or rows.is_empty():
         return rows
@@ -221,6 +221,10 @@ def of_precisions(rows: pl.DataFrame, wish: Wish) -> pl.DataFrame:
     if chosen.is_empty():
         known = in_order(rows["precision"].to_list())
         fix = f"use one of {_some(known)}"
+        scored = results.networks.filter(pl.col("precision").is_in(wish.precisions))
+        why = [text for text in scored["reason"].unique(maintain_order=True).to_list() if text]
+        if why:
+            raise UsageError(f"no latency in {listed(wish.precisions, 'or')}: {why[0]}", fix=fix)
         if wish.models:
             networks = " ".join(shlex.quote(printable(model, 60)) for model in wish.models)
             asked = f"--precision {','.join(wish.precisions)}{wish.runs}"
