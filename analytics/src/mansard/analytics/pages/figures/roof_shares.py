@@ -147,10 +147,12 @@ def share_chart(bars: pl.DataFrame, chosen: Chosen) -> Chart:
     """Bars from 0 to the greatest share or 100 %, coloured by what binds the network."""
     prefix = _prefix(bars)
     rate = unit_title(f"{prefix.letter}{{}}/s", bars["precision"])
-    in_prefix = (pl.col("rate", "roof") / prefix.per).round_sig_figs(4).name.suffix("_shown")
+    shown = {
+        f"{name}_shown": f"format(datum.{name} / {prefix.per}, '.4~r')" for name in ("rate", "roof")
+    }
     widest = max(FULL, *bars["share"].to_list()) * 1.02
     base = with_tooltip(
-        plot(bars.with_columns(in_prefix)).transform_filter(SHOWN),
+        plot(bars).transform_filter(SHOWN).transform_calculate(**shown),
         network="network",
         batch="batch",
         precision="precision",
