@@ -14,6 +14,8 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.ingest import ingest
+from mansard.analytics.pages.figures.figure import si_prefix
+from mansard.analytics.pages.paper.content import log_ticks
 from mansard.analytics.pages.paper.drawing import Inside, fonts_in
 from mansard.analytics.pages.paper.figure import (
     DrawnFigure,
@@ -224,10 +226,12 @@ def test_rows_set_the_height_of_a_figure_of_modes(
 def test_a_title_has_no_number_of_characters(board: Results) -> None:
     content = roofline_content(board, Wish(mode="15W"))
     assert content.title == "Roofline, Jetson AGX Orin 64GB, 15W"
-    # As ``device_labels`` names devices: cut after 80 characters, with the number of them.
+    # A device that another one is called like: its id stays.
     cut = f"{'board ' * 13}bo… (90 characters) (1a2b3c)"
     hostile = replace(content, device=cut, mode=f"{LONG}\n")
-    assert hostile.title == f"Roofline, {('board ' * 13)}b…, {'n' * 79}…"
+    # 60 characters: 39, the ellipsis, and the last 20
+    shown = f"{('board ' * 6)}boa…d board bo… (1a2b3c)"
+    assert hostile.title == f"Roofline, {shown}, {'n' * 79}…"
 
 
 def test_texts_of_the_values_are_no_formulas() -> None:
@@ -265,7 +269,7 @@ def test_what_is_missing_is_one_line(cores: Results, tmp_path: Path) -> None:
         (
             "roofline",
             {"models": ("nothing",)},
-            "no network 'nothing' was measured or predicted there",
+            "no network 'nothing' was measured or scored there",
         ),
         ("roofline", {"mode": "9c"}, "has no roofs"),
         ("roofline", {"width_pt": 72.0}, "is too small for this figure"),
@@ -275,3 +279,65 @@ def test_what_is_missing_is_one_line(cores: Results, tmp_path: Path) -> None:
         assert line in refused.value.what
         assert refused.value.fix
     assert not list(tmp_path.iterdir())
+
+
+def test_a_network_that_ran_disturbed_is_on_the_roofline_and_says_so(tmp_path: Path) -> None:
+    write_two_modes(tmp_path / "runs")
+    scored = [score("a", [layer(0, 10**9, 10**6)], batch=4), score("b", [layer(0, 10**9, 10**6)])]
+    write_scores(tmp_path / "runs", scored)
+    rejected = ("other processes used the CPU",) * 9
+    known = {"rejected_s": (0.08,) * 9, "rejected_reason": rejected, "batch": 4}
+    row = measurement("nets", (), model="a", model_hash=scored[0].model_hash, **known)
+    write_networks(tmp_path / "runs", [row])
+    results = compute(ingest(tmp_path / "runs"))
+    request = FigureRequest(kind="roofline", models=("a",), output=tmp_path / "fig.svg")
+    done = drawn(results, request)
+    # 10⁹ FLOP in 0.08 s are 12.5 GFLOP/s; with the batch in which it ran.
+    (point,) = done.frame.filter(pl.col("source") == "measured (disturbed)").rows(named=True)
+    assert (point["name"], point["batch"], point["rate_gflop_per_s"]) == ("a", "4", 12.5)
+    assert "Other work disturbed a.\n" in done.caption
+    assert "Values: measured, measured (disturbed)" in done.caption
+    with pytest.raises(UsageError) as refused:
+        drawn(results, replace(request, precisions=("int8",)))
+    assert str(refused.value).endswith("mansard report a --precision int8")
+
+
+def test_a_network_that_ran_without_roofs_names_the_command_that_measures_them(
+    tmp_path: Path,
+) -> None:
+    row = measurement("nets", (0.08,) * 9, model="a", model_hash="a" * 16)
+    write_networks(tmp_path / "my runs", [row])
+    results = compute(ingest(tmp_path / "my runs"))
+    for kind in ("roofline", "energy", "layers"):
+        with pytest.raises(UsageError) as refused:
+            svg_of(results, kind, tmp_path, models=("a",), runs=("my runs",))
+        assert refused.value.what.startswith("a ran, but no kernel was measured")
+        assert refused.value.fix == "measure the roofs: mansard bench --runs 'my runs'"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (10.0, 2000.0, [10.0, 100.0, 1000.0]),
+        (1.55, 2.3, [1.6, 1.8, 2.0, 2.2]),  # 2 alone is round
+        (63.0, 66.2, [63.0, 64.0, 65.0, 66.0]),
+    ],
+)
+def test_a_logarithmic_axis_has_three_ticks(low: float, high: float, ticks: list[float]) -> None:
+    assert log_ticks(low, high) == ticks
+
+
+def test_axes_have_prefixes_of_sensible_size() -> None:
+    assert si_prefix(100_000.0) == ("T", 1000.0)  # GFLOP/s
+    assert si_prefix(900.0) == ("G", 1.0)
+    assert si_prefix(0.02) == ("M", 0.001)
+    assert si_prefix(5000.0, -3, most=0) == ("", 1000.0)  # ms
+    assert si_prefix(0.5, -3, most=0) == ("µ", 0.001)
+
+
+def test_modelled_modes_are_hollow_and_marked(board: Results, tmp_path: Path) -> None:
+    for kind in ("modes", "pareto"):
+        words = texts(svg_of(board, kind, tmp_path, models=("resnet50",)))
+        assert "modelled, at best by the roofs" in words
+    marked = texts(svg_of(board, "modes", tmp_path, models=("resnet50",)))
+    assert sum(word.startswith("≥ ") for word in marked) == 8  # four modes, two panels

@@ -28,6 +28,7 @@ def networks(*rows: tuple[str, float, float]) -> pl.DataFrame:
                 "roof": 400.0,
                 "share": rate / 4,
                 "is_drawn": True,
+                "is_disturbed": False,
             }
             for name, intensity, rate in rows
         ],

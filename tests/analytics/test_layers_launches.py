@@ -108,7 +108,7 @@ def test_ranges_name_the_nodes_and_counts_stand_beside_scores(model: Path, tmp_p
     assert down.time_s == pytest.approx(2e-5)
     assert (down.counted_flop, down.remark) == (6_291_456, "counted 1.5 times its scored FLOP")
     assert (result.joined_share, result.guessed_share) == (1, 0)
-    assert "Bytes of 2 layers were counted, not estimated." in engine_layer_words(result)
+    assert "Bytes of 2 engine layers were counted, not estimated." in engine_layer_words(result)
 
 
 def test_labels_of_the_program_that_counts_are_traced(model: Path, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_layers_are_listed_with_what_bounds_them(results: Results) -> None:
     layers, classes = found["layers"], found["classes"]
     assert isinstance(layers, Figure)
     assert isinstance(classes, Figure)
-    assert layers.table.title == "Layers of net, batch 1, fp32, 2c: the slowest of 2"
+    assert layers.table.title == "Layers of net, batch 1, fp32, 2c: the slowest of 2 fused layers"
     first, second = cells(layers.table.rows)
     # 64 and 1 GFLOP: 98.5 and 1.5 % of the time
     assert (first[0], first[1], first[3], first[4]) == ("0 layer 0", "conv", "98.46", "compute")

@@ -10,6 +10,7 @@ import pytest
 
 from mansard.cli.__main__ import run
 from mansard.core.records import NamedWindow
+from tests.analytics.board_runs import write_board
 from tests.analytics.factory import (
     fma_trials,
     machine,
@@ -24,6 +25,7 @@ from tests.analytics.factory import (
 from tests.analytics.gpu_factory import write_orin
 from tests.analytics.score_factory import layer, score, write_scores
 from tests.cli.cells import row
+from tests.cli.decide_runs import answer
 from tests.cli.in_process import mansard
 
 
@@ -167,3 +169,20 @@ def test_work_and_traffic_of_scored_networks_are_printed(tmp_path: Path) -> None
     done = mansard("report", "--all", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "GFLOP 3.000, traffic (MB) 7.500" in " ".join(done.stdout.split())
+
+
+def test_a_network_in_more_precisions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = tmp_path / "runs"
+    write_board(runs)
+    words = ("report", "alexnet", "--precision", "fp16,int8", "--runs", runs)
+    code, _, err = answer(capsys, *words)
+    assert code == 0, err
+    figure = ("figure", "roofline", "alexnet", "--precision", "fp16", "--runs", runs)
+    assert answer(capsys, *figure, "-o", tmp_path / "fig.svg")[0] == 0
+    assert "in fp16;" in (tmp_path / "fig.txt").read_text("utf-8")
+    code, _, err = answer(capsys, "report", "--precision", "fp16", "--runs", runs)
+    assert code == 2
+    assert err == (
+        "mansard: --precision has no effect without a network; name one: mansard report MODEL "
+        "--precision fp16\n"
+    )

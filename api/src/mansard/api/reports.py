@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from mansard.analytics.data.names import device_labels, device_machines
@@ -34,7 +34,7 @@ class Report(Result, frozen=True):
     next_step: NextStep
 
 
-def report(
+def report(  # noqa: PLR0913 - one keyword for each thing a user can state
     runs: Runs,
     output: Path | None = None,
     *,
@@ -43,6 +43,7 @@ def report(
     modes: str | None = None,
     board: Path | None = None,
     models: Networks = (),
+    precisions: Sequence[str] = (),
     reporter: Reporter = SILENT,
 ) -> Report:
     """Join what folders of runs hold, and write the report to ``output``; measures nothing.
@@ -54,7 +55,8 @@ def report(
     bench; of its devices, runs that do not go with the newest are left out instead of refused.
     ``modes``: what to predict beside the modes that were measured, as ``find_modes`` takes it.
     ``models``: networks and language models, as of a bench; their scores are kept in the first
-    folder. Raises InputError, ModelError, UsageError, StorageError.
+    folder. ``precisions``: in which they are scored, fp32 by default. Raises InputError,
+    ModelError, UsageError, StorageError.
     """
     locations = [str(folder) for folder in as_list(runs)]
     networks = as_list(models)
@@ -63,13 +65,21 @@ def report(
             f"no scores are kept in {locations[0]}",
             fix="name a folder of runs first, with --runs",
         )
+    if precisions and not networks:
+        raise UsageError(
+            "--precision has no effect without a network",
+            fix=f"name one: mansard report MODEL --precision {precisions[0]}",
+        )
     scripts.begin()  # in a process of their own, beside all that follows
     dataset = open_runs(locations, allow_mixed=allow_mixed, newest_only=run_ids is not None)
     if networks:
         machines = dataset.all_manifests
         on_cpu = bool(machines) and all(one.gpu is None for one in machines)
-        scores = score_networks(networks, (1,), {}, reporter, on_cpu=on_cpu)
-        keep_scores(Path(locations[0]), scores)
+        for precision in precisions or (None,):
+            scores = score_networks(
+                networks, (1,), {}, reporter, on_cpu=on_cpu, precision=precision
+            )
+            keep_scores(Path(locations[0]), scores)
         dataset = open_runs(locations, allow_mixed=allow_mixed, newest_only=run_ids is not None)
     for line in dataset.notes:
         reporter.note(f"note: {line}")

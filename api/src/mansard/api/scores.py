@@ -294,15 +294,18 @@ def score_networks(
     reporter: Reporter = SILENT,
     *,
     on_cpu: bool = False,
+    precision: str | None = None,
 ) -> list[ModelScore]:
     """Scores of a bench: of ``models``, or of the whole zoo, once for every batch size.
 
-    Language models are scored as they are stored, or in fp32 for a CPU, whose kernels unpack.
+    ``precision``: fp32 by default; language models are scored as they are stored, or in fp32 for a
+    CPU, whose kernels unpack.
     A file whose batch is baked in is scored as it is, and one with operators that are not known
     without them; any other fault of a file raises MansardError, because a bench of a broken model
     has no use. A dimension that no network of the zoo has raises UsageError.
     """
-    settings, scores = _bench_settings(dims), []
+    settings, scores = _bench_settings(dims, precision or BENCH_PRECISION), []
+    on_cpu = on_cpu or precision is not None
     for path in _find_models(models) if models else ():
         source = named(path)
         of_model = _score_bench(source, batches, settings, reporter, on_cpu=on_cpu)
@@ -342,7 +345,7 @@ def _score_bench(
 def _note_unknown(path: Path, sums: Totals, reporter: Reporter) -> None:
     if sums.n_unknown_layers:
         reporter.note(
-            f"note: {path}: {sums.n_unknown_layers} of {sums.n_layers} layers are unknown, so no "
+            f"note: {path}: {sums.n_unknown_layers} of {sums.n_layers} nodes are unknown, so no "
             f"times are predicted; 'mansard score {path} --allow-unknown' says why"
         )
 

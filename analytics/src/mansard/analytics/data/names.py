@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mansard.analytics.data.machines import device_id, whole_machine
+from mansard.core.hardware.machine_names import machine_words
 from mansard.core.records import MachineIdentity, Manifest, Measurement
-from mansard.core.text import natural_key, printable
+from mansard.core.text import natural_key, printable, uncounted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,8 +26,11 @@ _CUTLASS = re.compile(r"[<:](cutlass_\w+)")
 
 
 def display_name(name: str) -> str:
-    """A name from outside, on one line and of readable length. Not escaped for HTML."""
-    return printable(name, LONGEST_NAME).strip() or "(no name)"
+    """A name from outside, on one line and of readable length: a cut one ends in an ellipsis.
+
+    Not escaped for HTML.
+    """
+    return uncounted(printable(name, LONGEST_NAME)).strip() or "(no name)"
 
 
 def network_names(dataset: Dataset) -> dict[str, str]:
@@ -193,7 +197,7 @@ def device_machines(manifests: Sequence[Manifest]) -> dict[str, MachineIdentity]
 
 def _device(manifest: Manifest) -> str:
     """The name of a processor: a card's own, of a Jetson the board's."""
-    machine, gpu = manifest.machine.name, manifest.gpu
+    machine, gpu = machine_words(manifest.machine.name), manifest.gpu
     if whole_machine(manifest):
         return f"{machine} ({'whole board' if manifest.machine.kind == 'jetson' else 'whole'})"
     if gpu is None or not gpu.is_integrated:
@@ -206,8 +210,9 @@ def processor_name(manifest: Manifest) -> str:
     """The processor that was measured; with a card in the machine, the CPU is marked as such."""
     machine, gpu = manifest.machine, manifest.gpu
     if gpu is not None:
-        return gpu.name
-    return f"{machine.name} (CPU)" if machine.kind == "gpu" else machine.name
+        return machine_words(gpu.name)
+    name = machine_words(machine.name)
+    return f"{name} (CPU)" if machine.kind == "gpu" else name
 
 
 def label_text(label: str) -> str:

@@ -144,4 +144,4 @@ def _print(one: results.RoofedLayers, *, show_all: bool) -> None:
 def _lines(one: results.RoofedLayers, most: int | None) -> Sequence[str]:
     lines = pages.engine_layer_words(one)
     left = 0 if most is None else len(one.layers) - most
-    return [f"{left} more layers: --all shows them.", *lines] if left > 0 else lines
+    return [f"{left} more engine layers: --all shows them.", *lines] if left > 0 else lines

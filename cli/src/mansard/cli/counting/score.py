@@ -37,7 +37,7 @@ _MOST_ROWS = 5000  # of a table; drawing one takes about a millisecond
 
 # Columns to drop on a narrow terminal, in this order; of layers then intensity and operator too.
 _DROPPED_FIRST = (
-    "layers",
+    "nodes",
     "phase",
     "weights (MB)",
     "traffic (MB)",
@@ -281,12 +281,12 @@ def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
 def score_rows(scores: Sequence[ModelScore]) -> Rows:
     """Columns and one row of totals for each score.
 
-    Layers are those that work or move something. Weights, the peak of activations, and keys
+    Nodes are those that work or move something. Weights, the peak of activations, and keys
     and values stand beside their sum. The cached traffic, keys and values, and dimensions have
     a column where they tell something.
     """
     precisions = [score.precision for score in scores]
-    columns = ("network", "batch", "precision", "phase", "layers", "GMAC")
+    columns = ("network", "batch", "precision", "phase", "nodes", "GMAC")
     work = (unit_title("G{}", precisions), "params (M)")
     moved = ("traffic (MB)", "fused (MB)")
     intensities = (

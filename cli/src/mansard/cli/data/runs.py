@@ -21,6 +21,7 @@ from mansard.cli.options import (
     JsonOption,
     RunsOption,
     check_outputs,
+    parse_precisions,
 )
 from mansard.cli.tables import print_tables
 from mansard.core.errors import UsageError
@@ -132,6 +133,12 @@ def report(
             "first folder of runs."
         ),
     ] = None,
+    precision: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Precisions to predict MODEL in: fp32, fp16, int8. Repeatable; fp32 by default."
+        ),
+    ] = None,
     runs: RunsOption = None,
     output: Annotated[
         Path | None,
@@ -157,6 +164,7 @@ def report(
         modes=mode,
         board=board,
         models=models or (),
+        precisions=parse_precisions(precision),
         reporter=TerminalReporter(),
     )
     print_report(

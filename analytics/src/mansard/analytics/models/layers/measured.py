@@ -8,6 +8,7 @@ from itertools import islice
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.machines import machine_id, processor_of
 from mansard.analytics.data.names import device_labels, engine_name
+from mansard.analytics.data.quantities import counted
 from mansard.analytics.models.layers.engine import layers_of_times
 from mansard.analytics.models.layers.network import NetworkGraph, graph_of_score
 from mansard.analytics.models.layers.roofs import LayerRoofs, roofs_of_run
@@ -19,6 +20,7 @@ from mansard.analytics.models.scaling.repeats import labels_of, modes_of, of_new
 from mansard.analytics.models.scaling.use_of_rows import why_unused
 from mansard.core.records import Measurement, ModelScore
 
+AT_MOST = "times are at most those shown"  # of a disturbed row, with the reason
 # The graph of the network that a row is of, and its score; None where it is another network.
 GraphOf = Callable[[Measurement], tuple[NetworkGraph, ModelScore] | None]
 
@@ -54,7 +56,7 @@ def measured_layers(
         if known is None:
             continue
         place = (machine_id(manifest.machine), processor_of(manifest), mode)
-        notes = (f"times are at most those shown: {why}",) if (why := why_unused(row)) else ()
+        notes = (f"{AT_MOST}: {why}",) if (why := why_unused(row)) else ()
         origin = LayersOrigin(
             engine=f"{engine_name(row)}, {_profile_words(row)}",
             source=row.source,
@@ -71,7 +73,10 @@ def measured_layers(
 
 
 def _profile_words(row: Measurement) -> str:
-    return f"its profile of {len(row.profiled_s)} calls" if row.profiled_s else "its own profile"
+    return f"its profile of {counted(len(row.profiled_s), 'call')}" if row.profiled_s else _OWN
+
+
+_OWN = "its own profile"
 
 
 def _newest(in_mode: Sequence[Roofline], mode: str) -> LayerRoofs:

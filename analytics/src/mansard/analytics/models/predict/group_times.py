@@ -40,6 +40,7 @@ from mansard.analytics.models.predict.row_times import remark_on
 from mansard.analytics.models.scaling.call_energy import call_energy, timed
 from mansard.analytics.models.scaling.observations import ran_as
 from mansard.analytics.models.scaling.use_of_rows import why_unused
+from mansard.core.hardware.machine_names import machine_words
 from mansard.core.records import CounterRun, Manifest, Measurement, ModelScore, Record, Source
 
 _KINDS = ("stage", "prefix", "marked")
@@ -295,7 +296,7 @@ def _chain(
         GroupTimes(
             run_id=run.run_id,
             machine_id=machine_id(run.machine),
-            machine=display_name(run.machine.name),
+            machine=machine_words(run.machine.name),
             mode=mode,
             network=name,
             model_hash=one.part.whole_hash,

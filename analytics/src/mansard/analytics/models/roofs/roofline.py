@@ -46,6 +46,7 @@ from mansard.analytics.models.roofs.gpu_kernels import (
 )
 from mansard.analytics.models.roofs.rates import TrialRate, trial_rates
 from mansard.core.hardware import sm_flop_per_cycle
+from mansard.core.hardware.machine_names import machine_words
 from mansard.core.precision import rate_unit
 from mansard.core.records import Manifest, PowerMode, Processor, Record, Scope, Source
 
@@ -297,7 +298,7 @@ def roofline(manifest: Manifest, rates: Sequence[TrialRate], label: str) -> Roof
         run_id=manifest.run_id,
         machine_id=machine_id(manifest.machine),
         machine=processor_name(manifest),
-        host=manifest.machine.name if gpu is not None else processor_name(manifest),
+        host=machine_words(manifest.machine.name) if gpu is not None else processor_name(manifest),
         processor=processor,
         mode=mode.name,
         label=label,

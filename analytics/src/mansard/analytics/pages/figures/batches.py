@@ -30,7 +30,7 @@ from mansard.analytics.pages.figures.figure import (
     make_figure,
     schema_of,
 )
-from mansard.analytics.pages.figures.modes import COST_COLUMNS, NO_NETWORK, with_cost_texts
+from mansard.analytics.pages.figures.modes import COST_COLUMNS, why_no_network, with_cost_texts
 from mansard.analytics.pages.figures.parameters import (
     Chosen,
     Key,
@@ -76,7 +76,7 @@ _COLUMNS = (
 def batch_figure(results: Results, chosen: Chosen, first: str) -> Figure | Missing:
     """Throughput and energy of an item over the batch size."""
     if results.predictions.is_empty():
-        return Missing(NO_NETWORK)
+        return Missing(why_no_network(results))
     modes = [roof.label for roof in results.roofs]
     labels = mode_labels(results)
     drawn = batch_points(results.predictions, labels, modes)

@@ -30,6 +30,7 @@ from mansard.analytics.pages.figures.figure import (
     make_figure,
     positive,
     schema_of,
+    si_prefix,
 )
 from mansard.analytics.pages.figures.naming import (
     NamedLine,
@@ -85,7 +86,7 @@ class _Words:
 _WORDS = {
     "efficiency": _Words(
         name="energy-roofline",
-        title="G{}/J",
+        title="{}/J",
         heading="Efficiency",
         description="Energy roofline: {rate} over intensity in {intensity} at the roof of time, "
         "for each precision of the chosen power mode, with its balance points and the networks "
@@ -139,9 +140,12 @@ def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) ->
     words = _WORDS[kind]
     precisions = [*(roof.precision for roof in priced), *points.every["precision"].to_list()]
     intensity = unit_title("{}/byte", precisions)
-    rate = words.title if kind == "power" else unit_title(words.title, precisions)
-    x, y = axes(seen, kind, rate, intensity)
-    _, height = axes(seen, "y", rate, intensity)
+    prefix = None if kind == "power" else si_prefix(seen.y_high)
+    rate = words.title
+    if prefix is not None:
+        rate = unit_title(prefix.letter + words.title, precisions)
+    x, y = axes(seen, kind, rate, intensity, prefix)
+    _, height = axes(seen, "y", rate, intensity, prefix)
     roof_names = roof_name_marks(names.roofs, x, height, seen)
     if kind == "power":
         roof_names = [names.transform_filter(OF_PRECISION) for names in roof_names]

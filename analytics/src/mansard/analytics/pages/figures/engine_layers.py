@@ -24,6 +24,7 @@ from mansard.analytics.pages.figures.figure import (
     Missing,
     make_figure,
     schema_of,
+    si_prefix,
 )
 from mansard.analytics.pages.figures.tables import Column, tabulate
 
@@ -239,6 +240,9 @@ def roofline_of_layers(number: int, result: RoofedLayers) -> Figure | Missing:
     low, high = _ends(frame["intensity"])
     roofs = roof_frame(result, low, high)
     rates = pl.concat([frame["gflop_per_s"], roofs["gflop_per_s"]])
+    prefix = si_prefix(_ends(rates)[1])
+    unit = f"{prefix.letter}FLOP/s"
+    rate = (pl.col("gflop_per_s") / prefix.per).round_sig_figs(5)
     x = alt.X(
         "intensity:Q",
         scale=log_scale(low, high),
@@ -247,7 +251,7 @@ def roofline_of_layers(number: int, result: RoofedLayers) -> Figure | Missing:
     y = alt.Y(
         "gflop_per_s:Q",
         scale=log_scale(*_ends(rates)),
-        axis=alt.Axis(title="GFLOP/s", format="~g", tickCount=5),
+        axis=alt.Axis(title=unit, labelExpr=prefix.tick, tickCount=5),
     )
     lines = plot(roofs).mark_line(style="m-roof").encode(x=x, y=y, detail="roof:N")
     words = (
@@ -258,7 +262,7 @@ def roofline_of_layers(number: int, result: RoofedLayers) -> Figure | Missing:
     kinds = [kind for kind in KINDS if kind in set(frame["kind"])]
     points = (
         with_tooltip(
-            plot(frame),
+            plot(frame.with_columns(rate=rate)),
             layer="layer",
             bound="bound by",
             time_ms="time, ms",
@@ -266,7 +270,7 @@ def roofline_of_layers(number: int, result: RoofedLayers) -> Figure | Missing:
             mflop="MFLOP",
             mbytes="MB",
             intensity="FLOP/byte",
-            gflop_per_s="GFLOP/s",
+            rate=unit,
         )
         .mark_point(opacity=0.8)
         .encode(
@@ -286,7 +290,10 @@ def roofline_of_layers(number: int, result: RoofedLayers) -> Figure | Missing:
     columns = (
         *_COLUMNS,
         *(Column.number("MFLOP", "mflop"), Column.number("MB", "mbytes")),
-        *(Column.number("FLOP/byte", "intensity"), Column.number("GFLOP/s", "gflop_per_s")),
+        *(
+            Column.number("FLOP/byte", "intensity"),
+            Column.number(unit, "gflop_per_s", per=prefix.per),
+        ),
     )
     table = tabulate("Layers under the roofs", columns, frame.iter_rows(named=True))
     return make_figure(f"layer-roofs-{number}", chart, table, ROOF_CAPTION)

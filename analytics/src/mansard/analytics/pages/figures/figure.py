@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import polars as pl
 import vl_convert
@@ -280,6 +280,34 @@ def positive(rows: Iterable[Row], schema: Schema, *names: str) -> Drawn:
 def in_giga(value: float | None) -> float | None:
     """In 10⁹: GFLOP/s, GOP/s or GB/s; None stays None."""
     return None if value is None else value / GIGA
+
+
+class Prefix(NamedTuple):
+    """An SI prefix of an axis, and its size in the unit that values are kept in."""
+
+    letter: str
+    per: float
+
+    @property
+    def tick(self) -> str:
+        """For Vega: the label of a tick."""
+        return f"format(datum.value / {self.per}, '.12~g')"
+
+
+_LETTERS = {15: "P", 12: "T", 9: "G", 6: "M", 3: "k", 0: "", -3: "m", -6: "µ", -9: "n"}
+
+
+def si_prefix(highest: float, power: int = 9, most: int = 15) -> Prefix:
+    """The largest prefix, at most 10 to ``most``, in which ``highest`` is at least one.
+
+    ``power``: values are kept in 10 to this: 9 of GFLOP/s, -3 of ms.
+    """
+    prefixes = [
+        Prefix(letter, float(f"1e{exponent - power}"))
+        for exponent, letter in _LETTERS.items()
+        if exponent <= most
+    ]
+    return next((prefix for prefix in prefixes if highest >= prefix.per), prefixes[-1])
 
 
 def evenly(values: Sequence[T], n_most: int) -> list[T]:

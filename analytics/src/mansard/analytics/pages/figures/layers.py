@@ -225,18 +225,20 @@ _ENERGY_COLUMNS = (
 )
 _CLASS_COLUMNS = (
     *(Column.text("Class", "operator"), Column.text("Bound by", "bound")),
-    *(Column.number("Layers", "n_layers", "d"), Column.number("Time at best, ms", "time_ms")),
+    *(Column.number("Fused layers", "n_layers", "d"), Column.number("Time at best, ms", "time_ms")),
     Column.number("Share, %", "share"),
 )
 
 
-def layer_figures(points: Points, chosen: Chosen, first: str) -> dict[str, Figure | Missing]:
+def layer_figures(
+    points: Points, chosen: Chosen, first: str, why_empty: str = NO_NETWORK
+) -> dict[str, Figure | Missing]:
     """The figures about the layers of a network, by name; of ``first`` where none is chosen.
 
-    Energy is among them where any is known.
+    ``why_empty``: why there may be no layers. Energy is among them where any is known.
     """
     if points.layers.is_empty():
-        return {"classes": Missing(NO_NETWORK), "layers": Missing(NO_NETWORK)}
+        return {"classes": Missing(why_empty), "layers": Missing(why_empty)}
     names = set(points.layers["network"].to_list())
     network = first if first in names else min(names)
     slowest = Shown(points.layers, _BY, network, {"rank": MOST_BARS})
@@ -250,7 +252,7 @@ def layer_figures(points: Points, chosen: Chosen, first: str) -> dict[str, Figur
         Column.number(unit_title("{}/byte", precisions), "intensity"),
         *(_ENERGY_COLUMNS if has_energy else ()),
     )
-    caption = f"Layers of {HEADING}: the slowest of {{n_layers}}"
+    caption = f"Layers of {HEADING}: the slowest of {{n_layers}} fused layers"
     table = LiveTable("layers", caption, columns, every, order="rank")
     follows = Following(slowest, chosen, HEADING, NONE, ("time_ms", EQUAL))
     figures: dict[str, Figure | Missing] = {
@@ -347,7 +349,7 @@ def bar_chart(layers: pl.DataFrame, chosen: Chosen, kind: str = "time") -> Chart
         *("mode", "network", "precision"),
         width=_WIDTH_PX,
         height=alt.Step(_BAR_PX),
-        title=_title("Slowest layers" if kind == "time" else "Their energy"),
+        title=_title("Slowest fused layers" if kind == "time" else "Their energy"),
         description=f"The layers of a network that take most time: their modelled {kind}, "
         "coloured by what bounds it",
     )

@@ -100,6 +100,14 @@ HEAT_CAPTION = (
     "A cell has the value, its bound, or the range of bounds. The tooltip has the interval.",
 )
 NO_NETWORK = "No network was predicted: `mansard bench model.onnx` predicts one in every mode."
+NO_ROOFS_OF_RUNS = (
+    "The networks ran, but no roofs were measured to predict other modes from: `mansard bench` "
+    "measures them."
+)
+DISTURBED = (
+    "Other work disturbed every network that ran, so no prediction uses it: the same command "
+    "measures it again."
+)
 ONE_MODE = (
     "The Pareto front needs two modes: `mansard bench --mode all` measures the board's modes, "
     "`mansard board plan` selects a few."
@@ -115,6 +123,7 @@ class ModePoints:
     drawn: Drawn
     first: str
     n_modes: int
+    why_empty: str  # where there are no points
 
 
 def gather(results: Results, chosen: Chosen) -> ModePoints:
@@ -129,14 +138,23 @@ def gather(results: Results, chosen: Chosen) -> ModePoints:
     was_run = {row.network for row in results.measured if row.time_s is not None}
     first.sort(key=lambda name: name not in was_run)
     n_modes = results.predictions.select("device", "mode").n_unique()
-    return ModePoints(drawn, first[0], n_modes)
+    return ModePoints(drawn, first[0], n_modes, why_no_network(results))
+
+
+def why_no_network(results: Results) -> str:
+    """Why no network is predicted, and the command that changes it."""
+    if not results.measured:
+        return NO_NETWORK
+    if results.roofs and all(run.disturbed_s for run in results.measured):
+        return DISTURBED
+    return NO_NETWORK if results.roofs else NO_ROOFS_OF_RUNS
 
 
 def pareto_figure(points: ModePoints, chosen: Chosen) -> Figure | Missing:
     """Latency against energy, coloured by power."""
     frame = points.drawn.frame
     if frame.is_empty():
-        return Missing(NO_NETWORK)
+        return Missing(points.why_empty)
     priced = frame.filter(pl.col("energy") > 0)
     if priced["mode"].n_unique() < 2:
         return Missing(ONE_MODE if points.n_modes < 2 else NO_ENERGY)
@@ -150,7 +168,7 @@ def pareto_figure(points: ModePoints, chosen: Chosen) -> Figure | Missing:
 def heat_figure(points: ModePoints, chosen: Chosen) -> Figure | Missing:
     """Latency and energy over GPU clock and memory clock."""
     if points.drawn.frame.is_empty():
-        return Missing(NO_NETWORK)
+        return Missing(points.why_empty)
     cells = points.drawn.frame.filter(
         pl.col("is_cell") & (pl.col("gpu") > 0) & (pl.col("memory") > 0)
     )

@@ -34,10 +34,11 @@ LEAST_APART = 0.03  # decades, across and up, between two of them: they would be
 BOUNDS = ("compute", "memory", "launch", "power")  # what a time can be bound by
 # "limit": one of BOUNDS, by the model. "roof": the most that it can reach at its intensity, with
 # data from main memory. "share": of that roof, %. "is_drawn": where no network is chosen.
+# "is_disturbed": other work disturbed every sample.
 _NETWORK_SCHEMA = schema_of(
     text="mode network batch precision time energy bound limit",
     number="intensity rate efficiency power roof share",
-    flag="is_drawn",
+    flag="is_drawn is_disturbed",
 )
 _SAME = ("mode", "batch", "network", "precision")
 # A filter: what is drawn of the chosen mode, batch and precision, and the chosen network.
@@ -209,6 +210,7 @@ def network_points(
                 row["energy_j"], row["energy_low_j"], row["energy_high_j"], row["interval"]
             ),
             "is_drawn": True,
+            "is_disturbed": False,
         }
         for row in networks.iter_rows(named=True)
     ]
@@ -234,7 +236,7 @@ def measured_points(results: Results, roofs: Mapping[str, Roofline]) -> pl.DataF
     """Networks at their work over the measured time; those that have a roof in that mode.
 
     As ``network_points``, and the engine; of one network several engines may be there. What binds
-    them is the model's.
+    them is the model's. Disturbed runs are among them, and say so.
     """
     labels = mode_labels(results)
     scored = {
@@ -245,8 +247,12 @@ def measured_points(results: Results, roofs: Mapping[str, Roofline]) -> pl.DataF
     for run in results.measured:
         key = (labels[run.device, run.mode], run.network, run.batch, run.precision)
         row = scored.get((*key, run.phase))
-        if row is None or run.time_s is None or run.remark or not row["work_flop"]:
+        (time_s, low_s, high_s), is_disturbed = run.shown_s, bool(run.disturbed_s)
+        if row is None or time_s is None or not row["work_flop"]:
             continue
+        if run.remark and not is_disturbed:
+            continue
+        time = seconds(time_s, low_s, high_s)
         rows.append(
             {
                 "mode": row["label"],
@@ -254,12 +260,13 @@ def measured_points(results: Results, roofs: Mapping[str, Roofline]) -> pl.DataF
                 "batch": batch_text(run.batch),
                 "precision": run.precision,
                 "engine": run.engine,
-                **_under(row, roofs, in_giga(row["work_flop"] / run.time_s)),
-                **_priced(row["work_flop"], run.energy_j, run.time_s),
+                **_under(row, roofs, in_giga(row["work_flop"] / time_s)),
+                **_priced(row["work_flop"], run.energy_j, time_s),
                 "power": run.power_w,
-                "time": seconds(run.time_s, run.low_s, run.high_s),
+                "time": f"{time}, disturbed" if is_disturbed else time,
                 "energy": joules(run.energy_j),
                 "is_drawn": True,
+                "is_disturbed": is_disturbed,
             }
         )
     schema = {**_NETWORK_SCHEMA, "engine": pl.String}
@@ -367,9 +374,10 @@ def under_roofs(points: pl.DataFrame, height: str) -> pl.DataFrame:
 def _main_precisions(groups: pl.DataFrame) -> set[tuple[str, str, str]]:
     """The precision of each network in which it is fastest in some mode."""
     totals = groups.group_by("model", "model_hash", "precision", "label").agg(
-        pl.col("time_s").sum()
+        pl.col("time_s").sum(), n_unknown=pl.col("time_s").is_null().sum()
     )
-    known = totals.filter(pl.col("time_s") > 0).sort("time_s", "precision", "label")
+    # A sum without its unknown layers is no time to compare.
+    known = totals.filter(pl.col("time_s") > 0).sort("n_unknown", "time_s", "precision", "label")
     first = known.unique(["model", "model_hash"], keep="first", maintain_order=True)
     return set(first.select("model", "model_hash", "precision").iter_rows())
 

@@ -356,8 +356,10 @@ class Window:
     @property
     def y_ticks(self) -> list[float]:
         """One, two and five of each decade; of many decades the decade alone."""
-        has_room = self.y_per_decade_px > TICK_PX
-        return _ticks(self.y_low, self.y_high, (1.0, 2.0, 5.0) if has_room else (1.0,))
+        decades = _ticks(self.y_low, self.y_high, (1.0,))
+        if len(decades) > 1 and self.y_per_decade_px <= TICK_PX:
+            return decades
+        return _ticks(self.y_low, self.y_high, (1.0, 2.0, 5.0))
 
     @property
     def x_per_decade_px(self) -> float:

@@ -8,7 +8,14 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.pages.figures.charting import Chart, bar_names, following, plot, with_tooltip
-from mansard.analytics.pages.figures.figure import Figure, Following, Missing, make_figure
+from mansard.analytics.pages.figures.figure import (
+    Figure,
+    Following,
+    Missing,
+    Prefix,
+    make_figure,
+    si_prefix,
+)
 from mansard.analytics.pages.figures.network_points import (
     SHOWN,
     SIGNS,
@@ -65,15 +72,21 @@ def share_figure(results: Results, chosen: Chosen, points: Points) -> Figure | M
 
 
 def _columns(bars: pl.DataFrame) -> tuple[Column, ...]:
-    rate = unit_title("G{}/s", bars["precision"])
+    prefix = _prefix(bars)
+    rate = unit_title(f"{prefix.letter}{{}}/s", bars["precision"])
     return (
         *(Column.text("Network", "network"), Column.text("Batch", "batch")),
         Column.text("Precision", "precision"),
         Column.text("Measured or modelled", "kind"),
         Column.number("Of the roof, %", "share"),
-        *(Column.number(rate, "rate"), Column.number(f"Roof, {rate}", "roof")),
+        Column.number(rate, "rate", per=prefix.per),
+        Column.number(f"Roof, {rate}", "roof", per=prefix.per),
         *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
     )
+
+
+def _prefix(bars: pl.DataFrame) -> Prefix:
+    return si_prefix(float(bars["roof"].to_numpy().max(initial=0.0)))
 
 
 def _subtitle(bars: pl.DataFrame) -> str:
@@ -132,10 +145,14 @@ def share_bars(points: Points) -> pl.DataFrame:
 
 def share_chart(bars: pl.DataFrame, chosen: Chosen) -> Chart:
     """Bars from 0 to the greatest share or 100 %, coloured by what binds the network."""
-    rate = unit_title("G{}/s", bars["precision"])
+    prefix = _prefix(bars)
+    rate = unit_title(f"{prefix.letter}{{}}/s", bars["precision"])
+    shown = {
+        f"{name}_shown": f"format(datum.{name} / {prefix.per}, '.4~r')" for name in ("rate", "roof")
+    }
     widest = max(FULL, *bars["share"].to_list()) * 1.02
     base = with_tooltip(
-        plot(bars).transform_filter(SHOWN),
+        plot(bars).transform_filter(SHOWN).transform_calculate(**shown),
         network="network",
         batch="batch",
         precision="precision",
@@ -143,8 +160,8 @@ def share_chart(bars: pl.DataFrame, chosen: Chosen) -> Chart:
         engine="engine",
         share="of its roof, %",
         best="at best by the model, %",
-        rate=rate,
-        roof=f"roof, {rate}",
+        rate_shown=rate,
+        roof_shown=f"roof, {rate}",
         time="time",
         bound="bound by, modelled",
     )
@@ -158,6 +175,7 @@ def share_chart(bars: pl.DataFrame, chosen: Chosen) -> Chart:
     # Without a key: the words beside each bar say it, and the roofline's key has the colours.
     color = alt.Color("limit:N", scale=bound_scale(), legend=None)
     words = "format(datum.share, '.2r') + ' %, ' + datum.limit"
+    words += " + (datum.is_disturbed ? ', disturbed' : '')"
     shapes = {
         "measured": {},
         "modelled": {"filled": False, "strokeWidth": 1.6, "style": "m-hollow"},

@@ -18,10 +18,12 @@ from mansard.analytics.pages.figures.figure import (
     Figure,
     Following,
     Missing,
+    Prefix,
     Row,
     dropped_note,
     make_figure,
     schema_of,
+    si_prefix,
 )
 from mansard.analytics.pages.figures.naming import (
     NamedLine,
@@ -94,8 +96,10 @@ def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure 
     names = place_names(named_roofs(results.roofs, seen), ridges, spots(points.marks, "rate"), seen)
     precisions = [peak.subject for roof in results.roofs for peak, _ in _known(roof.peaks)]
     precisions += points.every["precision"].to_list()
-    rate, intensity = (unit_title(form, precisions) for form in ("G{}/s", "{}/byte"))
-    x, y = axes(seen, "y", rate, intensity)
+    prefix = si_prefix(seen.y_high)
+    rate = unit_title(f"{prefix.letter}{{}}/s", precisions)
+    intensity = unit_title("{}/byte", precisions)
+    x, y = axes(seen, "y", rate, intensity, prefix)
     marks = [
         _bands(lines, x),
         *_lines(lines, x, y),
@@ -122,7 +126,7 @@ def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure 
     why = "unknown or zero time or work, in all modes"
     notes = dropped_note(points.n_networks_dropped, "networks", why)
     caption = "{network} in {mode}, batch {batch}"
-    table = LiveTable("roofline", caption, _columns(points), under(points))
+    table = LiveTable("roofline", caption, _columns(points, prefix), under(points))
     follows = Following(Shown(lines, {"mode": "equal"}), chosen, HEADING, NO_ROOF_HERE)
     return make_figure(
         "roofline",
@@ -135,13 +139,13 @@ def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure 
     )
 
 
-def _columns(points: Points) -> tuple[Column, ...]:
+def _columns(points: Points, prefix: Prefix) -> tuple[Column, ...]:
     precisions = points.every["precision"].to_list()
     return (
         *(Column.text("Network", "network"), Column.text("Batch", "batch")),
         Column.text("Precision", "precision"),
         Column.number(unit_title("{}/byte", precisions), "intensity"),
-        Column.number(unit_title("G{}/s", precisions), "rate"),
+        Column.number(unit_title(f"{prefix.letter}{{}}/s", precisions), "rate", per=prefix.per),
         Column.number("Of the roof, %", "share"),
         *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
         *([] if points.measured.is_empty() else [Column.text("Modelled, or run by", "engine")]),
@@ -190,23 +194,22 @@ def under(points: Points) -> Shown:
     return Shown(points.every, by)
 
 
-def axes(seen: Window, height: str, title: str, intensity: str) -> tuple[alt.X, alt.Y]:
+def axes(
+    seen: Window, height: str, title: str, intensity: str, prefix: Prefix | None = None
+) -> tuple[alt.X, alt.Y]:
     """Intensity across, in the unit ``intensity``, and the column ``height`` up, both
-    logarithmic."""
-
-    def axis(name: str, ticks: list[float]) -> alt.Axis:
-        return alt.Axis(title=name, format=".12~g", values=ticks)
-
+    logarithmic. ``prefix``: of the unit in ``title``, where the column is in 10⁹."""
+    label = alt.Undefined if prefix is None else prefix.tick
     return (
         alt.X(
             "x:Q",
             scale=log_scale(seen.x_low, seen.x_high),
-            axis=axis(f"Intensity, {intensity}", seen.x_ticks),
+            axis=alt.Axis(title=f"Intensity, {intensity}", format=".12~g", values=seen.x_ticks),
         ),
         alt.Y(
             f"{height}:Q",
             scale=log_scale(seen.y_low, seen.y_high),
-            axis=axis(title, seen.y_ticks),
+            axis=alt.Axis(title=title, format=".12~g", values=seen.y_ticks, labelExpr=label),
         ),
     )
 

@@ -30,6 +30,7 @@ from mansard.analytics.pages.figures.figure import (
     Drawn,
     Figure,
     Following,
+    Prefix,
     Row,
     Schema,
     dropped_note,
@@ -37,6 +38,7 @@ from mansard.analytics.pages.figures.figure import (
     make_figure,
     positive,
     schema_of,
+    si_prefix,
 )
 from mansard.analytics.pages.figures.parameters import Chosen, LiveTable, Shown, equals, heading
 from mansard.analytics.pages.figures.tables import Column, ceiling_text
@@ -74,7 +76,8 @@ def staircase_figure(results: Results, chosen: Chosen) -> Figure | None:
     if drawn.frame.is_empty():
         return None
     kernels = series_order(drawn.frame["kernel"].to_list())
-    x_scale, x, y = _size_axes(drawn.frame, "rate", "GB/s")
+    prefix = si_prefix(max(drawn.frame["rate"].to_list()))
+    x_scale, x, y = _size_axes(drawn.frame, "rate", f"{prefix.letter}B/s", prefix)
     base = with_tooltip(
         plot(drawn.frame), kernel="kernel", size="working set", interval="bandwidth", trial="trial"
     ).encode(x=x, y=y, color=colour("kernel", kernels))
@@ -89,7 +92,8 @@ def staircase_figure(results: Results, chosen: Chosen) -> Figure | None:
         [steps, *_cache_marks(caches, x_scale)],
         _curves(base, "kernel", kernels, is_dashed=True),
         chosen,
-        "Bandwidth in GB/s of each stream kernel over the working set, with the caches' capacities",
+        f"Bandwidth in {prefix.letter}B/s of each stream kernel over the working set, with the "
+        "caches' capacities",
     )
     table = _table("staircase", "Bandwidth", drawn, "Kernel", "kernel")
     has_gpu = any(roof.processor == "gpu" for roof in results.roofs)
@@ -134,8 +138,9 @@ def chain_figure(results: Results, chosen: Chosen) -> Figure | None:
         return None
     precisions = in_order(drawn.frame["precision"].to_list())
     highest = max(drawn.frame["rate"].to_list()) * 1.15
-    unit = unit_title("G{}/s", precisions)
-    y = alt.Y("rate:Q", scale=alt.Scale(domain=[0, highest]), axis=rate_axis(unit))
+    prefix = si_prefix(highest)
+    unit = unit_title(f"{prefix.letter}{{}}/s", precisions)
+    y = alt.Y("rate:Q", scale=alt.Scale(domain=[0, highest]), axis=_axis(unit, prefix))
     base = with_tooltip(
         plot(drawn.frame),
         precision="precision",
@@ -342,13 +347,21 @@ def _by(order: Sequence[str], rows: Sequence[Row], schema: Schema, height: str) 
     return Drawn(drawn.frame.sort(order), drawn.n_dropped)
 
 
-def _size_axes(frame: pl.DataFrame, height: str, title: str) -> tuple[alt.Scale, alt.X, alt.Y]:
+def _axis(title: str, prefix: Prefix | None) -> alt.Axis:
+    """An axis of numbers as they are, or of values in 10⁹ with the ``prefix`` of the title."""
+    if prefix is None:
+        return rate_axis(title)
+    return alt.Axis(title=title, labelExpr=prefix.tick, tickCount=6)
+
+
+def _size_axes(
+    frame: pl.DataFrame, height: str, title: str, prefix: Prefix | None = None
+) -> tuple[alt.Scale, alt.X, alt.Y]:
     """Working sets across and the column ``height`` up, both logarithmic."""
     low, high = _around(frame["working_set_bytes"], 1.3, 1.3)
     scale = log_scale(low, high, base=2)
-    y = alt.Y(
-        f"{height}:Q", scale=log_scale(*_around(frame[height], 1.6, 1.7)), axis=rate_axis(title)
-    )
+    heights = log_scale(*_around(frame[height], 1.6, 1.7))
+    y = alt.Y(f"{height}:Q", scale=heights, axis=_axis(title, prefix))
     return scale, alt.X("working_set_bytes:Q", scale=scale, axis=size_axis(low, high)), y
 
 

@@ -42,6 +42,7 @@ class Column:
     is_numeric: bool = False
     field: str = ""  # of the row; "" where the cell is made of several
     form: str = ""  # of a number; "" where the field is a text
+    per: float = 1.0  # of the field's unit: that of the title
 
     def script(self) -> dict[str, Any]:
         """For report.js: the field, its title, and the options of Intl.NumberFormat."""
@@ -53,6 +54,7 @@ class Column:
                 "maximumSignificantDigits": int(n_digits[1]) if n_digits else 15,
                 "signDisplay": "always" if self.form.startswith("+") else "auto",
             }
+            column["per"] = self.per
         return column
 
     @staticmethod
@@ -66,14 +68,19 @@ class Column:
         return Column(title, lambda row: display_name(row[name]), field=name)
 
     @staticmethod
-    def number(title: str, name: str, form: str = ",.4g") -> Column:
-        """The number ``row[name]`` in the format ``form``, or that it is unknown."""
+    def number(title: str, name: str, form: str = ",.4g", per: float = 1.0) -> Column:
+        """The number ``row[name]`` over ``per`` in the format ``form``, or that it is unknown."""
         return Column(
             title,
-            lambda row: UNKNOWN if row[name] is None else _formatted(row[name], form),
+            lambda row: (
+                UNKNOWN
+                if row[name] is None
+                else _formatted(row[name] if per == 1.0 else row[name] / per, form)
+            ),
             is_numeric=True,
             field=name,
             form=form,
+            per=per,
         )
 
 

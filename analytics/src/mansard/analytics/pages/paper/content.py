@@ -13,9 +13,11 @@ import polars as pl
 
 from mansard.analytics.data.names import LONGEST_NAME
 from mansard.analytics.pages.figures.charting import Chart, log_scale
+from mansard.analytics.pages.figures.figure import Prefix
 from mansard.analytics.pages.figures.plane import Window, shortened_label
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS, colours
+from mansard.core.hardware.machine_names import machine_words
 from mansard.core.text import printable, uncounted
 
 _LEAST_TICKS = 3
@@ -65,8 +67,8 @@ def short_name(text: str) -> str:
 
 def short_device(device: str) -> str:
     """``Jetson AGX Orin (simulated)`` of NVIDIA Jetson AGX Orin Developer Kit (simulated) GPU."""
-    words = re.sub(r"\b(NVIDIA|Developer Kit|Engineering Reference)\b", "", device)
-    words = re.sub(r" GPU$", "", words.strip()) if "Jetson" in device else words
+    words = machine_words(device)
+    words = re.sub(r"\bDeveloper Kit\b| GPU$", "", words) if "Jetson" in words else words
     return " ".join(words.split()) or device
 
 
@@ -99,9 +101,9 @@ def network_key(names: Sequence[str], n_columns: int = 3) -> dict[str, object]:
 
 
 def plane_axes(
-    seen: Window, height: str, titles: tuple[str, str], factor: float
+    seen: Window, height: str, titles: tuple[str, str], prefix: Prefix
 ) -> tuple[alt.X, alt.Y]:
-    """The axes of intensity and of the column ``height``; ``factor``: label over value."""
+    """The axes of intensity and of the column ``height``, in 10⁹; ``prefix``: of its unit."""
     x_title, y_title = titles
     x = alt.X(
         "intensity_flop_per_byte:Q",
@@ -114,21 +116,27 @@ def plane_axes(
         axis=alt.Axis(
             title=y_title,
             values=seen.y_ticks,
-            labelExpr=f"format(datum.value * {factor}, '.12~g')",
+            labelExpr=prefix.tick,
         ),
     )
     return x, y
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """At least three ticks of a logarithmic axis where digits allow it, as round as possible."""
+    """At least three ticks of a logarithmic axis, as round as possible."""
     ticks: list[float] = []
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)):
         every = [float(f"{step}e{power}") for power in powers for step in steps]
         ticks = [tick for tick in every if low <= tick <= high]
         if len(ticks) >= _LEAST_TICKS:
-            break
+            return ticks
+    # Of less than half a decade: even steps.
+    power = math.floor(math.log10(high - low))
+    for step in (float(f"{digit}e{power - down}") for down in (0, 1) for digit in (5, 2, 1)):
+        first, last = math.ceil(low / step), math.floor(high / step)
+        if last - first + 1 >= _LEAST_TICKS:
+            return [float(f"{step * at:.9g}") for at in range(first, last + 1)]
     return ticks
 
 

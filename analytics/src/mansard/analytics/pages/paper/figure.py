@@ -80,6 +80,7 @@ class FigureRequest:
             mode=self.mode,
             precisions=self.precisions,
             batch=self.batch,
+            folder=self.runs[0] if self.runs else "runs",
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from mansard.analytics.data.names import display_name, in_order
 from mansard.analytics.data.quantities import counted
-from mansard.analytics.models.layers.measured import layers_with_scores
+from mansard.analytics.models.layers.measured import AT_MOST, layers_with_scores
 from mansard.analytics.models.layers.rows import RoofedLayers
 from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.roofs.roofline import Roofline
@@ -23,7 +23,7 @@ from mansard.analytics.pages.figures.engine_layers import (
     point_frame,
     roof_frame,
 )
-from mansard.analytics.pages.figures.figure import GIGA
+from mansard.analytics.pages.figures.figure import GIGA, si_prefix
 from mansard.analytics.pages.figures.naming import NamedLine
 from mansard.analytics.pages.figures.network_points import layer_points
 from mansard.analytics.pages.figures.parameters import roof_devices
@@ -48,7 +48,9 @@ from mansard.core.precision import work_unit
 _MOST_ENGINES = 60  # looked through for the wished one
 _PLACE = {"x": "intensity_flop_per_byte", "y": "rate_gflop_per_s"}
 _NAMED = 3  # of the slowest layers
-_POINTS = "Each point is a layer; larger points take more time. Lines are the roofs of DRAM."
+_POINTS = "Each point is {a_layer}; larger points take more time."
+_LINES = "Lines are the roofs: the bandwidth of DRAM up to the peak of each precision."
+_DISTURBED = "Times are at most those shown: other work disturbed the measurement."
 _SCHEMA = {
     "part": pl.String,
     "name": pl.String,
@@ -73,6 +75,8 @@ class _LayerSet:
     run_ids: Sequence[str]
     name: str
     unit: str
+    count_noun: str  # of a layer: of an engine, or fused by the model
+    is_disturbed: bool = False
 
 
 def layers_content(results: Results, wish: Wish) -> Content:
@@ -92,11 +96,22 @@ def layers_content(results: Results, wish: Wish) -> Content:
         subject=network.name,
         frame=frame,
         build=partial(_chart, frame, network.unit),
-        sentences=(network.words, _POINTS, f"The slowest layers: {names}."),
+        sentences=tuple(_sentences(network, names)),
         sources=in_order(frame["source"].drop_nulls().to_list()),
         run_ids=network.run_ids,
-        n_samples={"layer": len(network.layers)},
+        n_samples={network.count_noun: len(network.layers)},
     )
+
+
+def _sentences(network: _LayerSet, slowest: str) -> Iterator[str]:
+    is_vowel = network.count_noun[0] in "aeiou"
+    yield network.words
+    yield _POINTS.format(a_layer=f"{'an' if is_vowel else 'a'} {network.count_noun}")
+    if not network.roofs.is_empty():
+        yield _LINES
+    if network.is_disturbed:
+        yield _DISTURBED
+    yield f"The slowest: {slowest}."
 
 
 def _measured(results: Results, wish: Wish) -> _LayerSet | None:
@@ -116,16 +131,16 @@ def _measured(results: Results, wish: Wish) -> _LayerSet | None:
         and engine.peaks
     ]
     there = [display_name(engine.network) for engine in fitting]
-    if not fitting or (wish.models and not _has_any(there, wish)):
+    if not fitting or (wish.models and not _has_any(there, wish, results)):
         return None
-    name = choose_network(there, there[-1], wish)
+    name = choose_network(there, there[-1], wish, results)
     engine = next(one for one in reversed(fitting) if display_name(one.network) == name)
     return _of_engine(results, engine)
 
 
-def _has_any(there: Sequence[str], wish: Wish) -> bool:
+def _has_any(there: Sequence[str], wish: Wish, results: Results) -> bool:
     try:
-        choose_networks(there, wish)
+        choose_networks(there, wish, results)
     except UsageError:  # the layers of that network may be modelled
         return False
     return True
@@ -146,6 +161,13 @@ def _of_engine(results: Results, engine: RoofedLayers) -> _LayerSet | None:
         share_of_time_percent=pl.lit(None, pl.Float64),
         source=pl.lit(engine.roofs_source, pl.String),
     )
+    place = (engine.device, engine.mode, engine.network, engine.precision, engine.batch)
+    ran = [
+        times
+        for times in results.measured
+        if (times.device, times.mode, times.network, times.precision, times.batch) == place
+    ]
+    is_disturbed = any(note.startswith(AT_MOST) for note in engine.notes)
     total_ms = 1e3 * engine.layers_s if engine.layers_s else points["time_ms"].sum()
     layers = points.select(
         part=pl.lit("layer"),
@@ -155,31 +177,32 @@ def _of_engine(results: Results, engine: RoofedLayers) -> _LayerSet | None:
         rate_gflop_per_s="gflop_per_s",
         time_ms="time_ms",
         share_of_time_percent=(100 * pl.col("time_ms") / total_ms).round_sig_figs(4),
-        source=pl.lit(engine.source),
+        source=pl.lit(f"{engine.source} (disturbed)" if is_disturbed else engine.source),
     )
-    runs = [
-        run
-        for times in results.measured
-        if (times.device, times.mode, times.network) == (engine.device, engine.mode, engine.network)
-        for run in times.run_ids
-    ]
+    runs = [run for times in ran for run in times.run_ids]
     batch = f", batch {engine.batch}" if engine.batch else ""
+    n_all = len(engine.layers)
+    few = f" {len(points)} of {counted(n_all, 'engine layer')} are drawn: the others have no work."
+    few = few if len(points) < n_all else ""
     return _LayerSet(
         device=engine.device,
         mode=engine.mode,
-        words=f"{display_name(engine.network)} in {engine.precision}{batch}, by {engine.engine}.",
+        words=f"{display_name(engine.network)} in {engine.precision}{batch}, by "
+        f"{engine.engine}.{few}",
         layers=layers,
         roofs=roofs,
         run_ids=tuple(dict.fromkeys(runs)),
         name=display_name(engine.network),
         unit=work_unit(engine.precision),
+        count_noun="engine layer",
+        is_disturbed=is_disturbed,
     )
 
 
 def _modelled(results: Results, wish: Wish) -> _LayerSet:
     """The slowest layers of a network at the roof of its mode; raises UsageError of none."""
     roof = choose_roof(results, wish)
-    batch = choose_batch(results, wish)
+    batch = choose_batch(results, wish, roof)
     groups = results.groups.filter(
         (pl.col("label") == roof.label) & pl.col("batch").eq_missing(pl.lit(_number(batch)))
     )
@@ -191,8 +214,8 @@ def _modelled(results: Results, wish: Wish) -> _LayerSet:
             "no layers are known there",
             fix="measure a network with its layers: mansard measure MODEL",
         )
-    name = choose_network(there, there[0], wish)
-    rows = of_precisions(here.filter(pl.col("network") == name), wish)
+    name = choose_network(there, there[0], wish, results)
+    rows = of_precisions(here.filter(pl.col("network") == name), wish, results)
     rows = rows if wish.precisions or not rows["is_main"].any() else rows.filter("is_main")
     first = rows.row(0, named=True)
     layers = rows.filter(pl.col("precision") == first["precision"]).select(
@@ -207,16 +230,22 @@ def _modelled(results: Results, wish: Wish) -> _LayerSet:
     )
     low, high = extent(layers["intensity_flop_per_byte"], 2.0, 2.0, least=30.0)
     n_all = first["n_layers"]
-    few = f" {len(layers)} of {counted(n_all, 'layer')} are drawn." if n_all > len(layers) else ""
+    few = (
+        f" {len(layers)} of {counted(n_all, 'fused layer')} are drawn."
+        if n_all > len(layers)
+        else ""
+    )
     return _LayerSet(
         device=roof_devices(results)[roof.label],
         mode=roof.mode,
-        words=f"{name} in {first['precision']}, batch {first['batch']}, layers at their roof.{few}",
+        words=f"{name} in {first['precision']}, batch {first['batch']}: fused layers at their "
+        f"roof.{few}",
         layers=layers,
         roofs=_roof_rows(roof, first["precision"], (low, high)),
         run_ids=(roof.run_id,),
         name=name,
         unit=work_unit(first["precision"]),
+        count_noun="fused layer",
     )
 
 
@@ -244,6 +273,18 @@ def _roof_rows(roof: Roofline, precision: str, ends: tuple[float, float]) -> pl.
     return pl.DataFrame(rows, schema=_SCHEMA)
 
 
+def _named_lines(roofs: pl.DataFrame) -> list[NamedLine]:
+    """Each peak, and the slope of DRAM that all of them share."""
+    paths = {
+        str(name): own.select(**_PLACE).rows()
+        for (name,), own in roofs.group_by(["name"], maintain_order=True)
+    }
+    slopes = [path[:2] for path in paths.values() if path[0][1] < path[1][1]]
+    longest = max(slopes, key=lambda ends: ends[1][1], default=None)
+    dram = [] if longest is None else [NamedLine("", "", [DRAM], "slope", longest)]
+    return [*(NamedLine("", "", [name], "level", path) for name, path in paths.items()), *dram]
+
+
 def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
     layers, roofs = (frame.filter(pl.col("part") == part) for part in ("layer", "roof"))
     across = extent(layers["intensity_flop_per_byte"], 2.0, 2.0, least=30.0)
@@ -251,9 +292,9 @@ def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
     up = extent([*layers["rate_gflop_per_s"], *tops], 2.0, 1.9, least=30.0)
     top = float(tops.to_numpy().max(initial=up[0]))
     seen = seen_in(inside, Window(*across, *up, inside.width_px), top)
-    factor, prefix = (1e-3, "T") if up[1] >= 1000.0 else (1.0, "G")
-    titles = (f"Arithmetic intensity, {unit}/byte", f"Performance, {prefix}{unit}/s")
-    x, y = plane_axes(seen, "rate_gflop_per_s", titles, factor)
+    prefix = si_prefix(up[1])
+    titles = (f"Arithmetic intensity, {unit}/byte", f"Performance, {prefix.letter}{unit}/s")
+    x, y = plane_axes(seen, "rate_gflop_per_s", titles, prefix)
     known = set(layers["bound_by"].to_list())
     kinds = [kind for kind in KINDS if kind in known] + sorted(known - set(KINDS))
     key = alt.Legend(title=None, columns=min(4, len(kinds)))
@@ -273,10 +314,7 @@ def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
             ),
         ),
         *roof_names(
-            [
-                NamedLine("", "", [str(name)], "level", own.select(**_PLACE).rows())
-                for (name,), own in roofs.group_by(["name"], maintain_order=True)
-            ],
+            _named_lines(roofs),
             layers.select(**_PLACE),
             seen,
             inside.share,

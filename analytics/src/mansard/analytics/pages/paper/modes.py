@@ -12,15 +12,15 @@ import polars as pl
 from mansard.analytics.data.names import in_order
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.pages.figures.charting import STAR, Chart, log_scale, plot
-from mansard.analytics.pages.figures.figure import MILLI, schema_of
-from mansard.analytics.pages.figures.modes import mode_points
+from mansard.analytics.pages.figures.figure import MILLI, schema_of, si_prefix
+from mansard.analytics.pages.figures.modes import AT_BEST, mode_points
 from mansard.analytics.pages.figures.naming import NamedLine, place_names, point_texts
 from mansard.analytics.pages.figures.parameters import mode_labels, roof_devices
 from mansard.analytics.pages.figures.plane import Window, extent
 from mansard.analytics.pages.paper.content import Content, Kind, log_ticks
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS
-from mansard.analytics.pages.paper.selection import Wish, choose_device, choose_network
+from mansard.analytics.pages.paper.selection import Wish, choose_device, choose_network, no_network
 from mansard.analytics.pages.results import Results
 from mansard.core.errors import UsageError
 from mansard.core.text import natural_key
@@ -28,14 +28,17 @@ from mansard.core.text import natural_key
 MOST_MODES = 14  # side by side: each needs a line
 _GAP_PX = 12  # between two panels
 _ROW_PX = 20.0  # a mode
-_FOR_VALUES = 1.32  # an axis ends behind the values of its bars
+_FOR_VALUES, _FOR_MARKED = 1.32, 1.5  # an axis ends behind the values of its bars, with marks
+_DOT, _FILL, _EDGE = "#0a6fb0", "#9cc4e2", "#34557a"
 _PAIR = ["device", "label", "network", "precision"]
 _NUMBERS = ("gpu_clock_mhz", "memory_clock_mhz", "latency_ms", "energy_per_item_mj", "power_w")
 _ENDS = ("latency_low_ms", "latency_high_ms", "energy_low_mj", "energy_high_mj")
 _FRONT = "The line is the Pareto front of latency and energy; faint points are dominated."
 _STAR = "The star is the recommended mode."
 _BARS = "Bars are the modes by latency of one batch; rules are intervals."
-_BEST = "Modelled at the best that the roofs allow: the real latency may be several times higher."
+_BEST = (
+    "≥: modelled at the best that the roofs allow: the real latency may be several times higher."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +102,9 @@ def _subject(results: Results, wish: Wish) -> _Subject:
         rows = rows.filter(pl.col("precision").is_in(wish.precisions))
     there = sorted(set(rows["network"].to_list()), key=natural_key)
     if not there:
-        raise UsageError(
-            f"no network with these settings was measured or predicted on {device}",
-            fix="score one and predict it in every mode: mansard bench MODEL",
-        )
+        raise no_network(results, wish, device)
     wanted = [pick.network for pick in picks if pick.device == device and pick.network in there]
-    network = choose_network(there, (wanted or there)[0], wish)
+    network = choose_network(there, (wanted or there)[0], wish, results)
     own = rows.filter(pl.col("network") == network)
     points = mode_points(own, results.modes, labels, picks).frame
     if wish.mode is not None:
@@ -196,7 +196,7 @@ def _content(
     ]
     batch = f", batch {subject.batch}" if subject.batch else ""
     of = f"{subject.network} in {subject.precision}{batch}."
-    at_best = [_BEST] if (frame["reading"] == "at best by the roofs").any() else []
+    at_best = [_BEST] if (frame["reading"] == AT_BEST).any() else []
     runs = [run for times in ran for run in times.run_ids]
     devices = roof_devices(results)
     runs += [
@@ -223,29 +223,14 @@ def _front_chart(points: pl.DataFrame, inside: Inside) -> Chart:
     across = extent(points["latency_ms"], 1.25, 1.35, least=1.5)
     up = extent(points["energy_per_item_mj"], 1.25, 1.35, least=1.5)
     seen = Window(*across, *up, inside.width_px, inside.height_px)
-    x = _log_axis("latency_ms", "Latency of one batch, ms", across, log_ticks(*across))
-    y = _log_axis("energy_per_item_mj", "Energy of one item, mJ", up, log_ticks(*up))
+    x = _log_axis("latency_ms", "Latency of one batch, {}s", across)
+    y = _log_axis("energy_per_item_mj", "Energy of one item, {}J", up)
     front = points.filter("is_on_front").sort("latency_ms")
-    readings = in_order(points["reading"].to_list())
-    shape = alt.Shape(
-        "reading:N",
-        scale=alt.Scale(domain=readings, range=list(MARKERS)),
-        legend=alt.Legend(title=None) if len(readings) > 1 else None,
-    )
-    dots = (
-        plot(points)
-        .mark_point(style="m-mode", filled=True, size=45, color="#0a6fb0")
-        .encode(
-            x=x,
-            y=y,
-            shape=shape,
-            opacity=alt.condition("datum.is_on_front", alt.value(1), alt.value(0.35)),
-        )
-    )
+    dots = _dots(points, x, y)
     best = points.filter("is_recommended")
     layers = [
         plot(front).mark_line(style="m-front", interpolate="step-after").encode(x=x, y=y),
-        dots,
+        *dots,
         *_mode_names(points, front, seen, inside.share),
         *(
             [
@@ -260,9 +245,46 @@ def _front_chart(points: pl.DataFrame, inside: Inside) -> Chart:
     return alt.layer(*layers).properties(width=inside.width_px, height=inside.height_px)
 
 
-def _log_axis(field: str, title: str, ends: tuple[float, float], ticks: list[float]) -> Any:
+def _dots(points: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
+    """Each mode: filled where it was measured or published, hollow where modelled."""
+    named = points.with_columns(reading=_reading())
+    readings = in_order(named["reading"].to_list())
+    is_all_measured = readings == ["measured"]
+    shape = alt.Shape(
+        "reading:N",
+        scale=alt.Scale(domain=readings, range=list(MARKERS)),
+        legend=None if is_all_measured else alt.Legend(title=None, columns=1, labelLimit=0),
+    )
+    is_modelled = pl.col("source") == "modelled"
+    return [
+        plot(some)
+        .mark_point(style="m-mode", filled=is_filled, size=45, color=_DOT)
+        .encode(
+            x=x,
+            y=y,
+            shape=shape,
+            opacity=alt.condition("datum.is_on_front", alt.value(1), alt.value(0.5)),
+        )
+        for some, is_filled in (
+            (named.filter(is_modelled), False),
+            (named.filter(~is_modelled), True),
+        )
+        if not some.is_empty()
+    ]
+
+
+def _reading() -> pl.Expr:
+    """``modelled, at best by the roofs``: what a value is, in a key."""
+    is_named = (pl.col("source") == "modelled") & (pl.col("reading") != "modelled")
+    named = pl.format("modelled, {}", pl.col("reading"))
+    return pl.when(is_named).then(named).otherwise("reading")
+
+
+def _log_axis(field: str, title: str, ends: tuple[float, float]) -> Any:
     kind = alt.X if field == "latency_ms" else alt.Y
-    axis = alt.Axis(title=title, format=".12~g", values=ticks)
+    prefix = si_prefix(ends[1], -3, most=0)
+    ticks = log_ticks(*ends)
+    axis = alt.Axis(title=title.format(prefix.letter), values=ticks, labelExpr=prefix.tick)
     return kind(f"{field}:Q", scale=log_scale(*ends), axis=axis)
 
 
@@ -286,9 +308,9 @@ def _mode_names(
 
 
 def _mode_chart(modes: pl.DataFrame, inside: Inside) -> Chart:
-    panels = [("latency_ms", "latency_low_ms", "latency_high_ms", "Latency, ms")]
+    panels = [("latency_ms", "latency_low_ms", "latency_high_ms", "Latency, {}s")]
     if modes["energy_per_item_mj"].is_not_null().any():
-        energy = ("energy_per_item_mj", "energy_low_mj", "energy_high_mj", "Energy of an item, mJ")
+        energy = ("energy_per_item_mj", "energy_low_mj", "energy_high_mj", "Energy of an item, {}J")
         panels.append(energy)
     width_px = (inside.width_px - _GAP_PX * (len(panels) - 1)) / len(panels)
     charts = [
@@ -305,21 +327,45 @@ def _panel(
     axis = alt.Axis(title=None, domain=False, grid=False, ticks=False, labelLimit=130)
     y = alt.Y("mode:N", sort=modes["mode"].to_list(), axis=axis if is_first else None)
     known = modes.filter(pl.col(field).is_not_null())
+    is_marked = (known["reading"] == AT_BEST).any()
     ends = known.select(end=pl.max_horizontal(field, high)).to_series()
-    domain = [0.0, _FOR_VALUES * float(ends.to_numpy().max(initial=1e-9))]
+    highest = float(ends.to_numpy().max(initial=1e-9))
+    domain = [0.0, (_FOR_MARKED if is_marked else _FOR_VALUES) * highest]
+    prefix = si_prefix(highest, -3, most=0)
     x = alt.X(
         f"{field}:Q",
         scale=alt.Scale(domain=domain, nice=False),
-        axis=alt.Axis(title=title, format=".12~g", tickCount=3, labelFlush=False),
+        axis=alt.Axis(
+            title=title.format(prefix.letter),
+            labelExpr=prefix.tick,
+            tickCount=3,
+            labelFlush=False,
+        ),
     )
-    bars = plot(known).mark_bar(height={"band": 0.66}, color="#9cc4e2", stroke="#34557a")
-    layers = [bars.encode(x=x, y=y)]
+    layers = _bars(known, x, y)
     ranged = known.filter(pl.col(low).is_not_null() & pl.col(high).is_not_null())
     if len(ranged):
         rules = plot(ranged).mark_rule(style="m-interval")
         layers.append(rules.encode(x=f"{low}:Q", x2=f"{high}:Q", y=y))
-    values = plot(known.with_columns(end=ends)).mark_text(
-        style="m-network-label", align="left", baseline="middle", dx=3
+    values = plot(known.with_columns(end=ends)).transform_calculate(
+        shown=f"(datum.reading === '{AT_BEST}' ? '≥ ' : '')"
+        f" + format(datum.{field} / {prefix.per}, ',.3~r')"
     )
-    layers.append(values.encode(x="end:Q", y=y, text=alt.Text(f"{field}:Q", format=",.3~r")))
+    texts = values.mark_text(style="m-network-label", align="left", baseline="middle", dx=3)
+    layers.append(texts.encode(x="end:Q", y=y, text="shown:N"))
     return alt.layer(*layers)
+
+
+def _bars(known: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
+    """Bars, filled where they were measured or published, hollow where modelled."""
+    named = known.with_columns(reading=_reading())
+    readings = in_order(named["reading"].to_list())
+    fills = ["#ffffff" if name.startswith("modelled") else _FILL for name in readings]
+    key = alt.Legend(title=None, columns=1, labelLimit=0, symbolType="square")
+    fill = alt.Fill(
+        "reading:N",
+        scale=alt.Scale(domain=readings, range=fills),
+        legend=None if readings == ["measured"] else key,
+    )
+    bars = plot(named).mark_bar(height={"band": 0.66}, stroke=_EDGE)
+    return [bars.encode(x=x, y=y, fill=fill)]

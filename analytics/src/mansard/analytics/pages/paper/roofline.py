@@ -22,6 +22,7 @@ from mansard.analytics.pages.figures.energy_roofline import (
     named_arches,
     priced_roofs,
 )
+from mansard.analytics.pages.figures.figure import Prefix, si_prefix
 from mansard.analytics.pages.figures.naming import NamedLine
 from mansard.analytics.pages.figures.network_points import Points, roof_points, under_roofs
 from mansard.analytics.pages.figures.parameters import roof_devices
@@ -44,6 +45,7 @@ from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.names import roof_names, seen_in
 from mansard.analytics.pages.paper.selection import (
     MOST_NETWORKS,
+    Need,
     Wish,
     choose_batch,
     choose_networks,
@@ -56,9 +58,9 @@ from mansard.core.precision import unit_title
 from mansard.core.text import listed
 
 Height = Literal["rate", "efficiency"]
-_IN_TERA = 1000.0  # times 10⁹: from there on axes are in 10¹²
 USUAL = ("fp32", "fp16", "int8")  # of more peaks than these a column has no room for names
 _SAME = ["network", "precision"]
+_RAN = pl.col("source").str.starts_with("measured")
 _COLUMNS = {
     "rate": "rate_gflop_per_s",
     "efficiency": "efficiency_gflop_per_j",
@@ -75,7 +77,7 @@ class _Scene:
     height: str  # its column for the heights
     area: pl.DataFrame
     y_title: str
-    y_factor: float  # from the unit of the frame to that of the axis
+    prefix: Prefix  # of the unit of the axis
     x_title: str
 
 
@@ -95,15 +97,15 @@ def roofline_content(results: Results, wish: Wish) -> Content:
         ]
     )
     precisions = frame.filter(pl.col("precision") != "")["precision"].to_list()
-    factor, prefix = (1e-3, "T") if seen.y_high >= _IN_TERA else (1.0, "G")
+    prefix = si_prefix(seen.y_high)
     scene = _Scene(
         frame=frame,
         lines=named_roofs([roof], seen),
         seen=seen,
         height=_COLUMNS["rate"],
         area=roof_area([roof], seen),
-        y_title=_titled("Performance", prefix + "{}/s", precisions),
-        y_factor=factor,
+        y_title=_titled("Performance", prefix.letter + "{}/s", precisions),
+        prefix=prefix,
         x_title=f"Arithmetic intensity, {unit_title('{}/byte', filter(None, precisions))}",
     )
     words = "Lines are the ceilings of memory and arithmetic, bands their 95 % intervals; diamonds "
@@ -114,6 +116,7 @@ def roofline_content(results: Results, wish: Wish) -> Content:
 def energy_content(results: Results, wish: Wish) -> Content:
     """The work per joule of each precision of one mode, and of networks."""
     roof = choose_roof(results, wish)
+    _priced(results, roof)  # no roof is a better reason than no network
     points, n_left = _points(results, roof, wish, "efficiency")
     roof = _with_few_peaks(roof, points, wish)
     priced = _priced(results, roof)
@@ -127,14 +130,15 @@ def energy_content(results: Results, wish: Wish) -> Content:
         ]
     )
     precisions = frame["precision"].to_list()
+    prefix = si_prefix(seen.y_high)
     scene = _Scene(
         frame=frame,
         lines=named_arches(priced, curves, "efficiency"),
         seen=seen,
         height=_COLUMNS["efficiency"],
         area=pl.DataFrame(),
-        y_title=_titled("Efficiency", "G{}/J", precisions),
-        y_factor=1.0,
+        y_title=_titled("Efficiency", prefix.letter + "{}/J", precisions),
+        prefix=prefix,
         x_title=f"Arithmetic intensity, {unit_title('{}/byte', filter(None, precisions))}",
     )
     words = "Lines are the best efficiency of each precision with data from main memory."
@@ -189,13 +193,14 @@ def _points(results: Results, roof: Roofline, wish: Wish, height: Height) -> tup
     One precision of each network: the wished one, else the fastest.
     """
     points = roof_points(results)
-    batch = choose_batch(results, wish)
+    batch = choose_batch(results, wish, roof)
     here = (pl.col("mode") == roof.label) & (pl.col("batch") == batch)
     modelled = under_roofs(points.networks.filter(here), height)
     measured = under_roofs(points.measured.filter(here), height)
     both = pl.concat([modelled.select(*_SAME, "rate"), measured.select(*_SAME, "rate")])
-    chosen = choose_networks(both["network"].to_list(), wish)
-    ranked = of_precisions(both.filter(pl.col("network").is_in(chosen)), wish)
+    need: Need = "energy" if height == "efficiency" else "score"
+    chosen = choose_networks(both["network"].to_list(), wish, results, need)
+    ranked = of_precisions(both.filter(pl.col("network").is_in(chosen)), wish, results)
     best = ranked.sort("rate", "precision", descending=[True, False]).unique(
         "network", keep="first", maintain_order=True
     )
@@ -251,7 +256,9 @@ def _network_rows(points: Points, height: Height) -> list[pl.DataFrame]:
             level=pl.lit(""),
             precision="precision",
             batch="batch",
-            source=pl.lit(source),
+            source=pl.when("is_disturbed")
+            .then(pl.lit(f"{source} (disturbed)"))
+            .otherwise(pl.lit(source)),
             intensity_flop_per_byte="intensity",
             **{column: height},
             **{f"{end}_{column}": pl.lit(None, pl.Float64) for end in ("low", "high")},
@@ -274,6 +281,9 @@ def _network_words(points: Points, n_left: int) -> list[str]:
     ]
     batch, precisions = every["batch"][0], in_order(every["precision"].to_list())
     words = [f"Networks with batch {batch} in {listed(precisions)}; {'; '.join(kinds)}."]
+    disturbed = in_order(points.measured.filter("is_disturbed")["network"].to_list())
+    if disturbed:
+        words.append(f"Other work disturbed {listed(disturbed)}.")
     if n_left:
         words.append(f"{counted(n_left, 'more network')} not drawn.")
     return words
@@ -288,7 +298,7 @@ def _content(
         times
         for times in results.measured
         if (times.device, times.mode) == (device, roof.mode)
-        and times.network in networks.filter(pl.col("source") == "measured")["name"].to_list()
+        and times.network in networks.filter(_RAN)["name"].to_list()
     ]
     n_trials = sum(rate.run_id == roof.run_id for rate in results.rates)
     n_calls = sum(times.n_calls for times in ran)
@@ -311,7 +321,7 @@ def _chart(scene: _Scene, inside: Inside) -> Chart:
     networks = frame.filter(pl.col("part") == "network")
     seen = seen_in(inside, scene.seen, float(roofs[height].to_numpy().max(initial=1.0)))
     marked = frame.filter(pl.col("part") != "roof")
-    x, y = plane_axes(seen, height, (scene.x_title, scene.y_title), scene.y_factor)
+    x, y = plane_axes(seen, height, (scene.x_title, scene.y_title), scene.prefix)
     bands = roofs.filter(pl.col(f"low_{height}").is_not_null())
     marks = [
         *_area(scene.area, seen),
@@ -361,7 +371,7 @@ def _markers(networks: pl.DataFrame, x: alt.X, y: alt.Y, width_px: float) -> lis
                 networks.filter(pl.col("source") == "modelled"),
                 {"filled": False, "style": "m-hollow"},
             ),
-            (networks.filter(pl.col("source") == "measured"), {"filled": True}),
+            (networks.filter(_RAN), {"filled": True}),
         )
         if not some.is_empty()
     ]

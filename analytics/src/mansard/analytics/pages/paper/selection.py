@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Literal
 
 import polars as pl
 
 from mansard.analytics.data.names import display_name, in_order
+from mansard.analytics.models.predict.row_times import NetworkTimes
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.parameters import (
     batch_options,
@@ -17,6 +20,7 @@ from mansard.analytics.pages.figures.parameters import (
     roof_devices,
     starts,
 )
+from mansard.analytics.pages.figures.tables import batch_text
 from mansard.analytics.pages.results import Results
 from mansard.core.errors import UsageError
 from mansard.core.text import first_of, listed, printable
@@ -24,6 +28,7 @@ from mansard.core.text import first_of, listed, printable
 MOST_NETWORKS = 10  # in one figure: as many as there are markers
 _MOST_NAMED = 6  # in an error
 _NO_RUNS = "no kernel was measured and no ceilings were imported"
+Need = Literal["score", "energy"]  # of a network's place in a figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,15 +40,23 @@ class Wish:
     mode: str | None = None
     precisions: Sequence[str] = ()
     batch: int | None = None
+    folder: str = "runs"  # of runs, for the commands in errors
+
+    @property
+    def runs(self) -> str:
+        """The option that names the folder in a command; empty of the default."""
+        return "" if self.folder == "runs" else f" --runs {shlex.quote(self.folder)}"
 
 
 def choose_device(results: Results, wish: Wish) -> str:
     """The device whose name contains the wished text, by default the first one of a report."""
     devices = device_options(results)
     if not devices:
-        raise UsageError(_NO_RUNS, fix="measure first: mansard bench")
+        raise UsageError(_NO_RUNS, fix=f"measure first: mansard bench{wish.runs}")
     if wish.device is None:
-        return first_choice(results).device or devices[0]
+        first = first_choice(results).device or devices[0]
+        ran = in_order([times.device for times in _runs_of(results, wish)])
+        return first if first in ran or not ran else ran[0]
     wanted = wish.device.casefold()
     exact = [name for name in devices if name.casefold() == wanted]
     named = exact or [name for name in devices if wanted in name.casefold()]
@@ -59,16 +72,20 @@ def choose_device(results: Results, wish: Wish) -> str:
 def choose_roof(results: Results, wish: Wish) -> Roofline:
     """The roofs of the wished device and mode, by default the first mode of a report."""
     if not results.roofs:
-        raise UsageError(_NO_RUNS, fix="measure first: mansard bench")
+        ran = in_order([times.network for times in _runs_of(results, wish) or results.measured])
+        what = f"{listed(ran[:_MOST_NAMED])} ran, but {_NO_RUNS}" if ran else _NO_RUNS
+        raise UsageError(what, fix=f"measure the roofs: mansard bench{wish.runs}")
     device = choose_device(results, wish)
     devices = roof_devices(results)
     roofs = [roof for roof in results.roofs if devices[roof.label] == device]
     if not roofs:
         raise UsageError(
             f"no kernel was measured on {display_name(device)}, so it has no roofs",
-            fix="measure them: mansard bench",
+            fix=f"measure them: mansard bench{wish.runs}",
         )
     if wish.mode is None:
+        in_mode = {times.mode for times in _runs_of(results, wish) if times.device == device}
+        roofs = [roof for roof in roofs if roof.mode in in_mode] or roofs
         start = starts(results)[device].mode
         return next((roof for roof in roofs if roof.label == start), roofs[-1])
     wanted = wish.mode.casefold()
@@ -82,8 +99,13 @@ def choose_roof(results: Results, wish: Wish) -> Roofline:
     return named[-1]  # of several runs of one mode the newest
 
 
-def choose_networks(there: Iterable[str], wish: Wish) -> list[str]:
-    """The networks that ``wish`` names, by default all; raises UsageError for one not ``there``."""
+def choose_networks(
+    there: Iterable[str], wish: Wish, results: Results, need: Need = "score"
+) -> list[str]:
+    """The networks that ``wish`` names, by default all; raises UsageError for one not ``there``.
+
+    ``need``: that a network must have to be there.
+    """
     known = in_order(list(there))
     if not wish.models:
         return known
@@ -92,29 +114,98 @@ def choose_networks(there: Iterable[str], wish: Wish) -> list[str]:
     for model in dict.fromkeys(wish.models):
         name = model if model in known else named.get(_plain_name(PurePath(model).stem))
         if name is None:
-            raise UsageError(
-                f"no network {printable(model, 60)!r} was measured or predicted there",
-                fix=f"name one of {_some(known)}" if known else "score it: mansard bench MODEL",
-            )
+            raise _absent(model, known, wish, results, need)
         chosen.append(name)
     return chosen
 
 
-def choose_network(there: Iterable[str], first: str, wish: Wish) -> str:
+def _absent(
+    model: str, known: Sequence[str], wish: Wish, results: Results, need: Need
+) -> UsageError:
+    """Why the network ``model`` has no place in a figure, and the command that gives it one."""
+    every = {*results.names.values(), *results.predictions["network"].to_list()}
+    plain = {_plain_name(name): name for name in every}
+    name = model if model in every else plain.get(_plain_name(PurePath(model).stem))
+    if name is None:
+        others = f"name one of {_some(known)}, or " if known else ""
+        score = f"mansard report {shlex.quote(printable(model, 60))}{wish.runs}"
+        what = f"no network {printable(model, 60)!r} was measured or scored there"
+        return UsageError(what, fix=f"{others}score it: {score}")
+    shown = display_name(name)
+    named = shlex.quote(shown)
+    ran = _runs_of(results, wish)
+    options = "".join(f" --precision {one}" for one in wish.precisions)
+    if need == "energy" and results.networks["energy_j"].is_null().all():
+        what = f"the energy of {shown} is unknown"
+        return UsageError(what, fix=f"read a power meter: mansard measure {named}{wish.runs}")
+    batches = in_order([batch_text(times.batch) for times in ran])
+    where = " or ".join(
+        f"--mode {times.mode} --batch {batch_text(times.batch)}"
+        for times in {(t.mode, t.batch): t for t in ran}.values()
+    )
+    if batches and (wish.batch is not None or wish.mode is not None):
+        return UsageError(f"{shown} did not run so", fix=f"use {where}")
+    what = f"{shown} ran, but has no score there" if ran else f"{shown} has no score there"
+    return UsageError(what, fix=f"score it: mansard report {named}{options}{wish.runs}")
+
+
+def no_network(results: Results, wish: Wish, device: str) -> UsageError:
+    """Why no network of ``device`` has a latency in any mode, and the command that gives one."""
+    ran = [times for times in _runs_of(results, wish) if times.device == device]
+    names = first_of(in_order([times.network for times in ran]), _MOST_NAMED)
+    if ran and all(times.disturbed_s for times in ran):
+        again = shlex.quote(ran[0].network)
+        return UsageError(
+            f"other work disturbed {names}",
+            fix=f"measure again: mansard measure {again} --mode all{wish.runs}",
+        )
+    if ran and not results.roofs:
+        return UsageError(
+            f"{names} ran, but {_NO_RUNS}", fix=f"measure the roofs: mansard bench{wish.runs}"
+        )
+    return UsageError(
+        f"no network with these settings was measured or predicted on {display_name(device)}",
+        fix=f"score one and predict it in every mode: mansard bench MODEL{wish.runs}",
+    )
+
+
+def _runs_of(results: Results, wish: Wish) -> list[NetworkTimes]:
+    """The timed runs of the wished networks, of all by default."""
+    wanted = {_plain_name(model) for model in wish.models}
+    wanted |= {_plain_name(PurePath(model).stem) for model in wish.models}
+    timed = [times for times in results.measured if times.shown_s[0] is not None]
+    return [times for times in timed if not wanted or _plain_name(times.network) in wanted]
+
+
+def choose_network(there: Iterable[str], first: str, wish: Wish, results: Results) -> str:
     """One network: the wished one, else ``first``."""
-    networks = choose_networks(there, wish)
+    networks = choose_networks(there, wish, results)
     if wish.models and len(networks) > 1:
         raise UsageError("this figure shows one network", fix=f"name one: {networks[0]}")
     if not networks:
-        raise UsageError("no network was predicted", fix="score one: mansard bench MODEL")
+        raise UsageError(
+            "no network was predicted", fix=f"score one: mansard bench MODEL{wish.runs}"
+        )
     return first if not wish.models and first in networks else networks[0]
 
 
-def choose_batch(results: Results, wish: Wish) -> str:
-    """The batch size, as a text: the wished one, else the smallest."""
+def choose_batch(results: Results, wish: Wish, roof: Roofline) -> str:
+    """The batch size, as a text: the wished one, else the smallest that ran in the mode of
+    ``roof``, else the smallest of the wished networks, else of all."""
     options = batch_options(results)
     if wish.batch is None:
-        return options[0] if options else "1"
+        ran = {
+            batch_text(times.batch)
+            for times in _runs_of(results, wish)
+            if times.mode == roof.mode and times.device == roof_devices(results)[roof.label]
+        }
+        scored = {
+            batch_text(row["batch"])
+            for row in results.networks.iter_rows(named=True)
+            if wish.models and _plain_name(row["model"]) in set(map(_plain_name, wish.models))
+        }
+        first = next((one for some in (ran, scored) for one in options if one in some), None)
+        return first or (options[0] if options else "1")
     if options and str(wish.batch) not in options:
         raise UsageError(
             f"no network was scored with batch {wish.batch}", fix=f"use one of {_some(options)}"
@@ -122,16 +213,24 @@ def choose_batch(results: Results, wish: Wish) -> str:
     return str(wish.batch)
 
 
-def of_precisions(rows: pl.DataFrame, wish: Wish) -> pl.DataFrame:
+def of_precisions(rows: pl.DataFrame, wish: Wish, results: Results) -> pl.DataFrame:
     """The rows of the wished precisions; raises UsageError where all rows are of others."""
     if not wish.precisions or rows.is_empty():
         return rows
     chosen = rows.filter(pl.col("precision").is_in(wish.precisions))
     if chosen.is_empty():
         known = in_order(rows["precision"].to_list())
+        fix = f"use one of {_some(known)}"
+        scored = results.networks.filter(pl.col("precision").is_in(wish.precisions))
+        why = [text for text in scored["reason"].unique(maintain_order=True).to_list() if text]
+        if why:
+            raise UsageError(f"no latency in {listed(wish.precisions, 'or')}: {why[0]}", fix=fix)
+        if wish.models:
+            networks = " ".join(shlex.quote(printable(model, 60)) for model in wish.models)
+            asked = f"--precision {','.join(wish.precisions)}{wish.runs}"
+            fix += f", or score it: mansard report {networks} {asked}"
         raise UsageError(
-            f"nothing was measured or predicted in {listed(wish.precisions, 'or')} there",
-            fix=f"use one of {_some(known)}",
+            f"nothing was measured or predicted in {listed(wish.precisions, 'or')} there", fix=fix
         )
     return chosen
 

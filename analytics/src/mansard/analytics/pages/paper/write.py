@@ -28,7 +28,8 @@ _PNG_HEAD = 33  # bytes: the signature and the first chunk
 
 def file_stem(content: Content) -> str:
     """``roofline-jetson-agx-orin-maxn``: only letters, digits and hyphens."""
-    parts = (content.kind, _slug(short_device(content.device)), _slug(content.mode))
+    device = "".join(filter(str.isprintable, content.device))
+    parts = (content.kind, _slug(short_device(device)), _slug(content.mode))
     return "-".join(filter(None, parts))
 
 

@@ -208,6 +208,12 @@ def next_step(results: Results) -> NextStep:
             f"mansard bench{every} --runs quiet",
             "board",
         ),
+        (
+            bool(results.measured) and not results.roofs,
+            "Measure the roofs of these networks",
+            "mansard bench",
+            "here",
+        ),
         (not networks, "Add a network", "mansard bench model.onnx", "here"),
         (
             is_jetson and is_one,

@@ -221,7 +221,7 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
         "power_roof": arch_figure(results, chosen, points, "power"),
         "pareto": pareto_figure(mode_points, chosen),
         "heat": heat_figure(mode_points, chosen),
-        **layer_figures(points, chosen, mode_points.first),
+        **layer_figures(points, chosen, mode_points.first, mode_points.why_empty),
         "batches": batch_figure(results, chosen, mode_points.first),
         "accuracy": accuracy_figure(results, chosen),
         "staircase": staircase_figure(results, chosen),

@@ -99,22 +99,24 @@ def _rate_text(row: RoofedLayer) -> str:
 
 def engine_layer_words(result: RoofedLayers) -> list[str]:
     """A summary of the layers in sentences: their time, the join, the gap."""
-    n_all = len(result.layers)
+    n_layers = counted(len(result.layers), "engine layer")
     lines = []
     if result.layers_s is not None:
         whole = ""
         if result.whole_s is not None:
             whole = f", and a call without a profile {seconds(result.whole_s)}"
         lines.append(
-            f"{counted(n_all, 'layer')} take {seconds(result.layers_s)} in sum{whole} "
+            f"{n_layers} take {seconds(result.layers_s)} in sum{whole} "
             f"({result.source}, {display_text(result.engine)})."
         )
         lines.append(_join_words(result))
         n_counted = sum(row.traffic_of == "counted" for row in result.layers)
         if n_counted:
-            lines.append(f"Bytes of {counted(n_counted, 'layer')} were counted, not estimated.")
+            lines.append(
+                f"Bytes of {counted(n_counted, 'engine layer')} were counted, not estimated."
+            )
     else:
-        lines.append(f"{counted(n_all, 'layer')} without times ({display_text(result.engine)}).")
+        lines.append(f"{n_layers} without times ({display_text(result.engine)}).")
     if result.roofs_source is None:
         lines.append(f"No roof is known: {display_text(result.unknown['roofs_source'])}.")
     elif result.gap_s is not None and result.layers_s:

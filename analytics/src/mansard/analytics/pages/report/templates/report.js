@@ -242,9 +242,9 @@
     }
   };
 
-  const cellText = (value, format) => {
+  const cellText = (value, format, per) => {
     if (value == null || value === "") return wording.unknown;
-    return format ? value.toLocaleString("en-US", format) : String(value);
+    return format ? (value / per).toLocaleString("en-US", format) : String(value);
   };
   // Of a table that is wider than its place the cells of a row stand under each other, each after
   // its column's title.
@@ -292,7 +292,7 @@
       title += wording.first_rows.replace("{few}", few.length)
         .replace("{all}", matching.length.toLocaleString("en-US"));
     }
-    const lines = few.map((row) => columns.map(({ field, format }) => cellText(row[field], format)));
+    const lines = few.map((row) => columns.map(({ field, format, per }) => cellText(row[field], format, per)));
     const { shown, same } = condensed(columns, lines);
     if (same) title += wording.in_every_row.replace("{same}", () => same);
     for (const table of document.querySelectorAll(`table[data-live="${name}"]`)) {
