@@ -14,6 +14,7 @@ from mansard.analytics.models.predict.models import Models, find_models
 from mansard.analytics.models.predict.prediction import NetworkSelection, basis_of, predict
 from mansard.analytics.pages.results import networks_of_runs
 from mansard.core.records import LayerScore, ModelScore
+from tests.analytics.board_runs import write_board
 from tests.analytics.factory import (
     Ceilings,
     fma_trials,
@@ -22,7 +23,7 @@ from tests.analytics.factory import (
     write_run,
     write_two_modes,
 )
-from tests.analytics.score_factory import layer, score
+from tests.analytics.score_factory import layer, score, write_scores
 
 # The made-up machine at two cores: 128 GFLOP/s in fp32, 16 GB/s, so the ridge is at 8.
 P, B = 128e9, 16e9
@@ -198,3 +199,15 @@ def test_parts_together_are_the_whole(models: Models) -> None:
     key = [*PREDICTION_KEY, "mode"]
     assert whole.height == 6  # three networks in two modes
     assert found.sort(key).equals(whole.sort(key))
+
+
+def test_a_device_is_predicted_alike_whatever_else_is_asked(tmp_path: Path) -> None:
+    runs = write_board(write_two_modes(tmp_path))  # a GPU with launch costs, a CPU without
+    write_scores(runs, [score("net", [layer(0, 1_280_000_000, 10**6)])])
+    dataset = ingest(runs)
+    alone = predict(find_models(dataset, "Orin")).predictions
+    (device,) = alone["device"].unique().to_list()
+    together = predict(find_models(dataset)).predictions
+    assert together["device"].n_unique() == 2
+    assert together.filter(device=device).equals(alone)
+    assert not any("launch" in note for note in alone["notes"].drop_nulls())

@@ -101,6 +101,21 @@ def test_infeasible_limits_are_answered_by_the_nearest_and_by_what_would_do() ->
     assert found.unknown["most_excess"] == "no mode is known to meet the limits"
 
 
+def test_the_nearest_mode_breaks_all_limits_least() -> None:
+    # MAXN: 2.755 s of 1 s and 15.6 W of 7 W, 2.755 · 2.229 = 6.14; 15W: 2.822 · 10.2 / 7 = 4.11.
+    rows = [row("MAXN", 2.755, 2.755 * 15.6), row("15W", 2.822, 2.822 * 10.2)]
+    found = recommend(frame(rows), Wanted(max_latency_s=1.0, max_power_w=7.0))
+    assert [each.mode for each in found.nearest] == ["15W", "MAXN"]
+
+
+def test_all_modes_of_a_short_list_are_shown() -> None:
+    rows = [row(f"mode{at}", 0.010 + at / 1000, 0.2 + at / 100) for at in range(5)]
+    found = recommend(frame(rows), Wanted())
+    assert found.choice is not None
+    assert found.choice.mode == "mode0"  # the best in all, alone on the front
+    assert [each.candidate.mode for each in found.neighbours] == [f"mode{at}" for at in range(1, 5)]
+
+
 def test_where_no_single_limit_can_give_way_it_is_said() -> None:
     found = recommend(frame(FOUR), Wanted(max_latency_s=0.011, max_power_w=9.0))
     assert found.relaxations == ()
