@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from recorded.calibrations import print_networks
+from recorded.calibrations import print_networks, shown
 from recorded.mode_baselines import BASELINES, Rows
 from recorded.mode_sweeps import Sweep, read_sweeps
 from recorded.named_sweeps import read_named_sweeps
@@ -65,7 +65,7 @@ class Errors:
         """Median, nine of ten and worst, in percent."""
         sizes = np.abs(np.expm1(self.values))
         return [
-            f"{100 * each:.3g}" for each in (np.median(sizes), np.quantile(sizes, 0.9), max(sizes))
+            shown(100 * each) for each in (np.median(sizes), np.quantile(sizes, 0.9), max(sizes))
         ]
 
 

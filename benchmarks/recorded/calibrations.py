@@ -123,10 +123,15 @@ def _line(seen: Array, measured_s: Array, wanted: Array) -> Array:
     return np.asarray(np.column_stack([np.ones(len(wanted)), wanted]) @ found, dtype=np.float64)
 
 
+def shown(value: float) -> str:
+    """Three figures, without an exponent."""
+    return f"{float(f'{value:.3g}'):,.10g}"
+
+
 def cells(row: NetworkRow) -> str:
     """Median, nine of ten and worst error in percent; the share inside the interval, the cases."""
     sizes = 100 * np.abs(np.expm1(row.errors))
-    errors = f"{np.median(sizes):.3g} | {np.quantile(sizes, 0.9):.3g} | {sizes.max():.3g}"
+    errors = " | ".join(map(shown, (np.median(sizes), np.quantile(sizes, 0.9), sizes.max())))
     held = "– | –" if row.held is None else f"{100 * row.held.mean():.0f} % | {row.held.size}"
     return f"{errors} | {held}"
 

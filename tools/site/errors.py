@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tools.site.page_tables import DOCS, Cell, Column, Table, cells_of, tables
+from tools.site.page_tables import DOCS, Cell, Column, Table, cells_of, number, tables
 
 PAGE = DOCS / "understand/trust.md"
 _BLOCK = re.compile(
@@ -27,6 +27,7 @@ _WHEELS = ("understand/validation.md", "Networks inside wheels")
 _TORCH = ("understand/validation.md", "PyTorch's own counter")
 _BEST_C = ("understand/measuring.md", "Against the best C")
 _AGAIN = ("understand/prediction.md", "Measured networks")
+_EACH = (_HELD, "Intervals of each recording")
 _INTERVALS = (_HELD, "Intervals, two measured modes and more")
 _ERRORS = ("median", "nine of ten", "worst")
 _ENDS = ("inside", "n", "width")
@@ -57,7 +58,7 @@ def glance() -> list[Line]:
 
 def bounds() -> list[Line]:
     """Kinds of numbers with other measures of error."""
-    return [*_counts(), *_ceilings(), *_at_best(), *_decisions()]
+    return [*_counts(), *_intervals(), *_ceilings(), *_at_best(), *_decisions()]
 
 
 def _counts() -> Iterator[Line]:
@@ -110,42 +111,52 @@ def _ceilings() -> Iterator[Line]:
 
 def _left_out(name: str, quantity: str, recordings: Sequence[str], advice: str) -> Iterator[Line]:
     """Errors on modes left out, by recording, and the coverage of intervals between modes."""
-    clocks, k = ("governed", "3") if recordings in (_GOVERNED, _LLM) else ("pinned", "4")
-    covered = [Cell(*_INTERVALS, f"{quantity} | {clocks}", column) for column in _INSIDE]
+    k = "3" if recordings in (_GOVERNED, _LLM) else "4"
     for recording in recordings:
         title = f"{recording}: {quantity}"
         errors = [Cell(_HELD, title, f"{k} | Mansard", column) for column in _ERRORS]
+        covered = [Cell(*_EACH, f"{title} | {k}", column) for column in _INSIDE]
         yield Line((name, recording, "{0}", "{1}", "{2}", "{3}", "{4}", advice), errors + covered)
+        name = advice = ""
 
 
 def _networks() -> Iterator[Line]:
     advice = "measure it; else `--calibrate` with 4 similar networks and `bench`'s operators"
     for k in ("1", "4", "10"):
         name = f"time of an [unmeasured network](#networks), {k} measured"
+        advice = advice if k == "1" else ""
         cells = [
             Cell(_HELD, "all recordings", f"{k} | Mansard", column)
             for column in (*_ERRORS, "inside")
         ]
         columns = (name, "all recordings", "{0}", "{1}", "{2}", "{3}", "–", advice)
         yield Line(columns, cells)
+    name = "time from [another board](board-transfer.md), 1 anchor"
+    advice = "measure 2 to 4 anchors of the same kind"
     for row in ("YOLO, TensorRT, 3 Orins", "13 networks, TensorRT, 6 boards"):
-        title = "Accuracy on networks left out"
-        yield Line(
-            (
-                "time from [another board](board-transfer.md), 1 anchor",
-                row,
-                "{0}",
-                "{1}",
-                "–",
-                "{2}",
-                "{3}",
-                "measure 2 to 4 anchors of the same kind",
-            ),
-            [
-                Cell(_TRANSFER, title, f"{row} | 1", column)
-                for column in ("Mansard: median", "Mansard: nine of ten", "coverage", "width")
-            ],
-        )
+        columns = (name, row, "{0}", "{1}", "–", "{2}", "{3}", advice)
+        cells = [
+            Cell(_TRANSFER, "Accuracy on networks left out", f"{row} | 1", column)
+            for column in ("Mansard: median", "Mansard: nine of ten", "coverage", "width")
+        ]
+        yield Line(columns, cells)
+        name = advice = ""
+
+
+def _intervals() -> Iterator[Line]:
+    quantities = ("latency", "power", "energy")
+    yield Line(
+        (
+            "95 % intervals in other modes, two measured modes and more: share inside",
+            "clocks pinned: time {0}, power {1}, energy {2}; governor: {3}, {4}, {5}",
+            "",
+        ),
+        [
+            Cell(*_INTERVALS, f"{quantity} | {clocks}", "between: inside")
+            for clocks in ("pinned", "governed")
+            for quantity in quantities
+        ],
+    )
 
 
 def _at_best() -> Iterator[Line]:
@@ -211,7 +222,7 @@ def _counted() -> Iterator[Line]:
         (
             "[fused bytes](traffic.md#against-recorded-engines) of a network",
             "13 recorded TensorRT engines",
-            "{0} % (median / worst)",
+            "{0}",
         ),
         [Column("understand/traffic.md", "Against recorded engines", "error")],
     )
@@ -258,7 +269,7 @@ def _measured() -> Iterator[Line]:
         (
             "[sum of layers run alone](../results/each_layer.md)",
             "the whole network, ONNX Runtime on a CPU",
-            "layers {0} %, stages {1} % (median / worst)",
+            "layers: {0}; stages: {1}",
         ),
         (Column(*alone, ends="layers"), Column(*alone, ends="stages")),
     )
@@ -297,7 +308,7 @@ def _rules(table: Table, k: str) -> Iterator[str]:
     """Cells: Mansard's errors, then the plain rule of the least median and its errors."""
     _, *plain = rows = [row[1:] for row in table.rows if row[0] == k]
     yield from rows[0][1:4]
-    yield from min(plain, key=lambda row: float(row[1]))[:4]
+    yield from min(plain, key=lambda row: number(row[1]))[:4]
 
 
 def _most_measured(table: Table) -> str:
@@ -321,7 +332,7 @@ def _mode_lines() -> Iterator[str]:
 
 def _interval_lines() -> Iterator[str]:
     """A row for each recording and quantity: the intervals between and beyond measured modes."""
-    intervals = next(each for each in tables(_HELD) if each.title.startswith("Intervals of each"))
+    intervals = next(each for each in tables(_HELD) if each.title == _EACH[1])
     for name, k, table in _mode_tables():
         cells = cells_of(intervals, f"{table.title} | {k}")
         yield f"| {' | '.join((name, *cells[1:]))} |"

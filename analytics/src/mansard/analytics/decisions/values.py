@@ -42,8 +42,8 @@ Z95 = _NORMAL.inv_cdf(0.975)
 
 
 # How many standard deviations the ends of bounds lie from the value of a fit: one over the largest
-# root mean square of errors over half of the bounds, 0.41, 0.27 and 0.24 on recorded boards with one
-# to four measured modes, rounded down (benchmarks/recorded/regret.py).
+# root mean square of errors over half of the bounds, rounded down. On recorded boards with one to
+# four measured modes it is 0.41, 0.27 and 0.24 (benchmarks/recorded/regret.py).
 BOUNDS_Z: Mapping[str, float] = {"latency": 2.0, "power": 3.0, "energy": 4.0}
 
 # An open answer counts as the dearest candidate at twice its objective, in logarithms: a choice.
