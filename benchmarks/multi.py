@@ -38,6 +38,7 @@ WAYS = (
     ("split", "pipelined", "threads, `--exclusive`", "--pipelined --exclusive"),
 )
 SECONDS_S = 10.0
+NAMES = "SqueezeNet | MNASNet | ShuffleNet | AlexNet"  # of NETWORKS, as columns
 PAGE = """# Four networks at once
 
 `PYTHONPATH=. python benchmarks/multi.py`: SqueezeNet 1.0, MNASNet 0.5, ShuffleNet V2 x0.5 and
@@ -49,13 +50,13 @@ threads. *Off*: largest error of runs times mean stage times against the window.
 
 Runs a second of each network:
 
-| networks | order | in | SqueezeNet | MNASNet | ShuffleNet | AlexNet | accounted | off | memory | others |
+| networks | order | in | {names} | accounted | off | memory | others |
 |---|---|---|---|---|---|---|---|---|---|---|
 {ways}
 
 Median latency, ms:
 
-| networks | order | in | SqueezeNet | MNASNet | ShuffleNet | AlexNet |
+| networks | order | in | {names} |
 |---|---|---|---|---|---|---|
 {latencies}
 
@@ -79,6 +80,7 @@ def main() -> None:
         killed = _kill_and_resume(folder)
     lines = [_way_line(way, row) for way, row in zip(WAYS, rows, strict=True)]
     page = PAGE.format(
+        names=NAMES,
         cpu=_processor(),
         version=rows[0]["engine_version"],
         seconds=SECONDS_S,
