@@ -94,9 +94,16 @@ def planned(recording: BoardSet) -> Iterator[Draw]:
 def shown(logs: Sequence[Array]) -> str:
     """Median and nine-of-ten error in percent."""
     if not logs:
-        return "–"
+        return "– | –"
     sizes = 100 * np.abs(np.expm1(np.concatenate(logs)))
-    return f"{np.median(sizes):.2g} / {np.quantile(sizes, 0.9):.3g}"
+    return f"{np.median(sizes):.2g} | {np.quantile(sizes, 0.9):.3g}"
+
+
+def head(models: Sequence[str], first: str = "recording") -> str:
+    """The head of a table of ``models``."""
+    errors = [f"{model}: {column}" for model in models for column in ("median", "nine of ten")]
+    columns = [first, "anchors", "n", *errors, "coverage", "width"]
+    return f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}"
 
 
 MODELS = (MANSARD, "one factor", "log line", "peaks", "cores · f")
@@ -107,7 +114,7 @@ def row(label: str, k: str, found: Sequence[Errors], models: Sequence[str] = MOD
     logs = {m: [one.logs[m] for one in found if m in one.logs] for m in models}
     held, half = (np.concatenate([getattr(e, name) for e in found]) for name in ("held", "half"))
     cells = [label, k, str(held.size), *(shown(logs[model]) for model in models)]
-    cells += [f"{100 * held.mean():.0f} %", f"× {np.exp(np.median(half)):.2f}"]
+    cells += [f"{100 * held.mean():.0f} %", f"{np.exp(np.median(half)):.2f}"]
     return f"| {' | '.join(cells)} |"
 
 
@@ -165,8 +172,7 @@ def counted(data: Path, n_draws: int) -> Iterator[str]:
             groups.setdefault(f"15 YOLOs of {size} px, 3 Orins", {})[board] = table
         elif table.name == "12 networks, TensorRT":
             groups.setdefault("12 networks, 6 boards", {})[table.label] = table
-    yield f"| recording | anchors | n | {' | '.join(COUNTED_MODELS)} | held | width |"
-    yield "|" + " --- |" * (len(COUNTED_MODELS) + 5)
+    yield head(COUNTED_MODELS)
     for label, boards in groups.items():
         for k in COUNTS:
             pairs = permutations(boards.values(), 2)
@@ -213,8 +219,7 @@ def _by_totals(table: NetworkTable, seen: Sequence[str], rest: Sequence[str]) ->
 def lines(data: Path, trtutils: Path | None, n_draws: int) -> Iterable[str]:
     """Both tables, in Markdown."""
     sets = read_sets(data, trtutils)
-    yield f"| recording | anchors | n | {' | '.join(MODELS)} | held | width |"
-    yield "|" + " --- |" * (len(MODELS) + 5)
+    yield head(MODELS)
     for recording in sets:
         label = f"{recording.name}{' (new)' if recording.is_new else ''}"
         for k in COUNTS:
@@ -222,8 +227,7 @@ def lines(data: Path, trtutils: Path | None, n_draws: int) -> Iterable[str]:
             if found:
                 yield row(label, str(k), found)
         yield row(label, "1, planned", [judge(draw) for draw in planned(recording)])
-    yield f"\n| board of | anchors | n | {' | '.join(CHOSEN_MODELS)} | held | width |"
-    yield "|" + " --- |" * (len(CHOSEN_MODELS) + 5)
+    yield f"\n{head(CHOSEN_MODELS, 'board of')}"
     for author in ("Justin Davis", "Nota"):
         for k in COUNTS:
             yield row(author, str(k), list(of_several(author, k, n_draws)), CHOSEN_MODELS)

@@ -20,7 +20,7 @@ every k, and decisions by kind of limit and by board.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from recorded.calibrations import print_networks
+from recorded.calibrations import print_networks, shown
 from recorded.mode_baselines import BASELINES, Rows
 from recorded.mode_sweeps import Sweep, read_sweeps
 from recorded.named_sweeps import read_named_sweeps
@@ -65,7 +65,7 @@ class Errors:
         """Median, nine of ten and worst, in percent."""
         sizes = np.abs(np.expm1(self.values))
         return [
-            f"{100 * each:.3g}" for each in (np.median(sizes), np.quantile(sizes, 0.9), max(sizes))
+            shown(100 * each) for each in (np.median(sizes), np.quantile(sizes, 0.9), max(sizes))
         ]
 
 
@@ -158,22 +158,30 @@ class Cell:
 _WORSE, _ROUNDED = 1.1, 5e-4  # less than half a per mille is no difference
 
 
-def _shown(lines: Mapping[str, str], is_whole: bool) -> Sequence[str]:
+def _shown(groups: Sequence[str], is_whole: bool) -> Sequence[str]:
     """The rows that are printed: of one mode, and of four or the most below that."""
-    few = [group for group in lines if group in "1234"]
-    return [lines[group] for group in (lines if is_whole else dict.fromkeys((few[0], few[-1])))]
+    few = [group for group in groups if group in "1234"]
+    return groups if is_whole else list(dict.fromkeys((few[0], few[-1])))
+
+
+HEAD = "| k | rule | median | nine of ten | worst |\n|" + " --- |" * 5
+ENDS = " | ".join(
+    f"{where}: {column}" for where in ("between", "beyond") for column in ("inside", "n", "width")
+)
+Coverage = dict[tuple[str, str], Errors]  # Mansard's errors by table and k
 
 
 def print_modes(
     sweep: Sweep, n_draws: int, is_whole: bool
-) -> tuple[dict[str, list[Errors]], list[Cell]]:
-    """The table of one sweep; returns Mansard's errors by quantity, of two measured modes on, and
-    its cells."""
+) -> tuple[dict[str, list[Errors]], list[Cell], Coverage]:
+    """The tables of one sweep; returns Mansard's errors by quantity, of two measured modes on, its
+    cells, and Mansard's errors of the rows that are printed."""
     found = judge(sweep, n_draws)
     kept: dict[str, list[Errors]] = {}
-    cells_of: list[Cell] = []
+    cells: list[Cell] = []
+    printed: Coverage = {}
     for quantity in _UNITS:
-        lines: dict[str, str] = {}
+        rules: dict[str, dict[str, Errors]] = {}
         for group, counts in _GROUPS.items():
             mine = _group(found, quantity, counts, "Mansard")
             if mine is None:
@@ -181,19 +189,22 @@ def print_modes(
             others = {n: _group(found, quantity, counts, n) for n in BASELINES[quantity]}
             if counts[0] > 1:
                 kept.setdefault(quantity, []).append(mine)
-            sizes = np.array([e.sizes() for e in others.values() if e])
-            least = (float(sizes[:, 0].min()), float(sizes[:, 1].min()))
-            cells_of.append(Cell(sweep.is_pinned, mine.sizes(), least))
-            cells = [f"| {group} | " + " / ".join(mine.cells())]
-            cells += [" / ".join(e.cells()) if e else "–" for e in others.values()]
-            lines[group] = " | ".join([*cells, _held(mine, True), _held(mine, False)]) + " |"
-        if lines:
-            print(f"\n**{sweep.name}: {quantity}**\n")
-            names = BASELINES[quantity]
-            print(f"| k | Mansard | {' | '.join(names)} | between held | beyond held |")
-            print("|" + " --- |" * (len(names) + 4))
-            print("\n".join(_shown(lines, is_whole)))
-    return kept, cells_of
+            known = {name: errors for name, errors in others.items() if errors}
+            cells.append(Cell(sweep.is_pinned, mine.sizes(), _least(known.values())))
+            rules[group] = {"Mansard": mine, **known}
+        if rules:
+            title = f"{sweep.name}: {quantity}"
+            print(f"\n**{title}**\n\n{HEAD}")
+            for group in _shown(list(rules), is_whole):
+                printed[title, group] = rules[group]["Mansard"]
+                for name, errors in rules[group].items():
+                    print(f"| {group} | {name} | {' | '.join(errors.cells())} |")
+    return kept, cells, printed
+
+
+def _least(errors: Iterable[Errors]) -> tuple[float, float]:
+    sizes = np.array([each.sizes() for each in errors])
+    return float(sizes[:, 0].min()), float(sizes[:, 1].min())
 
 
 def _group(
@@ -206,39 +217,47 @@ def _group(
     return joined(parts) if parts else None
 
 
+def _coverage(errors: Errors) -> str:
+    """Cells of the intervals between the measured modes and of the bounds beyond them."""
+    return " | ".join(_held(errors, is_inside) for is_inside in (True, False))
+
+
 def _held(errors: Errors, inside: bool) -> str:
-    if errors.held is None or errors.is_inside is None:
-        return "–"
+    """The share inside, the cases, and the median ratio of the ends."""
+    if errors.held is None or errors.is_inside is None or errors.width is None:
+        return "– | – | –"
     of = errors.held[errors.is_inside == inside]
-    if not of.size or errors.width is None:
-        return "–"
+    if not of.size:
+        return "– | – | –"
     width = np.median(errors.width[errors.is_inside == inside])
-    return f"{100 * of.mean():.0f} % of {of.size}, × {width:.3g}"
+    return f"{100 * of.mean():.0f} % | {of.size} | {width:.3g}"
 
 
 def print_sweeps(sweeps: Sequence[Sweep], n_draws: int, is_whole: bool) -> None:
-    """A table for each sweep and quantity, and how often intervals of all of them held."""
+    """Tables for each sweep and quantity, and how often intervals contain the record."""
     kinds: dict[tuple[str, bool], list[Errors]] = {}
     cells: list[Cell] = []
+    printed: Coverage = {}
     for sweep in sweeps:
-        by_quantity, of_sweep = print_modes(sweep, n_draws, is_whole)
+        by_quantity, of_sweep, of_rows = print_modes(sweep, n_draws, is_whole)
         cells += of_sweep
+        printed |= of_rows
         for quantity, errors in by_quantity.items():
             kinds.setdefault((quantity, sweep.is_pinned), []).extend(errors)
+    ends = f"{ENDS} |\n|" + " --- |" * 8
+    print(f"\n**Intervals of each recording**\n\n| recording | k | {ends}")
+    for (title, group), of_row in printed.items():
+        print(f"| {title} | {group} | {_coverage(of_row)} |")
     print_cells(cells)
-    print("\n**Intervals, two measured modes and more**\n")
-    print("| | clocks | between held | beyond held |\n| --- | --- | --- | --- |")
+    print(f"\n**Intervals, two measured modes and more**\n\n| quantity | clocks | {ends}")
     for (quantity, is_pinned), errors in sorted(kinds.items()):
-        both = joined(errors)
-        print(
-            f"| {quantity} | {'pinned' if is_pinned else 'governed'} | {_held(both, True)} | "
-            f"{_held(both, False)} |"
-        )
+        clocks = "pinned" if is_pinned else "governed"
+        print(f"| {quantity} | {clocks} | {_coverage(joined(errors))} |")
 
 
 def print_cells(cells: Sequence[Cell]) -> None:
     """In how many cells a baseline is better by over a tenth, and the median ratio of errors."""
-    print("\n**Beside the best baseline of each cell**\n")
+    print("\n**Compared with the best baseline of each cell**\n")
     print("| clocks | cells | worse: median | worse: nine of ten | ratio | ratio, nine of ten |")
     print("|" + " --- |" * 6)
     for is_pinned in (True, False):

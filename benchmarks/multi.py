@@ -38,6 +38,7 @@ WAYS = (
     ("split", "pipelined", "threads, `--exclusive`", "--pipelined --exclusive"),
 )
 SECONDS_S = 10.0
+NAMES = "SqueezeNet | MNASNet | ShuffleNet | AlexNet"  # of NETWORKS, as columns
 PAGE = """# Four networks at once
 
 `PYTHONPATH=. python benchmarks/multi.py`: SqueezeNet 1.0, MNASNet 0.5, ShuffleNet V2 x0.5 and
@@ -47,9 +48,17 @@ SqueezeNet and MNASNet on both CPUs, ShuffleNet on `cpu:0`, AlexNet on `cpu:1`. 
 of other programs; above 5 % a row is disturbed. *Accounted*: time of all stages over window times
 threads. *Off*: largest error of runs times mean stage times against the window.
 
-| networks | order | in | runs a second | median latency, ms | accounted | off | memory | others |
-|---|---|---|---|---|---|---|---|---|
+Runs a second of each network:
+
+| networks | order | in | {names} | accounted | off | memory | others |
+|---|---|---|---|---|---|---|---|---|---|---|
 {ways}
+
+Median latency, ms:
+
+| networks | order | in | {names} |
+|---|---|---|---|---|---|---|
+{latencies}
 
 Time of each stage, split and pipelined in threads, `--exclusive`:
 
@@ -71,10 +80,12 @@ def main() -> None:
         killed = _kill_and_resume(folder)
     lines = [_way_line(way, row) for way, row in zip(WAYS, rows, strict=True)]
     page = PAGE.format(
+        names=NAMES,
         cpu=_processor(),
         version=rows[0]["engine_version"],
         seconds=SECONDS_S,
         ways="\n".join(lines),
+        latencies="\n".join(_latencies(way, row) for way, row in zip(WAYS, rows, strict=True)),
         stages="\n".join(_stage_line(each) for each in rows[-1]["stages"]),
         killed=killed,
     )
@@ -112,14 +123,18 @@ def _way_line(way: tuple[str, str, str, str], row: dict[str, Any]) -> str:
     window_s = row["window_s"]
     accounted = sum(spent_s.values()) / len(spent_s) / window_s
     off = max(abs(each_s / window_s - 1) for each_s in spent_s.values())
-    rates = ", ".join(f"{each['n_runs'] / window_s:.3g}" for each in row["networks"])
-    latencies = ", ".join(f"{1e3 * median(each['latency_s']):.3g}" for each in row["networks"])
+    rates = " | ".join(f"{each['n_runs'] / window_s:.3g}" for each in row["networks"])
     memory, others = row["memory_bytes"], row["other_cpu_share"]
     return (
-        f"| {' | '.join(way[:3])} | {rates} | {latencies} | {100 * accounted:.2f} % | "
+        f"| {' | '.join(way[:3])} | {rates} | {100 * accounted:.2f} % | "
         f"{off:.0e} | {'–' if memory is None else f'{memory / 1e6:.0f} MB'} | "
         f"{'–' if others is None else f'{100 * others:.0f} %'} |"
     )
+
+
+def _latencies(way: tuple[str, str, str, str], row: dict[str, Any]) -> str:
+    medians = (f"{1e3 * median(each['latency_s']):.3g}" for each in row["networks"])
+    return f"| {' | '.join((*way[:3], *medians))} |"
 
 
 def _total_s(stage: dict[str, Any]) -> float:

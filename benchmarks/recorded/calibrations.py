@@ -123,10 +123,17 @@ def _line(seen: Array, measured_s: Array, wanted: Array) -> Array:
     return np.asarray(np.column_stack([np.ones(len(wanted)), wanted]) @ found, dtype=np.float64)
 
 
+def shown(value: float) -> str:
+    """Three figures, without an exponent."""
+    return f"{float(f'{value:.3g}'):,.10g}"
+
+
 def cells(row: NetworkRow) -> str:
-    """Median, nine of ten and worst error in percent."""
+    """Median, nine of ten and worst error in percent; the share inside the interval, the cases."""
     sizes = 100 * np.abs(np.expm1(row.errors))
-    return f"{np.median(sizes):.3g} / {np.quantile(sizes, 0.9):.3g} / {sizes.max():.3g}"
+    errors = " | ".join(map(shown, (np.median(sizes), np.quantile(sizes, 0.9), sizes.max())))
+    held = "– | –" if row.held is None else f"{100 * row.held.mean():.0f} % | {row.held.size}"
+    return f"{errors} | {held}"
 
 
 def print_networks(data: Path, n_draws: int = N_DRAWS, is_whole: bool = True) -> None:
@@ -140,15 +147,14 @@ def print_networks(data: Path, n_draws: int = N_DRAWS, is_whole: bool = True) ->
         if any(row.k == k for row in rows)
     ]
     for name in dict.fromkeys(row.recording for row in [*rows, *every]):
-        print(f"\n**{name}**\n\n| k | {' | '.join(models)} | held |")
-        print("|" + " --- |" * (len(models) + 2))
+        print(f"\n**{name}**\n\n| k | rule | median | nine of ten | worst | inside | n |")
+        print("|" + " --- |" * 7)
         of_name = [row for row in [*rows, *every] if row.recording == name]
         counts = sorted({row.k for row in of_name})
         for k in counts if is_whole else [k for k in counts if k in (1, 4, counts[-1])]:
             of = {row.model: row for row in of_name if row.k == k}
-            held = of[MANSARD].held
-            share = "–" if held is None else f"{100 * held.mean():.0f} % of {held.size}"
-            print(f"| {k} | {' | '.join(cells(of[m]) for m in models)} | {share} |")
+            for model in models:
+                print(f"| {k} | {model} | {cells(of[model])} |")
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ least time is asked for too; and with a time that no mode reaches. ``decision_ru
   answered with a mode that keeps the limit.
 
 Last, where between its bounds what was recorded lies: the root of the mean square of ln(recorded /
-predicted) over ln(end / predicted), beyond the measured modes. ``values.BOUNDS_Z`` is one over it,
-rounded down.
+predicted) over ln(end / predicted), beyond the measured modes, by board and k. ``values.BOUNDS_Z``
+is one over the largest of each quantity, rounded down.
 """
 
 from __future__ import annotations
@@ -264,18 +264,22 @@ _LEAST_BOUND = 0.005  # of a logarithm: about as much as measurements differ
 
 
 def print_bound_errors(sweeps: Sequence[Metered], n_draws: int) -> None:
-    """For each board and quantity, of one to four measured modes."""
-    errors: dict[tuple[str, str], list[float]] = {}
+    """For each board, number of measured modes and quantity; then the largest, and BOUNDS_Z."""
+    errors: dict[tuple[str, str, int], list[float]] = {}
     for sweep in sweeps:
         for k in (count for count in (1, 2, 3, 4) if count < sweep.modes.height):
             for name, error in bound_errors(sweep, k, n_draws):
-                errors.setdefault((sweep.board, name), []).append(error)
-    print(
-        "\n**Errors over half of the bounds**\n\n| board | quantity | n | rms |\n|" + " --- |" * 4
-    )
-    for (board, name), values in sorted(errors.items()):
+                errors.setdefault((name, sweep.board, k), []).append(error)
+    largest: dict[str, float] = {}
+    print("\n**Errors over half of the bounds**\n")
+    print("| quantity | board | k | n | rms |\n|" + " --- |" * 5)
+    for (name, board, k), values in sorted(errors.items()):
         rms = float(np.sqrt(np.mean(np.square(values))))
-        print(f"| {board} | {name} | {len(values)} | {rms:.2f} |")
+        largest[name] = max(rms, largest.get(name, 0.0))
+        print(f"| {name} | {board} | {k} | {len(values)} | {rms:.2f} |")
+    print("\n| quantity | largest rms | one over it, rounded down |\n|" + " --- |" * 3)
+    for name, rms in largest.items():
+        print(f"| {name} | {rms:.2f} | {int(1 / rms)} |")
 
 
 def main() -> None:

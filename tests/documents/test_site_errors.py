@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tools.site.errors import PAGE, glance, others, with_errors
+from tools.site.errors import PAGE, bounds, glance, others, with_errors
 from tools.site.page_tables import Cell, Column
 
 
@@ -21,19 +21,19 @@ def test_the_page_has_the_tables_as_they_are() -> None:
 
 
 def test_every_line_has_numbers() -> None:
-    found = [*glance(), *others()]
-    assert len(found) >= 20
+    found = [*glance(), *bounds(), *others()]
+    assert len(found) >= 30
     assert all(any(character.isdigit() for character in each.text()) for each in found)
-    blocks = ("glance", "modes", "networks", "decisions", "others")
+    blocks = ("glance", "bounds", "modes", "intervals", "networks", "decisions", "others")
     page = PAGE.read_text("utf-8")
-    assert [page.count(f"`python -m tools.site.errors`: {name} -->") for name in blocks] == [1] * 5
+    assert [page.count(f"`python -m tools.site.errors`: {name} -->") for name in blocks] == [1] * 7
 
 
 def test_the_best_plain_rule_of_a_recording() -> None:
     # Medians of the TX2's three networks after 4 modes: 1/f 6.05, 1/(f·n) 6.05, the line 2.48, the
     # nearest mode 17.7.
     page = PAGE.read_text("utf-8")
-    assert "| 1.2 / 4.73 / 24.5 | 2.48 / 9.31 / 37.9 (a/f+b/m+c) |" in page
+    assert "| 1.2 | 4.73 | 24.5 | a/f+b/m+c | 2.48 | 9.31 | 37.9 |" in page
 
 
 def test_a_cell() -> None:
@@ -45,7 +45,7 @@ def test_a_column_without_signs() -> None:
     # 13 engines, first of two columns "error": 0, 0, -2.31, -3.24, -0.03, 0, -0.01, 0.01, -0.03, 0,
     # 0, -0.56, 0.07; sorted without signs the seventh is 0.01, the last 3.24.
     engines = Column("understand/traffic.md", "Against recorded engines", "error")
-    assert engines.text() == "0.01 / 3.24"
+    assert engines.text() == "median 0.01 %, worst 3.24 %"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tools.site.page_tables import DOCS, Cell, Column, Table, cells_of, tables
+from tools.site.page_tables import DOCS, Cell, Column, Table, cells_of, number, tables
 
 PAGE = DOCS / "understand/trust.md"
 _BLOCK = re.compile(
@@ -27,19 +27,15 @@ _WHEELS = ("understand/validation.md", "Networks inside wheels")
 _TORCH = ("understand/validation.md", "PyTorch's own counter")
 _BEST_C = ("understand/measuring.md", "Against the best C")
 _AGAIN = ("understand/prediction.md", "Measured networks")
+_EACH = (_HELD, "Intervals of each recording")
 _INTERVALS = (_HELD, "Intervals, two measured modes and more")
-_Boards: TypeAlias = Sequence[tuple[str, str, str]]  # as shown, as in its title, modes measured
-_POWERED: _Boards = (
-    ("TX2 (VGG19)", "TX2, VGG19 with power", "4"),
-    ("GTX 1080 Ti", "GTX 1080 Ti, 30 kernels", "4"),
-)
-_PINNED: _Boards = (("TX2 (3 networks)", "TX2, 3 networks", "4"), *_POWERED)
-_LLM: _Boards = (("Orin Nano Super (LLMs)", "Orin Nano Super, 4 LLMs", "3"),)
-_GOVERNED: _Boards = (
-    *_LLM,
-    ("AGX Orin (STREAM, BLAS)", "AGX Orin 64GB, STREAM and BLAS", "3"),
-    ("AGX Orin (eager PyTorch)", "AGX Orin 64GB, eager PyTorch", "3"),
-)
+_ERRORS = ("median", "nine of ten", "worst")
+_ENDS = ("inside", "n", "width")
+_INSIDE = ("between: inside", "between: width")
+_POWERED = ("TX2, VGG19 with power", "GTX 1080 Ti, 30 kernels")
+_PINNED = ("TX2, 3 networks", *_POWERED)
+_LLM = ("Orin Nano Super, 4 LLMs",)
+_GOVERNED = (*_LLM, "AGX Orin 64GB, STREAM and BLAS", "AGX Orin 64GB, eager PyTorch")
 
 
 @dataclass(frozen=True)
@@ -56,8 +52,13 @@ class Line:
 
 
 def glance() -> list[Line]:
-    """What a user reads first: errors, coverage and advice for each kind of number."""
-    return [*_counts(), *_modes(), *_networks(), *_decisions()]
+    """What a user reads first: errors of times, powers and energies, by recording."""
+    return [*_modes(), *_networks()]
+
+
+def bounds() -> list[Line]:
+    """Kinds of numbers with other measures of error."""
+    return [*_counts(), *_intervals(), *_ceilings(), *_at_best(), *_decisions()]
 
 
 def _counts() -> Iterator[Line]:
@@ -66,31 +67,38 @@ def _counts() -> Iterator[Line]:
         "bytes within 1 % / exact",
         "scored with these sizes given and nothing else",
     )
+    exact = (Cell(*_WHEELS, row, 1) for row in rows)
+    flop, n_bytes, total = (cell.text().partition(" / ")[0] for cell in exact)
     yield Line(
         (
             "[FLOP and bytes](validation.md) of a network",
-            "runs within 0.1 % of FLOP / exact: {0}; 1 % of bytes / exact: {1}; of {2}",
-            "–",
-            "nothing; give dynamic sizes with `--dim`",
+            f"FLOP within 0.1 % in {flop} of {total} runs, bytes within 1 % in {n_bytes}",
+            "give dynamic sizes with `--dim`",
         ),
-        [Cell(*_WHEELS, row, 1) for row in rows],
+        (),
     )
 
 
 def _modes() -> Iterator[Line]:
-    pinned, governed = ", 4 measured, clocks pinned", ", 3 measured, a governor moves the clocks"
+    pinned, governed = "4 measured, clocks pinned", "3 measured, governor"
     plan, meter = "measure the 4 modes of `mansard board plan`", "the same, with a power meter"
     pin = "pin the clocks or measure the mode itself"
-    yield _left_out(f"time in [another mode](#modes){pinned}", ["latency"], _PINNED, plan)
-    yield _left_out(f"power; energy{pinned}", ["power", "energy"], _POWERED, meter)
-    yield _left_out(f"time{governed}", ["latency"], _GOVERNED, pin)
-    yield _left_out(f"power; energy{governed}", ["power", "energy"], _LLM, "the same")
+    mode = "in [another mode](#modes)"
+    yield from _left_out(f"time {mode}, {pinned}", "latency", _PINNED, plan)
+    yield from _left_out(f"power {mode}, {pinned}", "power", _POWERED, meter)
+    yield from _left_out(f"energy {mode}, {pinned}", "energy", _POWERED, meter)
+    yield from _left_out(f"time {mode}, {governed}", "latency", _GOVERNED, pin)
+    yield from _left_out(f"power {mode}, {governed}", "power", _LLM, pin)
+    yield from _left_out(f"energy {mode}, {governed}", "energy", _LLM, pin)
+
+
+def _ceilings() -> Iterator[Line]:
     rows = ("best STREAM bandwidth", "fp32, product of 2048", "fp16, the same")
     yield Line(
         (
-            "[ceiling](scaling.md#against-recorded-boards) in another mode",
-            "median, worst: bandwidth {0}, {1}; fp32 {2}, {3}; fp16 tensor cores {4}, {5}",
-            "–",
+            "[ceiling](scaling.md#against-recorded-boards) in another mode, error",
+            "bandwidth: median {0}, worst {1}; fp32: median {2}, worst {3}; "
+            "fp16 tensor cores: median {4}, worst {5}",
             "measure the mode's roofs under lasting load",
         ),
         [
@@ -101,57 +109,63 @@ def _modes() -> Iterator[Line]:
     )
 
 
-def _left_out(name: str, quantities: Sequence[str], boards: _Boards, advice: str) -> Line:
-    """Errors on modes left out, by board, and the coverage of intervals between modes."""
-    clocks = "pinned" if boards in (_PINNED, _POWERED) else "governed"
-    cells = [
-        Cell(_HELD, f"{title}: {quantity}", k, "Mansard")
-        for _, title, k in boards
-        for quantity in quantities
-    ]
-    covered = [Cell(*_INTERVALS, f"{each} | {clocks}", "between held") for each in quantities]
-    places = [f"{{{at}}}" for at in range(len(cells) + len(covered))]
-    n = len(quantities)
-    errors = "<br>".join(
-        f"{shown}: {'; '.join(places[n * at : n * at + n])}"
-        for at, (shown, _, _) in enumerate(boards)
-    )
-    columns = (name, errors, "; ".join(places[len(cells) :]), advice)
-    return Line(columns, [*cells, *covered])
+def _left_out(name: str, quantity: str, recordings: Sequence[str], advice: str) -> Iterator[Line]:
+    """Errors on modes left out, by recording, and the coverage of intervals between modes."""
+    k = "3" if recordings in (_GOVERNED, _LLM) else "4"
+    for recording in recordings:
+        title = f"{recording}: {quantity}"
+        errors = [Cell(_HELD, title, f"{k} | Mansard", column) for column in _ERRORS]
+        covered = [Cell(*_EACH, f"{title} | {k}", column) for column in _INSIDE]
+        yield Line((name, recording, "{0}", "{1}", "{2}", "{3}", "{4}", advice), errors + covered)
+        name = advice = ""
 
 
 def _networks() -> Iterator[Line]:
-    many = (_HELD, "all recordings")
+    advice = "measure it; else `--calibrate` with 4 similar networks and `bench`'s operators"
+    for k in ("1", "4", "10"):
+        name = f"time of an [unmeasured network](#networks), {k} measured"
+        advice = advice if k == "1" else ""
+        cells = [
+            Cell(_HELD, "all recordings", f"{k} | Mansard", column)
+            for column in (*_ERRORS, "inside")
+        ]
+        columns = (name, "all recordings", "{0}", "{1}", "{2}", "{3}", "–", advice)
+        yield Line(columns, cells)
+    name = "time from [another board](board-transfer.md), 1 anchor"
+    advice = "measure 2 to 4 anchors of the same kind"
+    for row in ("YOLO, TensorRT, 3 Orins", "13 networks, TensorRT, 6 boards"):
+        columns = (name, row, "{0}", "{1}", "–", "{2}", "{3}", advice)
+        cells = [
+            Cell(_TRANSFER, "Accuracy on networks left out", f"{row} | 1", column)
+            for column in ("Mansard: median", "Mansard: nine of ten", "coverage", "width")
+        ]
+        yield Line(columns, cells)
+        name = advice = ""
+
+
+def _intervals() -> Iterator[Line]:
+    quantities = ("latency", "power", "energy")
     yield Line(
         (
-            "time of an [unmeasured network](#networks), by k others on the board",
-            "k = 1: {0}<br>k = 4: {1}<br>k = 10: {2}",
-            "{3}<br>{4}<br>{5}",
-            "measure it; else `--calibrate` with 4 similar networks and `bench`'s operators",
-        ),
-        [Cell(*many, k, column) for column in ("Mansard", "held") for k in ("1", "4", "10")],
-    )
-    rows = ("YOLO, TensorRT, 3 Orins | 1", "13 networks, TensorRT, 6 boards | 1")
-    yield Line(
-        (
-            "time carried from [another board](board-transfer.md), 1 anchor",
-            "median / nine of ten: YOLOs {0}; 13 networks {1}",
-            "{2}; {3}",
-            "measure 2 to 4 anchors of the same kind",
+            "95 % intervals in other modes, two measured modes and more: share inside",
+            "clocks pinned: time {0}, power {1}, energy {2}; governor: {3}, {4}, {5}",
+            "",
         ),
         [
-            Cell(_TRANSFER, "Accuracy on networks left out", row, column)
-            for column in ("Mansard", "coverage")
-            for row in rows
+            Cell(*_INTERVALS, f"{quantity} | {clocks}", "between: inside")
+            for clocks in ("pinned", "governed")
+            for quantity in quantities
         ],
     )
+
+
+def _at_best() -> Iterator[Line]:
     recordings = ("YOLO, TensorRT", "CNNs on a TX2", "10 networks, eager PyTorch")
     yield Line(
         (
-            '"at best": nothing measured on the board',
-            "recorded time over roof, least / median / most: "
-            "TensorRT {0} / {1} / {2}; TX2 {3} / {4} / {5}; eager PyTorch {6} / {7} / {8}",
-            "no interval",
+            '"at best": recorded time over the roof, nothing measured on the board',
+            "TensorRT: {0} to {2}, median {1}; TX2: {3} to {5}, median {4}; "
+            "eager PyTorch: {6} to {8}, median {7}",
             "measure one network",
         ),
         [
@@ -163,22 +177,22 @@ def _networks() -> Iterator[Line]:
 
 
 def _decisions() -> Iterator[Line]:
-    rows = ("planned | 4 | mansard", "random | 4 | mansard")
-    columns = ("mean", "p90", "wrong")
-    yield Line(
-        (
-            "[recommended mode](#decisions): cost above the best mode",
-            "4 planned modes: {0} / {1} % (mean / nine of ten); 4 random ones: {3} / {4} %",
-            "wrongly feasible: {2} %; {5} %",
-            "measure the recommended mode",
-        ),
-        [Cell(_HELD, "By k", row, column) for row in rows for column in columns],
-    )
+    for modes in ("planned", "random"):
+        yield Line(
+            (
+                f"[recommended mode](#decisions) after 4 {modes} modes, cost above the best mode",
+                "mean {0} %, nine of ten {1} %; {2} % of the answers are wrongly feasible",
+                "measure the recommended mode",
+            ),
+            [
+                Cell(_HELD, "By k", f"{modes} | 4 | mansard", column)
+                for column in ("mean", "p90", "wrong")
+            ],
+        )
     yield Line(
         (
             "[makespan](../results/partitions.md#summary) of a schedule, two networks, two CPUs",
-            "{0} % median, {1} % worst of 20; largest load alone: {2}, {3} %",
-            "–",
+            "median {0} %, worst of 20 {1} %; largest load alone: median {2} %, worst {3} %",
             "run it; a GPU with a DLA is untested",
         ),
         [
@@ -208,7 +222,7 @@ def _counted() -> Iterator[Line]:
         (
             "[fused bytes](traffic.md#against-recorded-engines) of a network",
             "13 recorded TensorRT engines",
-            "{0} % (median / worst)",
+            "{0}",
         ),
         [Column("understand/traffic.md", "Against recorded engines", "error")],
     )
@@ -255,21 +269,25 @@ def _measured() -> Iterator[Line]:
         (
             "[sum of layers run alone](../results/each_layer.md)",
             "the whole network, ONNX Runtime on a CPU",
-            "layers {0} %, stages {1} % (median / worst)",
+            "layers: {0}; stages: {1}",
         ),
         (Column(*alone, ends="layers"), Column(*alone, ends="stages")),
     )
 
 
 def _fitted() -> Iterator[Line]:
-    fit = ("understand/energy.md", "Why idle points", "the same + 3 idle points")
+    fit = ("understand/energy.md", "Why idle points")
     yield Line(
         (
             "[joules per FLOP, per byte; watts at rest](energy.md#why-idle-points)",
             "a simulated board of known costs",
-            "95th percentile {0} % with 1 % of meter noise, {1} % with 3 %",
+            "95th percentile {0}, {1}, {2} % with 1 % of meter noise; {3}, {4}, {5} % with 3 %",
         ),
-        (Cell(*fit, "1 % noise, equal windows"), Cell(*fit, "3 % noise")),
+        [
+            Cell(*fit, f"the same + 3 idle points | equal length | {noise}", column)
+            for noise in ("1 %", "3 %")
+            for column in (3, 4, 5)
+        ],
     )
     page = "understand/contention.md"
     title = next(table.title for table in tables(page) if "parameters" in table.columns)
@@ -286,43 +304,49 @@ def _fitted() -> Iterator[Line]:
     )
 
 
-def _shown(quantity: str) -> str:
-    return quantity.replace("latency", "time")
+def _rules(table: Table, k: str) -> Iterator[str]:
+    """Cells: Mansard's errors, then the plain rule of the least median and its errors."""
+    _, *plain = rows = [row[1:] for row in table.rows if row[0] == k]
+    yield from rows[0][1:4]
+    yield from min(plain, key=lambda row: number(row[1]))[:4]
 
 
-def _with_best_rule(table: Table, k: str) -> tuple[str, str, tuple[str, ...]]:
-    """Mansard's cell, the plain rule of the least median with its name, and the cells after."""
-    cells = cells_of(table, k)
-    last = next(at for at, name in enumerate(table.columns) if name.endswith("held"))
-    rules = range(2, last)
-    best = min(rules, key=lambda at: float(cells[at].partition(" ")[0]))
-    return cells[1], f"{cells[best]} ({table.columns[best]})", cells[last:]
+def _most_measured(table: Table) -> str:
+    """4 measured modes or networks, or the most below that."""
+    return max(row[0] for row in table.rows if row[0] in "1234")
+
+
+def _mode_tables() -> Iterator[tuple[str, str, Table]]:
+    """Recordings with 4 measured modes, or 3 where they have no more: name and k."""
+    for table in tables(_HELD):
+        recording, _, quantity = table.title.rpartition(": ")
+        if quantity in {"latency", "power", "energy"} and (k := _most_measured(table)) > "2":
+            yield f"{recording}, {quantity.replace('latency', 'time')}", k, table
 
 
 def _mode_lines() -> Iterator[str]:
-    """A row for each recording and quantity: with 4 measured modes, or 3 where it has no more."""
-    for table in tables(_HELD):
-        recording, _, quantity = table.title.rpartition(": ")
-        if quantity not in {"latency", "power", "energy"}:
-            continue
-        k = max(row[0] for row in table.rows if row[0] in "1234")
-        if k < "3":
-            continue
-        mansard, rule, held = _with_best_rule(table, k)
-        cells = (f"{recording}, {_shown(quantity)}", k, mansard, rule, *held)
-        yield f"| {' | '.join(cells)} |"
+    """A row for each recording and quantity: Mansard and the best plain rule."""
+    for name, k, table in _mode_tables():
+        yield f"| {' | '.join((name, k, *_rules(table, k)))} |"
+
+
+def _interval_lines() -> Iterator[str]:
+    """A row for each recording and quantity: the intervals between and beyond measured modes."""
+    intervals = next(each for each in tables(_HELD) if each.title == _EACH[1])
+    for name, k, table in _mode_tables():
+        cells = cells_of(intervals, f"{table.title} | {k}")
+        yield f"| {' | '.join((name, *cells[1:]))} |"
 
 
 def _network_lines() -> Iterator[str]:
     """A row for each recording with 4 measured networks, Pagoda's with 3; all with more."""
     for table in tables(_HELD):
-        if "one factor" not in table.columns:
+        if not any(row[1] == "one factor" for row in table.rows):
             continue
-        counts = [row[0] for row in table.rows]
-        usual = "4" if "4" in counts else counts[-1]
-        for k in ("1", "4", "10") if table.title == "all recordings" else (usual,):
-            mansard, rule, held = _with_best_rule(table, k)
-            yield f"| {' | '.join((table.title, k, mansard, rule, *held))} |"
+        is_all = table.title == "all recordings"
+        for k in ("1", "4", "10") if is_all else (_most_measured(table),):
+            cells = (table.title, k, *_rules(table, k), *cells_of(table, f"{k} | Mansard")[5:])
+            yield f"| {' | '.join(cells)} |"
 
 
 def _decision_lines() -> Iterator[str]:
@@ -339,18 +363,32 @@ _BLOCKS: dict[str, _Block] = {
     "glance": (
         (
             "quantity",
-            "typical error on unseen data",
-            "interval coverage",
-            "what to do when it matters",
+            "recording",
+            *_ERRORS,
+            "inside the interval",
+            "width",
+            "to be more certain",
         ),
         lambda: [line.text() for line in glance()],
     ),
+    "bounds": (
+        ("number", "on recorded data", "to be more certain"),
+        lambda: [line.text() for line in bounds()],
+    ),
     "modes": (
-        ("recording", "k", "Mansard", "best plain rule", "intervals between", "bounds beyond"),
+        ("recording", "k", *_ERRORS, "best plain rule", *_ERRORS),
         lambda: list(_mode_lines()),
     ),
+    "intervals": (
+        (
+            "recording",
+            "k",
+            *(f"{where}: {what}" for where in ("between", "beyond") for what in _ENDS),
+        ),
+        lambda: list(_interval_lines()),
+    ),
     "networks": (
-        ("recording", "k", "Mansard", "best plain rule", "intervals"),
+        ("recording", "k", *_ERRORS, "best plain rule", *_ERRORS, "inside the interval", "n"),
         lambda: list(_network_lines()),
     ),
     "decisions": (

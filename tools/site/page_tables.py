@@ -47,17 +47,17 @@ class Column:
     title: str
     column: str
     ends: str = ""
-    statistic: str = "median / worst"
+    statistic: str = "median and worst"
 
     def text(self) -> str:
         """Their median and largest; or their least and largest. Raises KeyError."""
         table = _table(self.page, self.title, self.column)
         at = table.columns.index(self.column)
         cells = [row[at] for row in table.rows if row[1].endswith(self.ends)]
-        found = [abs(_number(cell)) for cell in cells if cell]
+        found = [abs(number(cell)) for cell in cells if cell]
         if self.statistic == "least to largest":
             return f"{min(found):.3f} to {max(found):.3f}"
-        return f"{median(found):.3g} / {max(found):.3g}"
+        return f"median {median(found):.3g} %, worst {max(found):.3g} %"
 
 
 @cache
@@ -113,7 +113,8 @@ def _index(cell: Cell) -> int:
     return _table(cell.page, cell.title, cell.column, cell.row).columns.index(cell.column)
 
 
-def _number(cell: str) -> float:
+def number(cell: str) -> float:
+    """The first number of a cell; raises KeyError."""
     found = _NUMBER.search(cell)
     if found is None:
         raise KeyError(f"{cell!r} has no number")
