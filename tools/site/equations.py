@@ -58,7 +58,7 @@ _EQUATIONS = re.compile(
 
 
 def with_equations(markdown: str) -> str:
-    """``markdown`` with its TeX as MathML; raises ValueError for what is not known here."""
+    """``markdown`` with its TeX as MathML; raises ValueError for what is unknown here."""
 
     def drawn(found: re.Match[str]) -> str:
         if found["code"] is not None:
@@ -159,6 +159,6 @@ def _simple(word: str) -> str:
     if word in _SIMPLE:
         return _SIMPLE[word]
     if word.startswith("\\") or word in "&#~^_}":
-        raise ValueError(f"{word} is not known here: tools/site/equations.py")
+        raise ValueError(f"{word} is unknown here: tools/site/equations.py")
     element = "mn" if word[0].isdigit() else "mi" if word.isalpha() else "mo"
     return f"<{element}>{escape(word)}</{element}>"
