@@ -299,8 +299,8 @@ def test_what_is_too_short_to_test_is_one_sentence(
         write_programs(tmp_path / side, [program("run", [1.0, 1.01, 1.02])])
     said = words_of(answer(capsys, "compare", tmp_path / "a", tmp_path / "b")[1])
     assert (
-        "none of 1 quantities could be tested: too few blocks to tell: a side has 3, 4 are "
-        "needed (1)"
+        "none of 2 quantities could be tested: too few blocks to tell: a side has 3, 4 are "
+        "needed (2)"
     ) in said
     other = tmp_path / "c"
     write_programs(other, [program("run", nine(1.0), workload="another")])
@@ -316,7 +316,7 @@ def test_a_baseline_without_a_value_is_refused(
     base = tmp_path / "base.json"
     code, out, err = answer(capsys, "compare", bad, "--save", base)
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert f"no baseline is written: nothing has a usable value (llm: time: {BUSY})" in err
+    assert f"no baseline is written: nothing has a usable value (llm: time: {BUSY}; " in err
     # After a comparison it is undetermined; an earlier baseline stays.
     assert answer(capsys, "compare", good, "--save", base)[0] == 0
     before = base.read_bytes()

@@ -59,8 +59,8 @@ def test_an_undetermined_comparison_stops_the_merge_unless_it_may_pass(tmp_path:
     # The program has no metered energy, which no number of runs changes.
     (error,) = [line for line in job.log.splitlines() if line.startswith("::error::")]
     assert error == (
-        '::error::undetermined: 1 of 2 checks (exit code 4); raise "repeat", or free the machine '
-        'of other work. "unknown: warn" lets such changes pass.'
+        '::error::undetermined: 1 of 2 checks (exit code 4). Raise the input "repeat", or free the '
+        'machine of other work. "unknown: warn" lets such changes pass.'
     )
     job = run_action(tmp_path, {**inputs, "unknown": "warn"})
     assert (job.code, job.outputs["verdict"]) == (0, "unknown"), job.log

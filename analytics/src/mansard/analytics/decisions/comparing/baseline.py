@@ -56,7 +56,9 @@ def why_empty(sides: Sequence[Side]) -> str:
     """Why no side has a value to compare; empty where one has."""
     if any(side.quantities for side in sides):
         return ""
-    reasons = [f"{one.name}: {one.why}" for side in sides for one in side.unusable]
+    unusable = [one for side in sides for one in side.unusable]
+    unusable.sort(key=lambda one: not one.n_disturbed)  # first what another run may give
+    reasons = [f"{one.name}: {one.why}" for one in unusable]
     more = f"; {len(reasons) - 1} more quantities have none" if len(reasons) > 1 else ""
     return f"nothing has a usable value ({reasons[0]}{more})" if reasons else "nothing was measured"
 
