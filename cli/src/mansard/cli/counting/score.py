@@ -254,7 +254,7 @@ def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:
         _print_layers(score)
     if len(scores) <= _DETAILED:
         for score in scores:
-            print_table(f"Work of {_named(score)}", *_work_rows(score))
+            print_table(f"Work of {score.model}", *_work_rows(score))
     table = Table("Scores (modelled)", *score_rows(scores))
     if all(score.phase == "training" for score in scores):
         fused = {name for name in table.columns if name.endswith("/byte, fused")}

@@ -353,9 +353,9 @@ def _untested(comparison: results.Comparison, what: str) -> str:
         why = "; ".join(f"{reason} ({n})" for reason, n in reasons.most_common())
         return f"none of {len(changes)} {what} could be tested: {why}"
     alone = tuple(f"{name}: " for name in (*comparison.only_first, *comparison.only_second))
-    reasons = [text for text in comparison.unusable if not alone or text.startswith(alone)]
-    if reasons:
-        return f"no {what} could be tested: {'; '.join(reasons[:_MOST_REASONS])}"
+    unusable = [text for text in comparison.unusable if not alone or text.startswith(alone)]
+    if unusable:
+        return f"no {what} could be tested: {'; '.join(unusable[:_MOST_REASONS])}"
     return f"no {what} could be tested: the two sides have none in common"
 
 
