@@ -264,3 +264,12 @@ def test_an_inference_table_of_layers_has_multiply_adds_and_bytes(tmp_path: Path
     assert "MMAC" in head
     left_out = next(line for line in out.splitlines() if line.startswith("Left out: "))
     assert "MMAC" not in left_out
+
+
+def test_a_note_of_several_networks_is_printed_once(tmp_path: Path) -> None:
+    for name in ("alexnet", "squeezenet1_1"):
+        zoo.write(name, tmp_path)
+    done = scored(tmp_path, "--phase", "training", "--batch", "1,8")
+    notes = [line for line in done.stderr.splitlines() if "BatchNormalization" in line]
+    assert len(notes) == 1
+    assert notes[0].startswith("note: alexnet, squeezenet1_1: the file has no BatchNormalization")

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.analytics.data.names import first_names
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_error, print_json
 from mansard.cli.json_output import ErrorDocument, json_document
@@ -32,6 +33,7 @@ from mansard.core.storage.files import write_atomic
 from mansard.core.table import Table
 
 _SHOWN = 20  # notes on the terminal
+_NAMED = 3  # networks that a note names
 _DETAILED = 1  # up to this number of scores the work is shown by class
 _MOST_ROWS = 5000  # of a table; drawing one takes about a millisecond
 
@@ -207,9 +209,11 @@ def _check_format(output_format: Format, output: Path | None) -> None:
 
 
 def _print_notes(scores: Sequence[ModelScore]) -> None:
-    texts = list(
-        dict.fromkeys(f"{score.model}: {text}" for score in scores for text in score.notes)
-    )
+    models_of: dict[str, dict[str, None]] = {}  # a text that several networks have is printed once
+    for score in scores:
+        for text in score.notes:
+            models_of.setdefault(text, {})[score.model] = None
+    texts = [f"{first_names(list(models), _NAMED)}: {text}" for text, models in models_of.items()]
     for text in texts[:_SHOWN]:
         note(f"note: {text}")
     if len(texts) > _SHOWN:
