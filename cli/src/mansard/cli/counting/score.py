@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.analytics.data.names import first_names
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_error, print_json
 from mansard.cli.json_output import ErrorDocument, json_document
@@ -31,6 +30,7 @@ from mansard.core.precision import parse_precision, unit_title
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer
 from mansard.core.storage.files import write_atomic
 from mansard.core.table import Table
+from mansard.core.text import first_of
 
 _SHOWN = 20  # notes on the terminal
 _NAMED = 3  # networks that a note names
@@ -213,7 +213,7 @@ def _print_notes(scores: Sequence[ModelScore]) -> None:
     for score in scores:
         for text in score.notes:
             models_of.setdefault(text, {})[score.model] = None
-    texts = [f"{first_names(list(models), _NAMED)}: {text}" for text, models in models_of.items()]
+    texts = [f"{first_of(list(models), _NAMED)}: {text}" for text, models in models_of.items()]
     for text in texts[:_SHOWN]:
         note(f"note: {text}")
     if len(texts) > _SHOWN:
