@@ -12,8 +12,8 @@ most of it waiting.
 
 Error: traces of power whose energy is known exactly are played at the clock's pace, sampled
 at F per second, and integrated. Target: 0.1 % of the energy, 2 % of one core; the exit code
-is 1 where one is missed. Steps within 1 ms have no target: a step between two samples is
-known to half a period at best, whoever samples; a kernel that runs on has none in its window.
+is 1 where one is missed. Steps within 1 ms have no target: samples locate a step only to half
+a period; a kernel that runs on has none in its window.
 """
 
 from __future__ import annotations

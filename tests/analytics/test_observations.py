@@ -69,3 +69,21 @@ def test_a_disturbed_row_is_no_observation_by_its_cpu_time(tmp_path: Path) -> No
         ],
     )
     assert measured_observations(ingest(tmp_path)).rows.is_empty()
+
+
+def test_reasons_that_differ_in_a_number_are_one_line_with_the_range(tmp_path: Path) -> None:
+    reasons = {
+        "a": "the CPU clock was at 2201.6 MHz, above its cap of 1113.6 MHz",
+        "b": "the CPU clock was at 1900 MHz, above its cap of 1113.6 MHz",
+        "c": "throttled 3 times",
+    }
+    rows = [
+        measurement("nets", (0.1,) * 9, model=name, trial_id=name * 16, disturbances=(why,))
+        for name, why in reasons.items()
+    ]
+    write_networks(tmp_path, rows)
+    assert sorted(measured_observations(ingest(tmp_path)).notes) == [
+        "a, b: run, but in no model: the CPU clock was at 1900 to 2201.6 MHz, above its cap of "
+        "1113.6 MHz",
+        "c: run, but in no model: throttled 3 times",
+    ]

@@ -114,7 +114,7 @@ def filled(text: str, values: Mapping[str, str]) -> str:
     return _EXPRESSION.sub(lambda match: values.get(match[1], ""), text)
 
 
-def measure_input(*command: str, name: str = "nap", repeat: int = 4) -> str:
+def measure_input(*command: str, name: str = "nap", repeat: int = 8) -> str:
     """The input ``measure`` for a program."""
     options = ("--name", name, "--repeat", str(repeat), "--metric", "score: ([0-9.]+)", "--")
     return "\n".join((*options, *command)) + "\n"

@@ -231,3 +231,108 @@ def test_names_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert markup not in out
     assert escaped("resnet18_fp16: time") == "resnet18_fp16: time"  # plain names stay readable
     assert escaped("a|b") == "a&#124;b"
+
+
+BUSY = "other programs used 40 % of the CPUs"
+
+
+def runs_of_programs(folder: Path, times: list[float], n_disturbed: int = 0) -> Path:
+    """A folder with runs of one program, the last ``n_disturbed`` of them disturbed."""
+    for number, factor in enumerate(times):
+        disturbances = (BUSY,) if number >= len(times) - n_disturbed else ()
+        row = program(
+            f"run{number}",
+            nine(factor),
+            trial_id=f"{number:016}",
+            disturbances=disturbances,
+            started_utc=f"2026-01-02T05:{number:02}:00Z",
+        )
+        write_programs(folder, [row])
+    return folder
+
+
+def words_of(out: str) -> str:
+    return " ".join(out.split())
+
+
+def test_a_gate_says_how_many_more_runs_it_needs_and_which_were_disturbed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = runs_of_programs(tmp_path / "a", [1.0, 1.04])
+    second = runs_of_programs(tmp_path / "b", [1.03, 1.0, 1.5], n_disturbed=1)
+    both = ("compare", first, second, "--check", "p50 +5%")
+    (check,) = json.loads(answer(capsys, *both, "--json")[1])["checks"]
+    assert (check["verdict"], check["needed_of"]) == ("unknown", "runs")
+    assert (check["disturbed_first"], check["disturbed_second"]) == (0, 1)
+    # Each side has two runs that count.
+    assert check["more_first"] == check["more_second"] == check["needed"] - 2 > 0
+    code, out, _ = answer(capsys, *both)
+    more, said = check["more_first"], words_of(out)
+    assert code == 4
+    assert f"needs {more} more runs of each side" in said
+    assert (
+        f"undetermined: 1 of 1 checks (exit code 4): measure {more} more runs of the first and "
+        f"{more} more runs of the second (--again); 1 run of the second was disturbed and does "
+        "not count"
+    ) in said
+
+
+def test_a_side_of_disturbed_runs_alone_needs_one_that_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = runs_of_programs(tmp_path / "a", [1.0])
+    second = runs_of_programs(tmp_path / "b", [1.0, 1.1], n_disturbed=2)
+    for check in ("p50 +5%", "default"):
+        code, out, _ = answer(capsys, "compare", first, second, "--check", check)
+        assert code == 4
+        said = words_of(out)
+        assert "measure 1 more run of the second (--again)" in said
+        assert "2 runs of the second were disturbed and do not count" in said
+        assert f"no quantities could be tested: llm: time: {BUSY}" in said
+        assert "0 of 0" not in said
+
+
+def test_what_is_too_short_to_test_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for side in ("a", "b"):
+        write_programs(tmp_path / side, [program("run", [1.0, 1.01, 1.02])])
+    said = words_of(answer(capsys, "compare", tmp_path / "a", tmp_path / "b")[1])
+    assert (
+        "none of 2 quantities could be tested: too few blocks to tell: a side has 3, 4 are "
+        "needed (2)"
+    ) in said
+    other = tmp_path / "c"
+    write_programs(other, [program("run", nine(1.0), workload="another")])
+    said = words_of(answer(capsys, "compare", tmp_path / "a", other)[1])
+    assert "no quantities could be tested: the two sides have none in common" in said
+
+
+def test_a_baseline_without_a_value_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = runs_of_programs(tmp_path / "good", [1.0])
+    bad = runs_of_programs(tmp_path / "bad", [1.0, 1.1], n_disturbed=2)
+    base = tmp_path / "base.json"
+    code, out, err = answer(capsys, "compare", bad, "--save", base)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert f"no baseline is written: nothing has a usable value (llm: time: {BUSY}; " in err
+    # After a comparison it is undetermined; an earlier baseline stays.
+    assert answer(capsys, "compare", good, "--save", base)[0] == 0
+    before = base.read_bytes()
+    code, out, err = answer(capsys, "compare", good, bad, "--save", base)
+    assert code == 4
+    assert "no baseline is written: nothing has a usable value" in words_of(err)
+    assert "baseline: " not in err
+    assert base.read_bytes() == before
+
+
+def test_a_baseline_names_what_it_leaves_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = runs_of_programs(tmp_path / "runs", [1.0])
+    row = program("bad", nine(1.0), workload="noisy", disturbances=(BUSY,), trial_id="n" * 16)
+    write_programs(runs, [row])
+    code, _, err = answer(capsys, "compare", runs, "--save", tmp_path / "base.json")
+    assert code == 0
+    assert f"note: not in the baseline: noisy: time: {BUSY}" in words_of(err)

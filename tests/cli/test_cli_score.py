@@ -238,3 +238,38 @@ def test_the_table_says_how_caches_grow_and_what_all_memory_is(tmp_path: Path) -
         for name, flop_per_byte in (("traffic", "intensity"), ("fused", "fused_intensity")):
             assert re.search(rf"FLOP/byte, {name} +{sums[flop_per_byte]:.4g}", shown)
         assert re.search(rf"sum \(MB\) +{sums['memory_bytes'] / 1e6:.4g}", shown)
+
+
+def test_titles_tell_the_tables_of_layers_apart_and_keep_the_multiply_adds(tmp_path: Path) -> None:
+    zoo.write("squeezenet1_1", tmp_path)
+    model = tmp_path / "squeezenet1_1.onnx"
+    out = scored(model, "--batch", "1,8", "--layers", "--phase", "training").stdout
+    for batch in (1, 8):
+        title = f"Layers of squeezenet1_1 (batch {batch}, fp32, training); hidden: "
+        assert out.count(title) == 1
+    assert "neither" not in out
+    # Only inference has fused traffic and a sum of its memory.
+    assert not re.search(r"unknown|fused|group", out)
+    heads = [line for line in out.splitlines() if line.startswith("layer ")]
+    assert len(heads) == 2
+    assert all("MMAC" in head and "MFLOP" in head for head in heads)
+    # What the rows have in common is a value with its unit: 1.235 million parameters.
+    assert "params 1.235 M" in " ".join(out.split())
+
+
+def test_an_inference_table_of_layers_has_multiply_adds_and_bytes(tmp_path: Path) -> None:
+    zoo.write("squeezenet1_1", tmp_path)
+    out = scored(tmp_path / "squeezenet1_1.onnx", "--layers").stdout
+    (head,) = [line for line in out.splitlines() if line.startswith("layer ")]
+    assert "MMAC" in head
+    left_out = next(line for line in out.splitlines() if line.startswith("Left out: "))
+    assert "MMAC" not in left_out
+
+
+def test_a_note_of_several_networks_is_printed_once(tmp_path: Path) -> None:
+    for name in ("alexnet", "squeezenet1_1"):
+        zoo.write(name, tmp_path)
+    done = scored(tmp_path, "--phase", "training", "--batch", "1,8")
+    notes = [line for line in done.stderr.splitlines() if "BatchNormalization" in line]
+    assert len(notes) == 1
+    assert notes[0].startswith("note: alexnet, squeezenet1_1: the file has no BatchNormalization")

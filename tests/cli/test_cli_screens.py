@@ -22,7 +22,7 @@ from tests.cli.measured_times import network_times
     [
         (0.0213, (0.0206, 0.0220), "spread", "21.30"),
         (None, (None, None), "spread", "unknown"),
-        (0.0031, (0.0030, 0.0032), "roof", "≥ 3.00"),
+        (0.0031, (0.0030, 0.0032), "roof", "≥ 3.10"),
         (0.0046281, (0.0046253, 0.0046309), "roof", "≥ 4.62"),  # rounded down: it is a bound
         (0.03, (0.026, 0.1), "bounds", "26 to 100"),
     ],

@@ -152,3 +152,14 @@ def test_a_table_that_is_wide_enough_has_one_line_for_each_row(table: Table) -> 
     lines, rows = lines_of(table, 5000), table.rows
     # Beside them the header, and the line under it.
     assert len(lines) >= len(rows) + 2
+
+
+def test_what_all_rows_say_has_its_unit_and_what_is_unknown_is_listed_apart() -> None:
+    columns = ("network", "layers", "weights (MB)", "fused (MB)", "FLOP/byte, fused", "time")
+    rows = [
+        ("a", "11", "9.2", "unknown", "unknown", "1"),
+        ("b", "11", "9.2", *["unknown"] * 2, "2"),
+    ]
+    assert lines_of(Table("Scores", columns, rows))[0] == (
+        "Scores; all layers 11, weights 9.2 MB; unknown: fused, FLOP/byte fused"
+    )

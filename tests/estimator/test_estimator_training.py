@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mansard.core.records import LayerScore
 from tests.estimator.models import layers
 
@@ -83,3 +85,23 @@ def test_an_embedding_adds_its_gradient_into_the_table() -> None:
     # 3 rows of 8 are added into the table; the optimizer goes over the whole of it
     rows = steps("y = Gather(t, i)", "int64[3] i", "float[100,8] t")
     assert rows["y"].work_flop == 24 + 2 * 800
+
+
+def test_the_bytes_of_a_training_step_are_those_of_the_page() -> None:
+    rows = steps(
+        "h = Conv<pads=[1,1,1,1]>(x, w1, b1) y = Conv<pads=[1,1,1,1]>(h, w2, b2)",
+        "float[1,16,32,32] x",
+        "float[16,16,3,3] w1, float[16] b1, float[16,16,3,3] w2, float[16] b2",
+    )
+    # X, Y, dX and dY: 16·32·32·4 = 65,536 B; W: 16·16·9·4 = 9,216 B; the bias: 64 B.
+    # Read: X + W + b, dY + W, dY + X, dY, and by the update 2·(W + b).
+    assert rows["y"].read_bytes == 74_816 + 74_752 + 131_072 + 65_536 + 18_560 == 364_736
+    # Written: Y, dX, dW, db, and by the update W + b.
+    assert rows["y"].write_bytes == 65_536 + 65_536 + 9_216 + 64 + 9_280 == 149_632
+    # The first layer has no data gradient.
+    assert rows["h"].read_bytes == 364_736 - 74_752
+    assert rows["h"].write_bytes == 149_632 - 65_536
+    page = Path(__file__).parents[2] / "docs" / "understand" / "scoring.md"
+    text = page.read_text("utf-8")
+    assert "| sum | `read_bytes` | 364,736 | `write_bytes` | 149,632 |" in text
+    assert "`traffic_bytes` is 514,368" in text

@@ -18,7 +18,11 @@ from mansard.analytics.data.published.importing import Imported, import_files
 from mansard.analytics.data.published.modes import filled_notes
 from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.analytics.data.published.store import write_published
-from mansard.analytics.decisions.comparing.baseline import read_baseline, write_baseline
+from mansard.analytics.decisions.comparing.baseline import (
+    read_baseline,
+    why_empty,
+    write_baseline,
+)
 from mansard.analytics.decisions.comparing.checks import (
     CheckedPair,
     CheckResult,
@@ -60,6 +64,8 @@ class Compared(Result, frozen=True):
     """The comparison of each pair of sides, and the labels of those that have no partner.
 
     ``verdict``: of all ``checks``: "worse" if one is, else "unknown" if one is, else "within".
+    ``unsaved``: why no baseline was written although one was asked for; else empty. ``left_out``:
+    what a written baseline has no value of, and why.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -67,6 +73,8 @@ class Compared(Result, frozen=True):
     only_second: tuple[str, ...]
     checks: tuple[CheckResult, ...] = ()
     verdict: Verdict | Literal["unchecked"] = "unchecked"
+    unsaved: str = ""
+    left_out: tuple[str, ...] = ()
 
     def records(self) -> Sequence[Change]:
         """What was compared, of all comparisons."""
@@ -94,7 +102,8 @@ def compare(  # noqa: PLR0913 - one keyword for each thing a user can state
     second, the same by default; ``label`` and ``other_label`` likewise. ``threshold``: the share
     that a quantity has to differ by to count. ``allow_mixed``: combine runs of different versions.
     ``layers``: compare the layers of networks too. ``checks``: allowed changes, such as "p50 +5%",
-    "rate -3%" or "default". ``save``: a file for the second side, or the only one, as a baseline.
+    "rate -3%" or "default". ``save``: a file for the second side, or the only one, as a baseline;
+    it is not written if no value is usable, which raises InputError for an only side.
     Each ratio has its 95 % interval and a test that is corrected for the number of tests. Runs pair
     by processor and mode; one side each is a pair whatever its mode. Raises InputError, UsageError,
     StorageError.
@@ -110,10 +119,9 @@ def compare(  # noqa: PLR0913 - one keyword for each thing a user can state
     if second is None:
         if save is None or parsed:
             raise UsageError("only one side is given", fix="give a second one, or --save FILE")
-        write_baseline(
-            save, _sides(first, "", mode, label, allow_mixed=allow_mixed, with_layers=with_layers)
-        )
-        return Compared((), (), ())
+        only = _sides(first, "", mode, label, allow_mixed=allow_mixed, with_layers=with_layers)
+        write_baseline(save, only)
+        return Compared((), (), (), left_out=_left_out(only))
     names = ("", "") if first.resolve() == second.resolve() else (f"{first}: ", f"{second}: ")
     ours = _sides(first, names[0], mode, label, allow_mixed=allow_mixed, with_layers=with_layers)
     theirs = _sides(
@@ -128,9 +136,27 @@ def compare(  # noqa: PLR0913 - one keyword for each thing a user can state
     checked = [CheckedPair(*pair, pair_quantities(*pair)) for pair in pairs]
     comparisons = tuple(compare_sides(*pair[:2], threshold, pair.paired) for pair in checked)
     results = run_checks(parsed, checked, only_first, only_second)
-    if save is not None:
+    unsaved = "" if save is None else why_empty(theirs)
+    if save is not None and not unsaved:
         write_baseline(save, theirs)
-    return Compared(comparisons, only_first, only_second, results, verdict_of(results))
+    return Compared(
+        comparisons,
+        only_first,
+        only_second,
+        results,
+        verdict_of(results),
+        unsaved,
+        () if save is None or unsaved else _left_out(theirs),
+    )
+
+
+def _left_out(sides: Sequence[Side]) -> tuple[str, ...]:
+    """What was run on ``sides`` and is in no baseline of them, because no run of it counts."""
+    return tuple(
+        dict.fromkeys(
+            f"{one.name}: {one.why}" for side in sides for one in side.unusable if one.n_disturbed
+        )
+    )
 
 
 def _sides(

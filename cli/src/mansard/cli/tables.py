@@ -8,6 +8,7 @@ Rich lays tables out too, but its import alone takes a fifth of the time of scor
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
@@ -32,6 +33,7 @@ from mansard.core.units import ROOF_FACTORS
 Paint = Callable[[str, Tone | None], str]
 
 _GAP = "  "
+_UNIT = re.compile(r"(.+) \(([^()]+)\)")  # at the end of a header
 _BOUNDS = ("at best ", "at most ", "at least ")  # that may stand in a header
 _MOST_LINES = 3  # of a row, before records are easier to read
 MOST_TURNED = 8  # records that stand side by side, their columns as rows
@@ -129,18 +131,30 @@ def _without_redundant(grid: _Grid) -> _Grid:
     ]
     if len(shared) == len(filled):
         return grid.with_only(filled)
-    words, notes = [], list(grid.notes)
+    words: list[str] = []
+    unknown: list[str] = []
+    notes = list(grid.notes)
     for at in shared:
         name, value = grid.columns[at], grid.rows[0][at]
         is_said = name.lower() in _SPEAKING or not name
         if name.lower() in _REMARKS and _is_prose(value):
             notes.append(("all:", value))
+        elif value == "unknown" and not is_said:
+            unknown.append(_in_words(name)[0])
         else:
-            words.append(value if is_said else f"{name} {value}")
-    title = f"{grid.title}; {'' if is_single else 'all '}{', '.join(words)}"
-    title = title if words else grid.title
+            words.append(value if is_said else " ".join(_in_words(name, value)))
+    parts = [f"{'' if is_single else 'all '}{', '.join(words)}"] if words else []
+    parts += [f"unknown: {', '.join(unknown)}"] if unknown else []
+    title = "; ".join((grid.title, *parts))
     left = grid.with_only([at for at in filled if at not in shared])
     return replace(left, title=title.removeprefix("; "), notes=notes)
+
+
+def _in_words(name: str, value: str = "") -> tuple[str, ...]:
+    """``weights (MB)`` and ``9.2`` as ``weights``, ``9.2 MB``; no comma is within a name."""
+    unit = _UNIT.fullmatch(name)
+    name, value = (unit[1], f"{value} {unit[2]}") if unit else (name, value)
+    return name.replace(", ", " "), value
 
 
 def _with_bounds_in_heads(grid: _Grid) -> _Grid:

@@ -276,8 +276,8 @@ def _rounded(value: float, step: int, prefixes: _Prefixes, unit: str, *, up: boo
     """``value`` rounded to a multiple of 10^``step``, down or up, in the prefix that suits it."""
     if value <= 0:
         return f"0{_unit('', unit)}"
-    # What a float is meant to be: 0.3 is no more than 3/10.
-    exact = Decimal(repr(float(value))).scaleb(-step)
+    # What a float is meant to be: 0.3 is no more than 3/10, and 0.0031 s / 0.001 is 3.1 ms.
+    exact = Decimal(f"{value:.14g}").scaleb(-step)
     whole = exact.quantize(Decimal(1), ROUND_CEILING if up else ROUND_FLOOR).scaleb(step)
     power, prefix = _prefix(float(whole), prefixes)
     return f"{whole.scaleb(-power):,f}{_unit(prefix, unit)}"

@@ -30,12 +30,15 @@ from mansard.core.precision import parse_precision, unit_title
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer
 from mansard.core.storage.files import write_atomic
 from mansard.core.table import Table
+from mansard.core.text import first_of
 
 _SHOWN = 20  # notes on the terminal
+_NAMED = 3  # networks that a note names
 _DETAILED = 1  # up to this number of scores the work is shown by class
 _MOST_ROWS = 5000  # of a table; drawing one takes about a millisecond
 
-# Columns to drop on a narrow terminal, in this order; of layers then intensity and operator too.
+# Columns to drop on a narrow terminal, in this order; of layers then intensity and operator, and
+# last the parameters. MMAC and MFLOP stay: papers quote either.
 _DROPPED_FIRST = (
     "nodes",
     "phase",
@@ -45,9 +48,9 @@ _DROPPED_FIRST = (
     "precision",
     "GMAC",
 )
-_DROPPED_OF_LAYERS = (
-    *("runs", "precision", "MMAC", "unit", "group", "parameters (k)", "fused (MB)"),
-)
+_DROPPED_OF_LAYERS = (*("runs", "precision", "unit", "group", "fused (MB)"),)
+# Columns that training has no values of.
+_INFERENCE_ALONE = frozenset({"fused (MB)", "group", "sum (MB)"})
 
 _UPDATES = {"in-place": "in place", "copied": "copied", "none": "–"}
 
@@ -206,9 +209,11 @@ def _check_format(output_format: Format, output: Path | None) -> None:
 
 
 def _print_notes(scores: Sequence[ModelScore]) -> None:
-    texts = list(
-        dict.fromkeys(f"{score.model}: {text}" for score in scores for text in score.notes)
-    )
+    models_of: dict[str, dict[str, None]] = {}  # a text that several networks have is printed once
+    for score in scores:
+        for text in score.notes:
+            models_of.setdefault(text, {})[score.model] = None
+    texts = [f"{first_of(list(models), _NAMED)}: {text}" for text, models in models_of.items()]
     for text in texts[:_SHOWN]:
         note(f"note: {text}")
     if len(texts) > _SHOWN:
@@ -255,27 +260,46 @@ def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:
         for score in scores:
             print_table(f"Work of {score.model}", *_work_rows(score))
     table = Table("Scores (modelled)", *score_rows(scores))
+    if all(score.phase == "training" for score in scores):
+        fused = {name for name in table.columns if name.endswith("/byte, fused")}
+        table = table.without(_INFERENCE_ALONE | fused)
     print_fitting(table, _DROPPED_FIRST, "--format csv or json has them")
 
 
 def _print_layers(score: ModelScore) -> None:
     n_free = sum(not command_line.is_functional(layer) for layer in score.layers)
-    title = f"Layers of {score.model}, without {n_free} that neither work nor move anything"
+    title = f"Layers of {_named(score)}"
+    if n_free:
+        title += f"; hidden: {n_free} without work or traffic"
     if score.bounds:
-        title += "; every figure is the most that it can be"
-    _print_rows(title, score.layers, f"layers of {score.model}; --format csv")
+        title += "; every figure is an upper bound"
+    _print_rows(score, title, score.layers, f"layers of {score.model}; --format csv")
     if score.alternatives:
-        title = f"Branches of {score.model} that are not taken and not counted in sums"
-        _print_rows(title, score.alternatives, f"of these layers of {score.model}; --format json")
+        title = f"Branches of {_named(score)} that are not taken and not counted in sums"
+        rest = f"of these layers of {score.model}; --format json"
+        _print_rows(score, title, score.alternatives, rest)
 
 
-def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
+def _named(score: ModelScore) -> str:
+    """``resnet50 (batch 8, fp16, training)``: what tells one score of a network from another."""
+    batch = () if score.batch is None else (f"batch {score.batch}",)
+    return f"{score.model} ({', '.join((*batch, score.precision, score.phase))})"
+
+
+def _print_rows(score: ModelScore, title: str, layers: Sequence[LayerScore], rest: str) -> None:
     columns, rows = _layer_rows(layers)
     table = Table(title, columns, rows[:_MOST_ROWS])
-    less_important = (*_DROPPED_OF_LAYERS, columns[-1], "operator")
+    said = {"precision": score.precision, "runs": "1"}  # in the title, or what runs is mostly
+    hidden = {name for name, text in said.items() if {text} == set(_column(table, name))}
+    table = table.without(hidden | (_INFERENCE_ALONE if score.phase == "training" else set()))
+    less_important = (*_DROPPED_OF_LAYERS, columns[-1], "operator", "parameters (k)")
     print_fitting(table, less_important, "--format csv or json has them")
     if len(rows) > _MOST_ROWS:
         note(f"{len(rows) - _MOST_ROWS} more {rest} prints all")
+
+
+def _column(table: Table, name: str) -> list[str]:
+    return table.column(table.columns.index(name))
 
 
 def score_rows(scores: Sequence[ModelScore]) -> Rows:

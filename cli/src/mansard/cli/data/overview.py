@@ -80,7 +80,7 @@ def overview_lines(summary: results.Summary, run_ids: Collection[str] | None) ->
     yield from why_lines(summary.measured, _MOST_NETWORKS)
     n_left = len({mode.machine_id for mode in summary.modes}) - _MOST_DEVICES
     if n_left > 0:
-        yield f"{n_left} more devices: {REST}"
+        yield f"{n_left} more {'device' if n_left == 1 else 'devices'}: {REST}"
 
 
 def _run_tables(

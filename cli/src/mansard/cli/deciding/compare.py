@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +25,7 @@ from mansard.core.table import Table
 _COLUMNS = ("quantity", "first", "second", "second / first", "p, corrected", "verdict")
 _WIDE = 10  # high / low of an interval that is not shown: the one of the ratio is enough
 _EXIT_CODES = {"worse": 3, "unknown": 4}
+_MOST_REASONS = 3  # why quantities have no value; the rest is in --json
 
 
 class CompareCommand(HelpfulCommand):
@@ -123,11 +125,20 @@ def compare(
     for where, labels in ((first, compared.only_first), (second, compared.only_second)):
         if labels and not as_json:
             note(f"only in {where}: {', '.join(labels)}")
-    if save is not None:
-        note(f"baseline: {save}")
-    code = _EXIT_CODES.get(compared.verdict, 0)
+    _print_saved(save, compared)
+    code = _EXIT_CODES.get(compared.verdict, _EXIT_CODES["unknown"] if compared.unsaved else 0)
     if code:
         raise typer.Exit(code)
+
+
+def _print_saved(save: Path | None, compared: results.Compared) -> None:
+    """Where the baseline is and what it has no value of, or why there is none."""
+    if compared.unsaved:
+        note(f"no baseline is written: {compared.unsaved}")
+    elif save is not None:
+        for text in compared.left_out:
+            note(f"note: not in the baseline: {text}")
+        note(f"baseline: {save}")
 
 
 def _print(compared: results.Compared, *, all_rows: bool) -> None:
@@ -155,7 +166,9 @@ def _check_tables(compared: results.Compared) -> Iterator[Table]:
 
 
 def _check_row(one: results.CheckResult) -> tuple[str, ...]:
-    needs = f"; {one.needed:,} {one.needed_of} of each side would settle it" if one.needed else ""
+    needs = f"; needs {_needs(one)}" if one.needed else ""
+    disturbed = _disturbed(one.disturbed_first, one.disturbed_second)
+    needs += f"; {disturbed}" if disturbed and one.verdict == "unknown" else ""
     return (
         one.check,
         one.quantity or "–",
@@ -163,6 +176,33 @@ def _check_row(one: results.CheckResult) -> tuple[str, ...]:
         {"worse": "worse than allowed", "within": "within", "unknown": "undetermined"}[one.verdict],
         f"{one.why}{needs}",
     )
+
+
+def _needs(one: results.CheckResult) -> str:
+    """``5 more runs of each side``: what would settle a check."""
+    first, second = one.more_first or 0, one.more_second or 0
+    of = one.needed_of or ""
+    if first == second:
+        return f"{_count(first, of)} of each side"
+    parts = ((first, "first"), (second, "second"))
+    return " and ".join(f"{_count(n, of)} of the {side}" for n, side in parts if n)
+
+
+def _count(n: int, of: str) -> str:
+    return f"{n:,} more {of.removesuffix('s') if n == 1 else of}"
+
+
+def _disturbed(first: int, second: int) -> str:
+    """``2 runs of the second were disturbed and do not count``; empty where none was."""
+    parts = [
+        f"{n} {'run' if n == 1 else 'runs'} of the {side}"
+        for n, side in ((first, "first"), (second, "second"))
+        if n
+    ]
+    if not parts:
+        return ""
+    verbs = ("was", "does") if first + second == 1 else ("were", "do")
+    return f"{' and '.join(parts)} {verbs[0]} disturbed and {verbs[1]} not count"
 
 
 def _last(compared: results.Compared) -> Iterator[str]:
@@ -174,10 +214,30 @@ def _last(compared: results.Compared) -> Iterator[str]:
     sentences = {
         "worse": f"worse: {n['worse']} {of} found a significant change above the limit (exit "
         f"code 3); {n['unknown']} undetermined",
-        "unknown": f"undetermined: {n['unknown']} {of} (exit code 4)",
+        "unknown": f"undetermined: {n['unknown']} {of} (exit code 4){_remedy(compared.checks)}",
         "within": f"within: all {len(compared.checks)} checks pass",
     }
     yield sentences[compared.verdict]
+
+
+def _remedy(checks: Sequence[results.CheckResult]) -> str:
+    """How often to measure again: the most that a check of each side needs."""
+    parts = []
+    for unit, option in (("runs", "--again"), ("repetitions", "--repeat")):
+        of = [one for one in checks if one.verdict == "unknown" and one.needed_of == unit]
+        sides = {
+            "first": max((one.more_first or 0 for one in of), default=0),
+            "second": max((one.more_second or 0 for one in of), default=0),
+        }
+        words = [f"{_count(n, unit)} of the {side}" for side, n in sides.items() if n]
+        if words:
+            parts.append(f"{' and '.join(words)} ({option})")
+    remedy = f": measure {', and '.join(parts)}" if parts else ""
+    disturbed = _disturbed(
+        max((one.disturbed_first for one in checks if one.verdict == "unknown"), default=0),
+        max((one.disturbed_second for one in checks if one.verdict == "unknown"), default=0),
+    )
+    return f"{remedy}; {disturbed}" if disturbed else remedy
 
 
 def _tables(comparison: results.Comparison, *, all_rows: bool) -> list[Table]:
@@ -271,7 +331,9 @@ def _lines(comparison: results.Comparison) -> Iterator[str]:
     for what, changes in (("quantities", comparison.changes), ("layers", comparison.layers)):
         n_tested = sum(change.p is not None for change in changes)
         n_changed = sum(bool(change.is_significant) for change in changes)
-        if changes or what == "quantities":
+        if not n_tested and (changes or what == "quantities"):
+            yield f"{comparison.first} and {comparison.second}: {_untested(comparison, what)}"
+        elif changes:
             yield (
                 f"{comparison.first} and {comparison.second}: {n_changed} of {n_tested} {what} "
                 f"that were tested differ by more than {_percent(comparison.threshold)} and their "
@@ -281,6 +343,20 @@ def _lines(comparison: results.Comparison) -> Iterator[str]:
     yield from _only(comparison.second, comparison.only_second)
     if comparison.differences:
         yield f"  also different: {'; '.join(comparison.differences)}"
+
+
+def _untested(comparison: results.Comparison, what: str) -> str:
+    """Why no quantity could be tested."""
+    changes = comparison.changes if what == "quantities" else comparison.layers
+    if changes:
+        reasons = Counter(one.unknown.get("p", "unknown") for one in changes)
+        why = "; ".join(f"{reason} ({n})" for reason, n in reasons.most_common())
+        return f"none of {len(changes)} {what} could be tested: {why}"
+    alone = tuple(f"{name}: " for name in (*comparison.only_first, *comparison.only_second))
+    unusable = [text for text in comparison.unusable if not alone or text.startswith(alone)]
+    if unusable:
+        return f"no {what} could be tested: {'; '.join(unusable[:_MOST_REASONS])}"
+    return f"no {what} could be tested: the two sides have none in common"
 
 
 def _only(label: str, names: Sequence[str]) -> Iterator[str]:

@@ -31,7 +31,17 @@ class BaselineDocument(Record, frozen=True, kw_only=True):
 
 
 def write_baseline(path: Path, sides: Sequence[Side]) -> None:
-    """Write ``sides`` into one file, whole or not at all; raises InputError, StorageError."""
+    """Write ``sides`` into one file, whole or not at all; raises InputError, StorageError.
+
+    Raises InputError too where no side has a value: nothing could ever be compared with the file.
+    """
+    why = why_empty(sides)
+    if why:
+        raise InputError(
+            f"no baseline is written: {why}",
+            where=str(path),
+            fix="measure again while nothing else runs (--again)",
+        )
     baseline = BaselineDocument(sides=tuple(sides))
     if len(readable_json(baseline)) > MOST_BYTES * 0.9:
         raise InputError(
@@ -40,6 +50,17 @@ def write_baseline(path: Path, sides: Sequence[Side]) -> None:
             fix="keep one mode with --mode, or the folder of runs itself",
         )
     write_document(path, baseline)
+
+
+def why_empty(sides: Sequence[Side]) -> str:
+    """Why no side has a value to compare; empty where one has."""
+    if any(side.quantities for side in sides):
+        return ""
+    unusable = [one for side in sides for one in side.unusable]
+    unusable.sort(key=lambda one: not one.n_disturbed)  # first what another run may give
+    reasons = [f"{one.name}: {one.why}" for one in unusable]
+    more = f"; {len(reasons) - 1} more quantities have none" if len(reasons) > 1 else ""
+    return f"nothing has a usable value ({reasons[0]}{more})" if reasons else "nothing was measured"
 
 
 def read_baseline(

@@ -20,6 +20,8 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Literal, NamedTuple, get_args
 
+from msgspec.structs import replace
+
 from mansard.analytics.decisions.comparing.kinds import KINDS, Kind
 from mansard.analytics.decisions.comparing.pairing import Paired, QuantityPair
 from mansard.analytics.decisions.comparing.sides import Side
@@ -37,6 +39,7 @@ from mansard.core.records import Record, with_known
 
 DEFAULT = "default"
 _CHECK = re.compile(r"([a-z0-9-]+)(?:\s+([+±-]?)\s*([0-9]{1,3}(?:\.[0-9]{1,6})?)\s*%)?")
+_NEEDS = ("needed", "needed_of", "more_first", "more_second")
 Verdict = Literal["worse", "within", "unknown"]
 
 
@@ -54,7 +57,9 @@ class CheckResult(Record, frozen=True, kw_only=True):
     """The result of one check for one quantity, or for a kind without a value.
 
     ``p_worse``: p of a change that keeps the limit, corrected for all checks. ``p_within``: p of
-    one that exceeds it. ``needed``: repetitions or runs of each side that would settle the verdict.
+    one that exceeds it. ``needed``: repetitions or runs of each side that would settle the verdict,
+    ``more_first`` and ``more_second`` of them are missing. ``disturbed_first``: runs of the first
+    side that are not counted, because they were disturbed.
     """
 
     check: str
@@ -70,6 +75,10 @@ class CheckResult(Record, frozen=True, kw_only=True):
     why: str  # why the verdict is unknown; else empty
     needed: int | None
     needed_of: Literal["repetitions", "runs"] | None
+    more_first: int | None
+    more_second: int | None
+    disturbed_first: int = 0
+    disturbed_second: int = 0
 
 
 def parse_checks(texts: Sequence[str]) -> tuple[AllowedChange, ...]:
@@ -205,7 +214,8 @@ def _result(one: _Checked, p_worse: float | None, n_tests: int) -> CheckResult:
     pair, name = one.pair, one.pair.second.name
     if pair.difference is None or p_worse is None:
         ratio = pair.second.value / pair.first.value
-        return _unknown(one.check, one.side, name, pair.why_not, ratio, _least_needed(pair))
+        result = _unknown(one.check, one.side, name, pair.why_not, ratio)
+        return _with_needs(result, pair, _least_needed(pair))
     p_within = max(1 - p for p in _tails(one.check, pair.difference))
     verdict: Verdict = (
         "worse" if p_worse < WORSE_LEVEL else "within" if p_within < LEVEL else "unknown"
@@ -217,8 +227,9 @@ def _result(one: _Checked, p_worse: float | None, n_tests: int) -> CheckResult:
         name,
         "too near the limit for its scatter" if is_open else "",
         math.exp(pair.difference.log),
-        _settling(one.check, pair, pair.difference, n_tests) if is_open else None,
     )
+    needed = _settling(one.check, pair, pair.difference, n_tests) if is_open else None
+    result = _with_needs(result, pair, needed)
     return with_known(result, p_worse=p_worse, p_within=p_within, verdict=verdict)
 
 
@@ -250,6 +261,38 @@ def _settling(
     return None if needed is None else (needed, "runs" if pair.test == "runs" else "repetitions")
 
 
+def _with_needs(result: CheckResult, pair: QuantityPair, needed: Needed | None) -> CheckResult:
+    """``result`` with what would settle it, and the disturbed runs of both sides."""
+    sides = pair.first, pair.second
+    result = replace(
+        result, disturbed_first=sides[0].n_disturbed, disturbed_second=sides[1].n_disturbed
+    )
+    if needed is None:
+        return result
+    n, unit = needed
+    counts = [len(side.runs) if unit == "runs" else side.n_repetitions for side in sides]
+    more_first, more_second = (max(n - count, 0) for count in counts)
+    return with_known(
+        result, needed=n, needed_of=unit, more_first=more_first, more_second=more_second
+    )
+
+
+def _with_disturbed(result: CheckResult, n_first: int, n_second: int) -> CheckResult:
+    """``result`` of a quantity without a value on a side where this many runs were disturbed: the
+    least that is missing is one run that is not."""
+    if not n_first and not n_second:
+        return result
+    return with_known(
+        result,
+        needed=1,
+        needed_of="runs",
+        more_first=min(n_first, 1),
+        more_second=min(n_second, 1),
+        disturbed_first=n_first,
+        disturbed_second=n_second,
+    )
+
+
 def _one_sided(checks: Sequence[AllowedChange], pair: CheckedPair) -> Iterator[CheckResult]:
     """What only one side has, and what is checked by name but has no value."""
     first, second, paired = pair
@@ -257,17 +300,24 @@ def _one_sided(checks: Sequence[AllowedChange], pair: CheckedPair) -> Iterator[C
         ("first", second, paired.only_first),
         ("second", first, paired.only_second),
     ):
-        whys = {(one.kind, one.name): one.why for one in other.unusable}
+        unusable_there = {(one.kind, one.name): one for one in other.unusable}
         for check, quantity in product(checks, alone):
             if quantity.kind == check.kind:
-                reason = whys.get((quantity.kind, quantity.name))
-                why = f"only the {which} side has it" + (f": {reason}" if reason else "")
-                yield _unknown(check, second.label, quantity.name, why)
+                there = unusable_there.get((quantity.kind, quantity.name))
+                why = f"only the {which} side has it" + (f": {there.why}" if there else "")
+                n = there.n_disturbed if there else 0
+                by_side = (0, n) if which == "first" else (n, 0)
+                yield _with_disturbed(_unknown(check, second.label, quantity.name, why), *by_side)
     measured = {one.name for side in (first, second) for one in side.quantities}
     unusable = {one.name: one for one in (*first.unusable, *second.unusable)}
     for check, one in product(checks, unusable.values()):
         if one.kind == check.kind and one.name not in measured and not check.is_default:
-            yield _unknown(check, second.label, one.name, one.why)
+            n_first, n_second = (
+                sum(it.n_disturbed for it in side.unusable if it.name == one.name)
+                for side in (first, second)
+            )
+            result = _unknown(check, second.label, one.name, one.why)
+            yield _with_disturbed(result, n_first, n_second)
 
 
 def _unknown(
@@ -276,7 +326,6 @@ def _unknown(
     quantity: str,
     why: str,
     ratio: float | None = None,
-    needed: Needed | None = None,
 ) -> CheckResult:
     low = None if check.low is None else math.exp(check.low)
     high = None if check.high is None else math.exp(check.high)
@@ -286,9 +335,7 @@ def _unknown(
         "ratio_limit_high": "it may be higher" if high is None else None,
         "p_worse": why or "not tested",
         "p_within": why or "not tested",
-        **dict.fromkeys(
-            ("needed", "needed_of"), "repetitions do not settle it" if needed is None else None
-        ),
+        **dict.fromkeys(_NEEDS, "repetitions do not settle it"),
     }
     return CheckResult(
         check=check.text,
@@ -302,8 +349,10 @@ def _unknown(
         p_within=None,
         verdict="unknown",
         why=why,
-        needed=None if needed is None else needed[0],
-        needed_of=None if needed is None else needed[1],
+        needed=None,
+        needed_of=None,
+        more_first=None,
+        more_second=None,
         unknown={name: reason for name, reason in reasons.items() if reason is not None},
     )
 

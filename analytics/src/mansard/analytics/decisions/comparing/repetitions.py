@@ -46,7 +46,10 @@ _CALLS_OF_TAIL = 100  # a percentile of fewer calls is their longest one
 
 
 class Observed(NamedTuple):
-    """One quantity of one row. ``why``: why it is not usable; empty where it is."""
+    """One quantity of one row. ``why``: why it is not usable; empty where it is.
+
+    ``is_disturbed``: it is not usable because the run was disturbed; another run may be.
+    """
 
     kind: Kind
     name: str
@@ -57,6 +60,7 @@ class Observed(NamedTuple):
     why: str = ""
     alias: str = ""
     span: Span | None = None  # where the value is not the level of its repetitions
+    is_disturbed: bool = False
 
 
 def quantities_of(
@@ -70,11 +74,14 @@ def quantities_of(
     for name, rows in rows_of.items():
         rows.sort(key=lambda row: row.when)
         good = [row for row in rows if not _why_not(row)]
+        last = (good or rows)[-1]
+        n_disturbed = sum(row.is_disturbed and row.build == last.build for row in rows)
         if not good:
-            why = _why_not(rows[-1])
-            unusable.append(UnusableQuantity(kind=rows[-1].kind, name=name, why=why))
+            why = _why_not(last)
+            unusable.append(
+                UnusableQuantity(kind=last.kind, name=name, why=why, n_disturbed=n_disturbed)
+            )
             continue
-        last = good[-1]
         same = [row for row in good if row.build == last.build and row.unit == last.unit]
         runs = tuple({k: tuple(map(float, v)) for k, v in row.run.items()} for row in same)
         value, low, high = last.span or level_span(runs)
@@ -87,6 +94,7 @@ def quantities_of(
                 value=value,
                 runs=runs,
                 alias=last.alias,
+                n_disturbed=n_disturbed,
                 unknown={key: "too few repetitions" for key, end in ends.items() if end is None},
                 **ends,
             )
@@ -152,6 +160,7 @@ class _Row(NamedTuple):
     build: object
     when: tuple[str, str]
     why: str
+    is_disturbed: bool
 
     def observed(
         self,
@@ -167,8 +176,17 @@ class _Row(NamedTuple):
         """``why``: why it is not usable, where the row is."""
         words = KINDS[kind].words if words is None else words
         whole = f"{name or self.name}: {words}" if words else name or self.name
-        why = self.why or why
-        return Observed(kind, whole, unit, {"": values}, self.build, self.when, why, alias)
+        return Observed(
+            kind,
+            whole,
+            unit,
+            {"": values},
+            self.build,
+            self.when,
+            self.why or why,
+            alias,
+            is_disturbed=self.is_disturbed or (not self.why and why == _DISTURBED),
+        )
 
 
 def _of_network(
@@ -189,6 +207,7 @@ def _of_network(
         (*build, row.model_hash, row.engine_version, tuple(sorted(row.options.items()))),
         (row.started_utc, row.run_id),
         why_unused(row),
+        row.failure is None and bool(row.disturbances),
     )
     if row.is_part:
         yield of.observed("layer", "s", row.seconds_s, words=f"{row.part.kind} run alone")
@@ -226,6 +245,7 @@ def _of_program(row: ProgramRun, build: tuple[object, ...]) -> Iterator[Observed
         (*build, row.program_hash, tuple(sorted(row.environment.items()))),
         (row.started_utc, row.run_id),
         why_unused(row),
+        bool(row.disturbances),
     )
     runs = row.repetitions
     yield of.observed("p50", "s", [run.wall_s for run in runs])
@@ -276,6 +296,7 @@ def _of_server(row: GenerationRun, build: tuple[object, ...]) -> Iterator[Observ
         (*build, row.server_version, row.server_hash, options),
         (row.started_utc, row.run_id),
         why,
+        bool(row.disturbances),
     )
     yield of.observed(
         "first-token",
@@ -300,6 +321,7 @@ def _of_several(row: MultiRun, build: tuple[object, ...]) -> Iterator[Observed]:
         (*build, row.engine_version, tuple(sorted(row.options.items()))),
         (row.started_utc, row.run_id),
         why,
+        not row.failure and bool(row.disturbances),
     )
     if row.round_s:
         yield of.observed("p50", "s", row.round_s, words="makespan")

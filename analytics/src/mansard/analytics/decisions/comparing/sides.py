@@ -22,7 +22,8 @@ class ComparedQuantity(Record, frozen=True, kw_only=True):
 
     ``runs``: of each run that measured it, by experiment, the repetitions in their order; empty
     where the value is fitted. ``alias``: equal on both sides where the quantity is the same thing
-    under another name, such as a layer of the same nodes; may be empty.
+    under another name, such as a layer of the same nodes; may be empty. ``n_disturbed``: runs that
+    other work or another clock disturbed, which are not among ``runs``.
     """
 
     kind: Kind
@@ -33,6 +34,7 @@ class ComparedQuantity(Record, frozen=True, kw_only=True):
     high: float | None
     runs: tuple[dict[str, tuple[float, ...]], ...]
     alias: str = ""
+    n_disturbed: int = 0
 
     @property
     def n_repetitions(self) -> int:
@@ -46,6 +48,7 @@ class UnusableQuantity(Record, frozen=True, kw_only=True):
     kind: Kind
     name: str
     why: str
+    n_disturbed: int = 0
 
 
 class Side(Record, frozen=True, kw_only=True):

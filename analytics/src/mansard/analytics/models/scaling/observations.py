@@ -300,13 +300,22 @@ def _why_unobserved(row: Measurement) -> str:
 
 def _joined(unused: Iterable[tuple[str, str]]) -> Iterator[str]:
     """One line for each reason why networks and programs are no observations."""
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[tuple[str, str]]] = {}
     for why, name in unused:
         if why:  # reasons that differ in a number are one
-            groups.setdefault(_NUMBER.sub("…", why), []).append(name)
-    for why, names in groups.items():
-        named = first_names(list(dict.fromkeys(names)))
+            groups.setdefault(_NUMBER.sub("#", why), []).append((why, name))
+    for group in groups.values():
+        named = first_names(list(dict.fromkeys(name for _, name in group)))
+        why = _with_ranges([why for why, _ in group])
         yield f"{named}: run, but not used for predictions: {display_text(why)}"
+
+
+def _with_ranges(reasons: Sequence[str]) -> str:
+    """Reasons that differ in their numbers as one: ``fell to 300 to 500 MHz``."""
+    columns = zip(*map(_NUMBER.findall, reasons), strict=True)
+    ends = ((min(column, key=float), max(column, key=float)) for column in columns)
+    ranges = iter([low if low == high else f"{low} to {high}" for low, high in ends])
+    return _NUMBER.sub(lambda _: next(ranges), reasons[0])
 
 
 def _network_row(measured: Measurement, name: str) -> dict[str, object]:

@@ -35,7 +35,7 @@ _NUMBERS = ("gpu_clock_mhz", "memory_clock_mhz", "latency_ms", "energy_per_item_
 _ENDS = ("latency_low_ms", "latency_high_ms", "energy_low_mj", "energy_high_mj")
 _FRONT = "The line is the Pareto front of latency and energy; faint points are dominated."
 _STAR = "The star is the recommended mode."
-_BARS = "Bars are the modes by latency of one batch; rules are intervals."
+_BARS = "Bars are the modes, sorted by the latency of a batch; thin lines are intervals."
 _BEST = (
     "≥: modelled at the best that the roofs allow: the real latency may be several times higher."
 )
