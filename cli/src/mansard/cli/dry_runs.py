@@ -19,7 +19,8 @@ def print_dry_runs(planned: Iterable[results.DryRun], *, as_json: bool) -> None:
         rows = [
             (one.mode.name, line) for one in board.modes for line in one.steps or ("no writes",)
         ]
-        print_table("Dry run: nothing is changed", ("mode", "step"), rows)
-        print_lines([board.summary])
+        of = "" if board.board is None else f" of {board.board}"
+        print_table(f"Dry run{of}: nothing is changed", ("mode", "step"), rows)
+        print_lines([board.summary if board.board is None else f"{board.board}: {board.summary}"])
     if as_json:
         print_json("dry-run", {"boards": boards})

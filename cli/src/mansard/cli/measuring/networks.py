@@ -23,6 +23,7 @@ from mansard.cli.data.summary import (
     memory_tables,
     part_tables,
 )
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.measuring.option_groups import (
     BuildGroup,
     ModeGroup,
@@ -53,6 +54,10 @@ def measure_layers(
 ) -> None:
     """Run networks, then their parts alone, in each mode; raises the error of what was not."""
     request = request_of(models, modes, how, place)
+    if modes.dry_run:
+        _print_dry_run(request, place, output)
+        note("--each-layer then runs the parts; their number is unknown before")
+        return
     kind, slowest = command_line.parse_each_layer(how.each_layer or "all")
     settings = api.LayerSettings(
         kind=kind,
@@ -128,6 +133,9 @@ def measure_networks(
 ) -> None:
     """Run networks in each mode and print their times; raises the error of what failed."""
     request = request_of(models, modes, how, place)
+    if modes.dry_run:
+        _print_dry_run(request, place, output)
+        return
     result = api.measure_networks(request, TerminalReporter(is_agreed=place.yes))
     print_networks(
         result,
@@ -136,6 +144,11 @@ def measure_networks(
         all_rows=output.all_rows,
         as_json=output.as_json,
     )
+
+
+def _print_dry_run(request: api.MeasureRequest, place: PlaceGroup, output: OutputGroup) -> None:
+    reporter = TerminalReporter(is_agreed=place.yes)
+    print_dry_runs(api.dry_run(request, reporter), as_json=output.as_json)
 
 
 def request_of(

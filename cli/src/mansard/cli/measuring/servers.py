@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from mansard import api
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.data.overview import by_device, generations_table
 from mansard.cli.data.summary import generation_tables, print_shortened
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.measuring.option_groups import (
     IdentityGroup,
     MachineGroup,
@@ -50,6 +52,9 @@ def measure_server(
         hosts_file=machine.hosts_file,
         remote_folder=identity.remote_folder,
     )
+    if modes.dry_run:
+        print_dry_runs(api.dry_run(request, TerminalReporter()), as_json=output.as_json)
+        return
     measured = command_line.measure_server(request, TerminalReporter())
     print_generations(measured, all_rows=output.all_rows, as_json=output.as_json)
 
