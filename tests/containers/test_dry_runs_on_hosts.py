@@ -33,7 +33,8 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshBoard]:
 
 def mansard(hosts: Hosts, *words: str) -> tuple[int, str, str]:
     """Exit code and streams of a command that is given the hosts' file."""
-    options, rest = words, ()
+    options: tuple[str, ...] = words
+    rest: tuple[str, ...] = ()
     if "--" in words:
         at = words.index("--")
         options, rest = words[:at], words[at:]

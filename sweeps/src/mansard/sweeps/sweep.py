@@ -421,7 +421,21 @@ def _sweep_host(
         worker.claim(target.controller.identify())
         there = _with_modes_of(request, worker.host)
         modes = _choose_modes(target.controller, there, reporter)
-        swept = _sweep_board(target, modes, request, planner, reporter)
+        swept = _sweep_board(target, modes, request, _naming(planner, worker.name), reporter)
     if swept.failure is not None:
         raise swept.failure
     return swept
+
+
+def _naming(planner: Planner, name: str) -> Planner:
+    """``planner`` whose plans have the board's name, without that of the user who logs in."""
+    host = name.rpartition("@")[2]
+
+    def plan(target: BenchTarget, modes: Sequence[PowerMode], reporter: Reporter) -> list[ModePlan]:
+        replace = msgspec.structs.replace
+        return [
+            replace(planned, plan=replace(planned.plan, host=host))
+            for planned in planner(target, modes, reporter)
+        ]
+
+    return plan
