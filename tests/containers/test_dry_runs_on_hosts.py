@@ -1,4 +1,4 @@
-"""Dry runs and restores of several boards over a real sshd, without a container engine.
+"""Dry runs, restores and reports of several boards over a real sshd, without a container engine.
 
 No Docker daemon is started: the sockets of the simulated boards' hosts are not there.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -15,6 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from mansard.core.records import Manifest
+from mansard.core.storage.documents import read_document
+from mansard.device.identity import TREE
 from mansard.simulator import running, snapshot
 from tests.containers.ssh_board import SshBoard, ssh_board, why_no_sshd
 from tests.containers.test_programs_on_hosts import Hosts
@@ -145,3 +149,38 @@ def test_modules_of_other_versions_go_after_a_month_without_a_use(
     (used,) = {path.name for path in cache.iterdir()} - {"rooms-new", "mine"}
     assert used.startswith("rooms-")
     assert used != "rooms-old"
+
+
+def test_tables_and_conclusions_of_equal_boards_name_each_board(
+    tmp_path: Path, sshd: SshBoard
+) -> None:
+    hosts = Hosts(tmp_path, sshd, "near")
+    (tmp_path / "more").mkdir()
+    twin = Hosts(tmp_path / "more", sshd, "near")
+    add(hosts, (twin.folder / "hosts.toml").read_text().replace("boards.near", "boards.twin"))
+    (twin.roots["near"] / TREE / "serial-number").write_text("1423021000002\0")
+    words = ("measure", "--host", "near,twin", "--profile", "brief", "--repeat", "2")
+    with running(hosts.roots["near"]), running(twin.roots["near"]):
+        code, _, err = mansard(
+            hosts,
+            *(*words, "--mode", "15W,25W", "--runs", str(hosts.runs), "--"),
+            *("sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"),
+        )
+    assert code == 0, err
+    assert "Programs on near: NVIDIA Jetson Orin Nano" in err
+    assert "Programs on twin: NVIDIA Jetson Orin Nano" in err
+    manifests = [read_document(path, Manifest) for path in hosts.runs.glob("*/manifest.json")]
+    assert sorted(one.host for one in manifests) == ["near", "near", "twin", "twin"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mansard.cli", "report", "--runs", str(hosts.runs)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (table,) = (part for part in done.stdout.split("\n\n") if "device" in part)
+    assert [table.count(f"\n{name} ") for name in ("near", "twin")] == [2, 2]
+    page = (hosts.runs / "report.html").read_text()
+    text = re.sub(r"<[^>]+>", " ", page)
+    for name in ("near", "twin"):
+        for mode in ("15W", "25W"):
+            assert re.search(rf"\b{name}\s+(sh -c [^<]*?\s+)?{mode}\b", text), (name, mode)

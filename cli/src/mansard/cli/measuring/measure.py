@@ -19,6 +19,7 @@ from mansard import api
 from mansard.analytics.data.quantities import relative
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json
+from mansard.cli.data.network_runs import device_cells
 from mansard.cli.data.overview import by_device, programs_table
 from mansard.cli.data.summary import print_shortened, program_tables
 from mansard.cli.dry_runs import print_dry_runs
@@ -106,9 +107,10 @@ def print_programs(result: results.ProgramResult, *, all_rows: bool, as_json: bo
         short = by_device(rows, programs_table)
         with contextlib.redirect_stdout(sys.stderr):
             print_shortened(program_tables(rows) if all_rows else short)
-        several = len({row.device for row in rows}) > 1
+        names = device_cells(rows)
         for one in result.measured:
-            _note_doubts(one, f"{one.manifest.machine.name}, " if several else "")
+            name = names[one.times[0].device]
+            _note_doubts(one, name and f"{name}, ")
     result.check()
 
 

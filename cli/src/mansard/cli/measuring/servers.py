@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from mansard import api
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_json
+from mansard.cli.data.network_runs import device_cells
 from mansard.cli.data.overview import by_device, generations_table
 from mansard.cli.data.summary import generation_tables, print_shortened
 from mansard.cli.dry_runs import print_dry_runs
@@ -71,9 +72,10 @@ def print_generations(result: results.ServerResult, *, all_rows: bool, as_json: 
         times = [one.times for one in result.measured]
         short = by_device(times, generations_table)
         print_shortened(generation_tables(times) if all_rows else short)
-        several = len({row.device for row in times}) > 1
+        names = device_cells(times)
         for one in result.measured:
-            _note_doubts(one, f"{one.manifest.machine.name}, " if several else "")
+            name = names[one.times.device]
+            _note_doubts(one, name and f"{name}, ")
         _note_energies(one.times for one in result.measured)
     result.check()
 
