@@ -78,8 +78,8 @@ def test_an_unfinished_run_is_used_and_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        ("trials.jsonl", b'"version":7', b'"version":99'),
-        ("manifest.json", b'"version": 7', b'"version": 99'),
+        ("trials.jsonl", b'"version":8', b'"version":99'),
+        ("manifest.json", b'"version": 8', b'"version": 99'),
     ],
 )
 def test_another_version_is_refused_by_name(

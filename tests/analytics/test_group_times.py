@@ -163,7 +163,7 @@ def test_a_network_on_gpu_and_dla(tmp_path: Path) -> None:
     write_networks(tmp_path, [replace(older, run_id="q" * 16, part=replace(older.part, n_parts=7))])
     cuts = [(each.accelerator, each.n_groups) for each in group_times(open_runs([tmp_path]))]
     assert cuts == [("dla0", 2), ("gpu", 2), ("gpu", 7)]
-    (table,) = group_tables((dla, gpu), lambda row: row.mode)
+    (table,) = group_tables((dla, gpu))
     assert len(table.rows) == 4
 
 

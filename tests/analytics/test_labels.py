@@ -209,7 +209,7 @@ def test_manifests_of_before_labels_are_read(label: str, tmp_path: Path) -> None
     assert f'"label": "{label}"' in text
     if not label:
         path.write_text(
-            text.replace('"version": 7', '"version": 6').replace(',\n    "label": ""', "")
+            text.replace('"version": 8', '"version": 6').replace(',\n    "label": ""', "")
         )
     (run,) = ingest(tmp_path).workload_manifests
     assert run.label == label

@@ -79,7 +79,7 @@ def test_the_comparison_by_hand(tmp_path: Path) -> None:
     # In 0.5 ms.
     assert found.modelled_bytes_per_s == pytest.approx(n_bytes / 0.0005)
     assert found.ratio == pytest.approx(n_bytes / 0.0005 / 32e9)
-    (table,) = memory_table([found], lambda row: row.mode)
+    (table,) = memory_table([found])
     assert table.rows[0][table.columns.index("GB/s reported")] == "32.00"
 
 
@@ -139,4 +139,4 @@ def test_a_share_of_time_is_no_share_of_bandwidth(tmp_path: Path) -> None:
 def test_a_board_that_reports_nothing_has_no_row(tmp_path: Path) -> None:
     write(tmp_path)
     assert memory_traffic(open_runs([tmp_path])) == ()
-    assert memory_table((), lambda row: row.mode) == []
+    assert memory_table(()) == []

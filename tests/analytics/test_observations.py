@@ -11,7 +11,7 @@ from mansard.analytics.models.scaling.observations import measured_observations
 from mansard.core.records import CpuTime, Measurement
 from tests.analytics.factory import measurement, write_networks
 
-_REJECTED = "other processes used the CPU; threads waited for 0.500 s per second"
+_REJECTED = "other processes used the CPU: threads waited 0.5 s in each second"
 
 
 def beside_load(threads: int, *seconds_s: float) -> Measurement:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA, QUANTITIES
-from mansard.analytics.data.names import device_labels
+from mansard.analytics.data.names import device_labels, run_labels, short_devices
 from mansard.analytics.models.scaling.board import scale
 from mansard.analytics.models.scaling.coefficients import (
     measured_coefficients,
@@ -153,3 +153,27 @@ def test_one_roof_goes_under_any_name(board: Results) -> None:
     found = roof_coefficients(roof, None, device="", mode=roof.run_id)
     assert set(found["mode"]) == {roof.run_id}
     assert set(found["quantity"]) == {"peak", "bandwidth", "launch"}
+
+
+def test_boards_of_a_fleet_are_called_by_their_hosts() -> None:
+    """The name of the host comes first: long names are cut at their end."""
+    name = "NVIDIA Jetson Orin Nano Engineering Reference Developer Kit Super (simulated) of ours"
+    boards = [
+        replace(manifest(key, on=machine(name, machine_hash=key * 16)), host=host)
+        for key, host in (("a", "orin-1"), ("b", "orin-2"), ("c", ""))
+    ]
+    labels = device_labels(boards)
+    assert labels["a"].startswith("orin-1: NVIDIA Jetson Orin Nano ")
+    assert labels["b"].startswith("orin-2: NVIDIA Jetson Orin Nano ")
+    assert labels["c"].startswith("NVIDIA Jetson Orin Nano ")
+    short = short_devices(labels.values())
+    assert [short[labels[key]] for key in "ab"] == ["orin-1", "orin-2"]
+    assert run_labels(boards)["b"] == "orin-2, 2c"
+    # One machine alone has no need of it, nor has a run that another measured there later.
+    assert device_labels(boards[:1])["a"].startswith("NVIDIA Jetson")
+    again = replace(boards[0], run_id="again", host="")
+    assert device_labels([*boards, again])["again"] == labels["a"]
+    # Two boards that were measured under one name are told apart by their ids.
+    swapped = device_labels([boards[0], replace(boards[1], host="orin-1")])
+    assert swapped["a"] != swapped["b"]
+    assert all(len(label) <= 80 for label in swapped.values())

@@ -60,7 +60,7 @@ def port(tmp_path: Path, start: Callable[..., subprocess.Popen[str]]) -> Iterato
     watch = BoardWatch(create_board("agx-orin", tmp_path), "orin")
     watch.read()
     port = free_port()
-    with api.export_metrics("127.0.0.1:0") as exporter:
+    with api.export_metrics("127.0.0.1:0", are_hosts=True) as exporter:
         exporter.take(watch.read())
         target = exporter.address.removeprefix("http://").removesuffix("/metrics")
         settings = tmp_path / "prometheus.yml"
@@ -102,6 +102,6 @@ def test_the_dashboard_asks_for_metrics_that_exist(port: int) -> None:
     # refuses what it cannot parse, and ``ask`` fails then.
     waits = ("_busy_ratio", "increase(")
     for query in queries:
-        rows = ask(port, query.replace("$board", "orin"))
+        rows = ask(port, query.replace("$host", "orin"))
         if not any(word in query for word in waits):
-            assert [row["metric"]["board"] for row in rows][:1] == ["orin"], query
+            assert [row["metric"]["host"] for row in rows][:1] == ["orin"], query

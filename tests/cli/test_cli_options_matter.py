@@ -248,7 +248,6 @@ REFUSED = (
     ("measure resnet18 --no-fallback", "--no-fallback has no effect without --dla"),
     ("export a.py:f -o f.onnx --no-check --tolerance 0.1", "--tolerance has no effect"),
     ("schedule p.toml --duration 3", "--duration has no effect without --run"),
-    ("restore --host a --dry-run", "--dry-run has no effect with --host"),
     ("recommend resnet18 --local", "--local has no effect without --measure"),
     ("recommend resnet18 --probability 0.5", "--probability has no effect without a limit"),
 )

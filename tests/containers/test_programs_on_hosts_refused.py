@@ -44,7 +44,7 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshBoard]:
             "near: Mansard's modules cannot be written to ~/.cache/mansard: [Errno 28] No space",
         ),
         ("echo 'mansard: ready'; echo '{\"type\":'", "wrote what is not an answer ("),
-        ("echo 'mansard: ready'; echo 'no memory' >&2", "process there is gone: no memory; look"),
+        ("echo 'mansard: ready'; echo 'no memory' >&2", "process there has ended: no memory; look"),
     ],
 )
 def test_a_python_that_cannot_measure_is_one_line(

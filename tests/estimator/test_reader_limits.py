@@ -140,7 +140,7 @@ def test_gigabytes_of_zeros_are_refused_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("length", [b"\xff\xff\xff\xff\x0f", b"\xff" * 9 + b"\x01", b"\xff" * 12])
 def test_lengths_that_cannot_be(length: bytes) -> None:
     assert "damaged" in refused(VERSION + b"\x3a" + length)
-    assert "damaged" in refused(VERSION + b"\x3a\x14\x0a" + length + b"\x0a\x00")
+    assert "cut short" in refused(VERSION + b"\x3a\x14\x0a" + length + b"\x0a\x00")
 
 
 CHECK = """

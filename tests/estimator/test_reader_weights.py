@@ -210,7 +210,7 @@ def test_damaged_large_files(tmp_path: Path) -> None:
     path = tmp_path / "large.onnx"
     for broken in (data[:-1000], data[: len(data) // 2] + b"\xff" * 1000, b"\xff" * len(data)):
         path.write_bytes(broken + b"\x07" * max(0, WHOLE_BYTES + 1 - len(broken)))
-        with pytest.raises(ModelError, match="damaged at byte"):
+        with pytest.raises(ModelError, match=r"damaged at byte|cut short: it ends at byte"):
             read_source(path)
 
 

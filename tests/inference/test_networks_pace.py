@@ -174,7 +174,7 @@ def test_where_waiting_is_not_counted_a_switch_is_a_time_slice(
     ("waited_s", "reason"),
     [
         (10e-6, None),  # 10 µs of 2 ms are 0.5 %
-        (100e-6, "other processes used the CPU; threads waited for 0.050 s per second"),
+        (100e-6, "other processes used the CPU: threads waited 0.05 s in each second"),
     ],
 )
 def test_a_sample_counts_by_its_share_of_waiting(waited_s: float, reason: str | None) -> None:

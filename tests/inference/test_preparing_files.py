@@ -92,7 +92,7 @@ def test_files_that_the_disk_has_no_space_for_are_refused_before_one_is_written(
     networks = [prepare(name, seed=SEED).files for name in ("bert_large", "vgg16")]
     for each in networks:
         writing.check_space([each], tmp_path)
-    said = r"need about 1,8\d\d MB, and 268 MB stay free; 2,000 MB are free now; .*TMPDIR"
+    said = r"need about 1,8\d\d MB, and 268 MB must stay free; 2,000 MB are free; .*TMPDIR"
     with pytest.raises(StorageError, match=said) as caught:
         writing.check_space(networks, tmp_path)
     assert "\n" not in str(caught.value)

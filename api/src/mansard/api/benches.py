@@ -29,7 +29,13 @@ from mansard.microbench.kernel import Kernel, with_kernels
 from mansard.microbench.plan import make_plan
 from mansard.sweeps.kernels import find_probe, plan_kernels
 from mansard.sweeps.modes import ModePlan
-from mansard.sweeps.networks import measured_rows, plan_networks
+from mansard.sweeps.networks import (
+    MeasureRequest,
+    dry_run_networks,
+    measured_rows,
+    plan_networks,
+    with_image,
+)
 from mansard.sweeps.preparation import NetworkSettings, Preparation
 from mansard.sweeps.reporter import SILENT, Reporter
 from mansard.sweeps.sweep import (
@@ -141,8 +147,14 @@ def _without_report(runs: Path, swept: Swept, reporter: Reporter) -> BenchResult
 def dry_run(request: SweepRequest, reporter: Reporter = SILENT) -> Iterator[DryRun]:
     """What a bench would do on each board, one after the other; nothing is touched.
 
-    Of other requests: each write that sets their modes. Raises as ``bench`` does.
+    Of networks the same, without parts that are run alone; of other requests each write that sets
+    their modes. Raises as ``bench`` does, after the boards that could be asked.
     """
+    if isinstance(request, MeasureRequest):
+        request = with_image(request)
+        with Preparation(request.settings) as preparation:
+            yield from dry_run_networks(request, preparation, reporter)
+        return
     if not isinstance(request, BenchRequest):
         yield from dry_run_modes(request, reporter)
         return

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mansard.api.result import Result
-from mansard.containers.fleet import Fleet
+from mansard.containers.fleet import Fleet, run_fleet
 from mansard.containers.hosts import read_hosts
-from mansard.core.errors import MansardError, UsageError
+from mansard.core.errors import UsageError
 from mansard.device.holding.restoring import Restored, planned_restore
 from mansard.device.holding.restoring import restore as restore_machine
 from mansard.device.identity import identify, is_jetson
@@ -86,21 +86,23 @@ def restore_hosts(
     hosts_file: Path | None = None,
     images: Path | None = None,
     reporter: Reporter = SILENT,
+    *,
+    is_dry_run: bool = False,
 ) -> Fleet[tuple[str, ...]]:
     """Have boards elsewhere put back: for each what that was, in lines, or an error.
 
+    All at once, over ssh where the user who logs in may do it, else in a container there.
     ``hosts``: user@board, or names in ``hosts_file``. ``images``: TOML file that adds images.
-    A board that fails does not stop the others; ``check`` of the result raises its error.
-    Raises UsageError and InputError for hosts that are not understood.
+    ``is_dry_run``: nothing is touched; the lines are what would be set. A board that fails does not
+    stop the others; ``check`` of the result raises its error. Raises UsageError and InputError for
+    hosts that are not understood.
     """
-    from mansard.sweeps.targets import WantedImage, remote_target
+    from mansard.sweeps.host_targets import restore_host
+    from mansard.sweeps.targets import WantedImage
 
-    restored: dict[str, tuple[str, ...]] = {}
-    errors: dict[str, MansardError] = {}
-    for host in read_hosts(hosts, hosts_file):
-        try:
-            with remote_target(host, WantedImage(table=images), reporter) as target:
-                restored[host.name] = target.controller.put_back()
-        except MansardError as error:
-            errors[host.name] = error
-    return Fleet(restored, errors)
+    wanted = WantedImage(table=images)
+    return run_fleet(
+        read_hosts(hosts, hosts_file),
+        lambda worker: restore_host(worker, wanted, reporter, is_dry_run=is_dry_run),
+        lambda message: message.payload(),
+    )

@@ -11,6 +11,7 @@ that the meters are read through.
 from __future__ import annotations
 
 import contextlib
+import platform
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,7 @@ class _Server(BoundedConnections, WSGIServer):
     most_s = CONNECTION_S
 
 
+_LABELS = ("host", "board")  # of every metric; identical boards differ in their host
 _CAUSES = ("thermal", "over-current", "power", "cap", "unknown")
 
 
@@ -112,9 +114,13 @@ _QUANTITIES = (
 
 
 class Exporter:
-    """Keeps the last look at each board, and is what ``prometheus_client`` collects from."""
+    """Keeps the last look at each board, and is what ``prometheus_client`` collects from.
 
-    def __init__(self) -> None:
+    ``machine``: the label ``host`` of every board; None: a board's own name, that of its host.
+    """
+
+    def __init__(self, machine: str | None = None) -> None:
+        self._machine = machine
         self._lock = threading.Lock()
         self._samples: dict[str, BoardSample] = {}
         self._lost: set[str] = set()
@@ -136,13 +142,15 @@ class Exporter:
         """Every metric with the boards that have it."""
         with self._lock:
             samples, lost = list(self._samples.values()), sorted(self._lost)
-        return _metrics(samples, lost)
+        return _metrics(samples, lost, self._machine)
 
 
 @contextlib.contextmanager
-def export_metrics(address: str) -> Iterator[Exporter]:
+def export_metrics(address: str, *, are_hosts: bool = False) -> Iterator[Exporter]:
     """An HTTP server with the metrics until the end of the block; ``.address`` is its URL.
 
+    The label ``host`` tells identical boards apart: it is the name of this machine, or where the
+    boards ``are_hosts`` the name that each was given.
     ``address``: ``:9100`` is this machine alone, ``0.0.0.0:9100`` every network that it is in,
     ``[::1]:9100`` IPv6. There is no access control: every program that reaches the port can read
     the metrics. Raises UsageError for another text, DeviceError where it cannot be listened on.
@@ -150,7 +158,7 @@ def export_metrics(address: str) -> Iterator[Exporter]:
     from prometheus_client import CollectorRegistry, make_wsgi_app
 
     host, port = parse_listen("--prometheus", address)
-    exporter = Exporter()
+    exporter = Exporter(None if are_hosts else platform.node() or None)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(exporter)
     with listen_errors(f"--prometheus {address}"):
@@ -166,36 +174,41 @@ def export_metrics(address: str) -> Iterator[Exporter]:
         thread.join()
 
 
-def _metrics(samples: list[BoardSample], lost: list[str]) -> Iterator[Metric]:
+def _metrics(samples: list[BoardSample], lost: list[str], machine: str | None) -> Iterator[Metric]:
+    """``machine``: the host of all boards; None: each is its own."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    up = GaugeMetricFamily("mansard_up", "Whether the board answers", labels=["board"])
+    up = GaugeMetricFamily("mansard_up", "Whether the board answers", labels=[*_LABELS])
     info = GaugeMetricFamily(
         "mansard_board_info",
         "Power mode and source of the values",
-        labels=["board", "mode", "source"],
+        labels=[*_LABELS, "mode", "source"],
     )
     throttled = GaugeMetricFamily(
-        "mansard_throttled", "Whether this limits the clocks", labels=["board", "cause"]
+        "mansard_throttled",
+        "Whether this limits the clocks",
+        labels=[*_LABELS, "cause"],
     )
     for sample in samples:
-        up.add_metric([sample.board], 1)
-        info.add_metric([sample.board, sample.mode or "", sample.source], 1)
+        names = (machine or sample.board, sample.board)
+        up.add_metric(names, 1)
+        info.add_metric([*names, sample.mode or "", sample.source], 1)
         for cause, is_on in _throttled(sample):
-            throttled.add_metric([sample.board, cause], float(is_on))
+            throttled.add_metric([*names, cause], float(is_on))
     for board in lost:
-        up.add_metric([board], 0)
+        up.add_metric([machine or board, board], 0)
     yield from (up, info, throttled)
     for quantity in _QUANTITIES:
         family = CounterMetricFamily if quantity.is_counter else GaugeMetricFamily
-        labels = ["board", *([quantity.label] if quantity.label else [])]
+        labels = [*_LABELS, *([quantity.label] if quantity.label else [])]
         metric = family(f"mansard_{quantity.name}", quantity.words, labels=labels)
         for sample in samples:
+            names = (machine or sample.board, sample.board)
             for part in getattr(sample, quantity.parts) if quantity.parts else (sample,):
                 value = getattr(part, quantity.field)
                 if value is not None:
-                    names = [str(getattr(part, quantity.label))] if quantity.label else []
-                    metric.add_metric([sample.board, *names], value)
+                    further = [str(getattr(part, quantity.label))] if quantity.label else []
+                    metric.add_metric([*names, *further], value)
         yield metric
 
 

@@ -22,6 +22,7 @@ from mansard.cli.console import (
     take_verbosity,
 )
 from mansard.cli.json_output import ErrorDocument, finish_json, forget_json, is_json
+from mansard.cli.remedies import take_given
 from mansard.core.errors import MansardError
 from mansard.core.extras import missing_library
 from mansard.core.processes.line_channel import give_stdout_to_data
@@ -78,6 +79,7 @@ def run(arguments: list[str]) -> int:
     words = _without_program(arguments)
     forget_json()
     forget_notes()
+    take_given(words)
     try:
         with reporting_work():
             code = _command(arguments)

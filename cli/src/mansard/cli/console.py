@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from mansard.cli.json_output import print_json as print_json  # noqa: PLC0414 - exported
+from mansard.cli.remedies import with_given
 from mansard.cli.terminal import (
     Tone,
     columns,
@@ -88,14 +89,14 @@ def reporting_work() -> Iterator[None]:
 
 def print_error(line: str) -> None:
     """One line on stderr; a closed terminal must not turn it into a second error."""
-    _write_prose(sys.stderr, f"mansard: {line}", "bad")
+    _write_prose(sys.stderr, f"mansard: {with_given(line)}", "bad")
 
 
 def note(line: str) -> None:
     """Print a note on stderr once; equal notes after it are counted. None in quiet commands."""
     if _verbosity.is_quiet:
         return
-    text = plain(shown(line))
+    text = plain(shown(with_given(line)))
     if text in _said:
         _said[text] += 1
         return

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from mansard.cli.remedies import with_given
 from mansard.core.errors import MansardError
 
 SCHEMA_VERSION = 1  # of every schema; one whose meaning changes gets a number of its own
@@ -40,7 +41,7 @@ class ErrorDocument(msgspec.Struct, frozen=True, kw_only=True):
             kind=type(error).__name__,
             what=error.what,
             where=error.where,
-            fix=error.fix,
+            fix=None if error.fix is None else with_given(error.fix),
             exit_code=error.exit_code,
         )
 

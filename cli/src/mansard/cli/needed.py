@@ -46,13 +46,6 @@ NEEDED = (
         ("board restore",),
     ),
     Needed(
-        ("dry_run",),
-        lambda given: not given["host"],
-        "with --host: run it on the board",
-        _ONE_OUT,
-        ("board restore",),
-    ),
-    Needed(
         ("local", "dry_run"),
         lambda given: given["measure"],
         "without --measure",

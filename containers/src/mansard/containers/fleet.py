@@ -20,6 +20,7 @@ import msgspec
 from mansard.containers.hosts import Host
 from mansard.core.errors import DeviceError, MansardError, UsageError, moved
 from mansard.core.records import MachineIdentity
+from mansard.core.text import listed
 
 
 @dataclass(frozen=True)
@@ -136,10 +137,11 @@ class Fleet(msgspec.Struct, Generic[Result], frozen=True):
     results: Mapping[str, Result]
     errors: Mapping[str, MansardError]
 
-    def check(self, done: str = "measured") -> None:
+    def check(self, done: str = "measured", again: str = "resumes") -> None:
         """Raises DeviceError that names the failed boards and why; for one board its own error.
 
-        ``done`` is what the others are.
+        ``done`` is what the others are, ``again`` what the same command does with the rest. A board
+        that cannot do what was asked for fails again, so it is not promised for that one.
         """
         if not self.errors:
             return
@@ -147,10 +149,14 @@ class Fleet(msgspec.Struct, Generic[Result], frozen=True):
         if n_boards == 1:
             raise _with_board_name(*next(iter(self.errors.items())))
         reasons = "; ".join(str(_with_board_name(*failure)) for failure in self.errors.items())
-        others = f"the others are {done}; " if self.results else ""
+        lasting = [name for name, error in self.errors.items() if isinstance(error, UsageError)]
+        left = [name for name in self.errors if name not in lasting]
+        rest = listed(left) if lasting else "the rest"
+        parts = [f"the others are {done}"] if self.results else []
+        parts += [f"the same command {again} {rest}"] if left else []
         raise DeviceError(
             f"{len(self.errors)} of {n_boards} boards failed: {reasons}",
-            fix=f"{others}the same command resumes the rest",
+            fix="; ".join(parts) or None,
         )
 
 

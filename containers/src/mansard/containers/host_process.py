@@ -78,12 +78,25 @@ try:
                 if not os.path.isdir(place): raise
         finally: shutil.rmtree(scratch, ignore_errors=True)
 except OSError as error: refuse("full " + str(error))
+try:  # rooms of other versions go after 30 days without a use
+    import shutil, time
+    os.utime(place, None)
+    for other in os.listdir(cache):
+        path = os.path.join(cache, other)
+        is_rooms = other.startswith(("rooms-", ".rooms-")) and path != place
+        if is_rooms and time.time() - os.path.getmtime(path) > 30 * 86400:
+            shutil.rmtree(path, ignore_errors=True)
+except OSError: pass
 sys.path.insert(0, os.path.join(place, "rooms"))
 sys.argv[:] = [module] + sys.argv[4:]
 say("ready")
 import runpy
 runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
+
+
+class HostPythonError(ContainerError):
+    """The Python of a host cannot run a module of ours; a container there may."""
 
 
 class HostProcess:
@@ -236,26 +249,26 @@ def _start(process: HostProcess, host: Host, rooms: bytes) -> None:
         why = str(error)
     last_words = process.close() or why
     if "not found" in last_words or "No such file" in last_words:
-        raise ContainerError(
+        raise HostPythonError(
             f"{host.python} is not there ({last_words})", where=host.name, fix=_NAME_PYTHON
         )
     raise explain_ssh(last_words, host)
 
 
-def _refused(words: str, host: Host) -> ContainerError:
+def _refused(words: str, host: Host) -> HostPythonError:
     kind, _, rest = words.partition(" ")
     if kind == "full":
-        return ContainerError(
+        return HostPythonError(
             f"Mansard's modules cannot be written to ~/.cache/mansard: {rest}",
             where=host.name,
             fix="free some space there, or set XDG_CACHE_HOME for the user",
         )
     if kind == "old":
         what = f"{rest} is older than Python 3.10"
-        return ContainerError(what, where=host.name, fix=_NAME_PYTHON)
+        return HostPythonError(what, where=host.name, fix=_NAME_PYTHON)
     install = f"'{host.login} {host.python} -m pip install msgspec'"
     fix = f"{install}, or {_NAME_PYTHON}"
-    return ContainerError(f"{rest} lacks msgspec", where=host.name, fix=fix)
+    return HostPythonError(f"{rest} lacks msgspec", where=host.name, fix=fix)
 
 
 @functools.cache

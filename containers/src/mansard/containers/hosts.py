@@ -6,6 +6,7 @@ or names from a file::
     [boards.orin-1]
     docker = "nvidia@10.0.0.7"        # as above
     image = "l4t-r36.4"               # instead of the one that fits
+    modes = "15W,30W"                 # where --mode is not given
 
     [boards.bench]
     docker = "unix:///run/docker.sock"
@@ -55,6 +56,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     root: PurePosixPath = PurePosixPath("/")  # any other is a simulated board's
     image: str | None = None  # by its name, instead of the one that fits
     python: str = PYTHON  # that measures programs and servers there
+    modes: str | None = None  # to measure where none are asked for, as --mode takes them
 
     @property
     def board_option(self) -> tuple[str, ...]:
@@ -116,6 +118,7 @@ class _HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     socket: str | None = None
     image: str | None = None
     python: str = PYTHON
+    modes: str | None = None
 
 
 def read_hosts(texts: Sequence[str], file: Path | None = None) -> tuple[Host, ...]:
@@ -195,7 +198,7 @@ def _read_board(name: str, lines: object, path: Path) -> Host:
         raise InputError(
             str(error),
             where=where,
-            fix="it has docker, and may have root, socket, image and python",
+            fix="it has docker, and may have root, socket, image, python and modes",
         ) from error
     except UsageError as error:
         raise InputError(error.what, where=where, fix=error.fix) from error
@@ -210,6 +213,10 @@ def _read_board(name: str, lines: object, path: Path) -> Host:
             where=where,
             fix='write python = "/opt/venv/bin/python3"',
         )
+    if given.modes is not None and not (given.modes.strip() and given.modes.isprintable()):
+        raise InputError(
+            "modes is not a list of power modes", where=where, fix='write modes = "15W,30W"'
+        )
     if given.socket is not None and _SOCKET.fullmatch(f"unix://{given.socket}") is None:
         raise InputError(
             "socket is not an absolute path of a socket",
@@ -222,4 +229,5 @@ def _read_board(name: str, lines: object, path: Path) -> Host:
         root=root,
         image=given.image,
         python=given.python,
+        modes=given.modes,
     )

@@ -63,6 +63,7 @@ def new_manifest(job: Job, started: Started, image: ContainerImage | None) -> Ma
         started_monotonic_s=time.monotonic(),
         finished_monotonic_s=None,
         label=plan.label,
+        host=plan.host,
         unknown=unknown,
     )
 

@@ -59,6 +59,7 @@ class RunPlan(Record, frozen=True, kw_only=True):
     seed: int
     versions: dict[str, str]
     label: str = ""  # of a build or commit
+    host: str = ""  # what the board is called where it is one of several; not part of the run's id
     repeat: int = 0  # which run of the same plan it is, beside the first
     environment: dict[str, str] = msgspec.field(default_factory=dict)  # by --env, secrets hashed
 

@@ -42,7 +42,7 @@ def rejection(sample: RawSample, cpu_share_min: float) -> str | None:
         waited_share = sample.waited_s / sample.duration_s
         if waited_share >= 1 - cpu_share_min:
             return (
-                f"other processes used the CPU; threads waited for {waited_share:.3f} s per second"
+                f"other processes used the CPU: threads waited {waited_share:.2g} s in each second"
             )
     return None
 

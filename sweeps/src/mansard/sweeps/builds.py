@@ -65,9 +65,15 @@ def sweep_builds(
         )
     boards = _Boards(request, preparation, is_dry_run)
     if is_dry_run:
-        for _ in dry_run(request, boards.build, reporter):
-            pass
-        return tuple(boards.files), None
+        failure = None
+        try:
+            for _ in dry_run(request, boards.build, reporter):
+                pass
+        except MansardError as error:
+            if not boards.files:
+                raise
+            failure = error  # of other boards
+        return tuple(boards.files), failure
     if request.hosts:
         reachable_hosts(request)  # reports faults of hosts before anything else
         preparation.prepare(request.models, reporter)  # and faults of networks once for all boards

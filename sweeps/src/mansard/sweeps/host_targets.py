@@ -13,10 +13,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from mansard.containers.host_process import HostProcess, host_controller, host_process
+from mansard.containers.fleet import BoardWorker
+from mansard.containers.host_process import (
+    HostProcess,
+    HostPythonError,
+    host_controller,
+    host_process,
+)
 from mansard.containers.hosts import Host
 from mansard.containers.measurer import HEARTBEAT_OPTION
-from mansard.core.errors import ContainerError, DeviceError, UsageError
+from mansard.core.errors import (
+    ContainerError,
+    DeniedError,
+    DeviceError,
+    StorageError,
+    UsageError,
+)
 from mansard.core.processes.line_channel import (
     DECODE_ERRORS,
     HEARTBEAT_S,
@@ -33,7 +45,8 @@ from mansard.inference.hosted import (
 )
 from mansard.measuring.events import Aborted, Done, Note, OutputPiece, Stream, passed_decoder
 from mansard.measuring.kind import encode_job, find_kind
-from mansard.sweeps.targets import controller_in_container, remedies_of
+from mansard.sweeps.reporter import BoardReporter
+from mansard.sweeps.targets import WantedImage, controller_in_container, remedies_of
 
 if TYPE_CHECKING:
     from mansard.core.records import Processor
@@ -287,6 +300,32 @@ def _note_change(
         reporter.note(FILES_CHANGED)
 
 
+def restore_host(
+    worker: BoardWorker, wanted: WantedImage, reporter: Reporter, *, is_dry_run: bool
+) -> tuple[str, ...]:
+    """Have the board of ``worker`` put back; what that was, or would be, in lines.
+
+    By the user who logs in; in a container there where this user may not, the host's Python cannot,
+    or it is an engine of this machine. Raises ContainerError, and what is wrong with the board.
+    """
+    host = worker.host
+    reporter = BoardReporter(worker.name, worker.send, reporter)
+
+    def restore(controller: RemoteController) -> tuple[str, ...]:
+        worker.on_stop(controller.end)
+        return controller.planned_restore() if is_dry_run else controller.put_back()
+
+    with remedies_of(host):
+        if host.ssh is not None:
+            try:
+                with host_controller(host) as controller:
+                    return restore(controller)
+            except (DeniedError, StorageError, HostPythonError) as error:
+                reporter.note(f"{error.what}: its controller runs in a container")
+        with controller_in_container(host, wanted, reporter) as controller:
+            return restore(controller)
+
+
 @contextlib.contextmanager
 def host_target(
     host: Host, hosted: Hosted, request: SweepRequest, reporter: Reporter, output: HostOutput
@@ -299,7 +338,7 @@ def host_target(
     """
     with remedies_of(host):
         described = _describe(host, hosted)
-        in_container = request.mode is not None and not described.may_set
+        in_container = (request.mode or host.modes) is not None and not described.may_set
         if in_container:
             reporter.note("this user may not set its modes: its controller runs in a container")
         with (

@@ -142,7 +142,9 @@ def describe_time(plans: Sequence[ModePlan]) -> str:
     """How much is to be measured, and its maximum duration, in words."""
     bounded = [planned for planned in plans if planned.is_bounded]
     beside = dict.fromkeys(
-        planned.subject for planned in plans if planned.n_missing and not planned.is_bounded
+        planned.subject or "kernels"
+        for planned in plans
+        if planned.n_missing and not planned.is_bounded
     )
     n_modes = len({planned.plan.mode.name for planned in bounded or plans if planned.n_missing})
     modes = "1 mode" if n_modes == 1 else f"{n_modes} modes"
@@ -155,7 +157,7 @@ def describe_time(plans: Sequence[ModePlan]) -> str:
     trials = "1 trial" if n_missing == 1 else f"{n_missing} trials"
     names = [*beside][:_MOST_NAMED]
     more = [f"{len(beside) - len(names)} more"] if len(beside) > len(names) else []
-    others = f"; and {listed([*names, *more])}" if beside else ""
+    others = f"; the duration of {listed([*names, *more])} is unknown" if beside else ""
     return f"{modes}, {trials} to measure: at most {longest}{others}"
 
 

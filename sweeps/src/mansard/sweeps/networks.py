@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,7 +44,14 @@ from mansard.sweeps.modes import ModePlan, plan_run
 from mansard.sweeps.preparation import NetworkSettings, Preparation, keeping_scores
 from mansard.sweeps.reporter import Reporter
 from mansard.sweeps.rows import rows_of, start_key
-from mansard.sweeps.sweep import SweepRequest, Swept, reachable_hosts, sweep
+from mansard.sweeps.sweep import (
+    DryRun,
+    SweepRequest,
+    Swept,
+    dry_run,
+    reachable_hosts,
+    sweep,
+)
 from mansard.sweeps.targets import BenchTarget, find_processor
 
 if TYPE_CHECKING:
@@ -81,6 +88,14 @@ def sweep_networks(request: MeasureRequest, preparation: Preparation, reporter: 
                 request.models, reporter
             )  # and faults of networks once for all boards
         return sweep(request, partial(_plan, request, preparation), reporter)
+
+
+def dry_run_networks(
+    request: MeasureRequest, preparation: Preparation, reporter: Reporter
+) -> Iterator[DryRun]:
+    """What ``sweep_networks`` would do on each board; nothing is built or written."""
+    preparation.is_dry_run = True
+    yield from dry_run(request, partial(_plan, request, preparation), reporter)
 
 
 def with_image(request: RequestT) -> RequestT:

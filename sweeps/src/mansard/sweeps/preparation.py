@@ -100,6 +100,7 @@ class Preparation:
         self.with_samples: list[
             tuple[PreparedNetwork, SampleChoice]
         ] = []  # whose accuracy is measured
+        self.is_dry_run = False  # then no engine file is built
         self.built: dict[str, EngineBuild] = {}  # engine files that were needed, by name
         self._builds = Builds(
             settings.build,
@@ -272,6 +273,10 @@ class Preparation:
         files, machine = self.new_folder(), target.controller.identify()
         trials = tuple({trial.engine_file: trial for trial in wanted}.values())
         if not trials:
+            return
+        if self.is_dry_run:
+            many = "1 engine file" if len(trials) == 1 else f"{len(trials)} engine files"
+            reporter.note(f"{many} of the networks are needed, and built first where missing")
             return
 
         def write_files(missing: Sequence[BuildTrial]) -> None:

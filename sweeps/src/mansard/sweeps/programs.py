@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
@@ -68,6 +68,7 @@ class ProgramRequest(SweepRequest, frozen=True, kw_only=True):
     depends: tuple[Path, ...] = ()  # files and folders whose content is part of its identity
     stdout: int = 1  # descriptor that the program's standard output goes to
     remote_folder: str | None = None  # on hosts: where it runs; None: the user's home there
+    needs_container: ClassVar[bool] = False
 
 
 def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:

@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from mansard.measuring import protocol
@@ -81,6 +82,44 @@ class LineProgress:
         self._next_s = time.monotonic() + _LINE_PERIOD_S
         left = f", {format_duration(remaining_s)} left" if remaining_s is not None else ""
         self._note(f"{self._title}: {n_done} of {n_total}{left} ({now})")
+
+
+_Send: TypeAlias = Callable[[Callable[[], object]], object]
+
+
+class BoardReporter:
+    """The reporter of one board of several in its own thread; the main thread makes the real calls.
+
+    ``send`` hands it such a call, and raises KeyboardInterrupt once all boards are to stop.
+    Progress is lines: bars of several boards would write over one another.
+    """
+
+    def __init__(self, board: str, send: _Send, reporter: Reporter) -> None:
+        self._board, self._send, self._reporter = board, send, reporter
+
+    def note(self, line: str) -> None:
+        """Hand on a note, the board's name first."""
+        self._send(partial(self._reporter.note, f"{self._board}: {line}"))
+
+    @contextlib.contextmanager
+    def progress(self, title: str) -> Iterator[ProgressDisplay]:
+        """Hand on the progress."""
+        yield _SentProgress(
+            self._send, LineProgress(f"{self._board}: {title}", self._reporter.note)
+        )
+
+    def ask(self, question: str) -> bool:
+        """Yes: several boards cannot ask at once; what they download is noted."""
+        del question
+        return True
+
+
+class _SentProgress:
+    def __init__(self, send: _Send, lines: LineProgress) -> None:
+        self._send, self._lines = send, lines
+
+    def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
+        self._send(partial(self._lines.update, n_done, n_total, remaining_s, now))
 
 
 def format_duration(duration_s: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from mansard.containers.hosts import Host
 from mansard.core.errors import UsageError
@@ -57,6 +57,7 @@ class ServerRequest(SweepRequest, frozen=True, kw_only=True):
     depends: tuple[Path, ...] = ()  # files and folders that are part of what ``start`` is
     n_rounds: int | None = None  # that count; None: until their times are known
     remote_folder: str | None = None  # on hosts: where ``start`` runs; None: the user's home there
+    needs_container: ClassVar[bool] = False
 
 
 def sweep_server(request: ServerRequest, reporter: Reporter = SILENT) -> Swept:

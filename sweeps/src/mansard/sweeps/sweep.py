@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 
 from mansard.containers.engine import connect
 from mansard.containers.fleet import BoardWorker, run_fleet
+from mansard.containers.host_process import host_controller
 from mansard.containers.hosts import Host, read_hosts
 from mansard.core.errors import (
     ContainerError,
@@ -33,7 +34,7 @@ from mansard.sweeps.modes import (
     needs_setting,
     time_cap_s,
 )
-from mansard.sweeps.reporter import SILENT, LineProgress, ProgressDisplay, Reporter
+from mansard.sweeps.reporter import SILENT, BoardReporter, Reporter
 from mansard.sweeps.targets import (
     BenchTarget,
     ContainerTarget,
@@ -42,6 +43,8 @@ from mansard.sweeps.targets import (
     WantedImage,
     check_host,
     container_target,
+    controller_in_container,
+    remedies_of,
     remote_target,
 )
 
@@ -62,6 +65,7 @@ class SweepRequest(msgspec.Struct, frozen=True, kw_only=True):
     label: str = ""  # of a build or commit, part of the run's identity
     is_again: bool = False  # also what was measured before: one more run beside the others
     variables: tuple[str, ...] = ()  # of the environment: part of the identity but of kernels
+    needs_container: ClassVar[bool] = True  # on boards elsewhere
 
     def __post_init__(self) -> None:
         if isinstance(self.label, str) and self.label:  # a function of the façade checks types
@@ -153,30 +157,67 @@ def dry_run(
 ) -> Iterator[DryRun]:
     """What a sweep would do, board by board; nothing is changed.
 
-    Raises as ``sweep`` does.
+    Raises as ``sweep`` does; of several boards one that fails does not stop the others, and is
+    raised after them.
     """
-    if not request.hosts:
-        with _opened(request, reporter, is_dry_run=True) as (target, modes):
-            yield _describe(None, planner(target, modes, reporter), target)
+    if request.hosts:
+        yield from _dry_run_hosts(request, partial(_describe_host, planner), reporter)
         return
-    for host in chosen_hosts(request):
-        reporter.note(f"board {host.name}:")
-        with remote_target(host, request.wanted_image, reporter) as target:
-            modes = _choose_modes(target.controller, request, reporter, is_dry_run=True)
-            yield _describe(host.name, planner(target, modes, reporter), target)
+    with _opened(request, reporter, is_dry_run=True) as (target, modes):
+        yield _describe(None, planner(target, modes, reporter), target)
 
 
 def dry_run_modes(request: SweepRequest, reporter: Reporter = SILENT) -> Iterator[DryRun]:
     """Each write that sets the modes of a sweep, board by board; nothing is changed or planned.
 
-    Raises as ``sweep`` does for modes and boards.
+    Raises as ``dry_run`` does for modes and boards.
     """
-    if not request.hosts:
-        yield _writes(None, LocalController(board_root(request.board)), request, reporter)
+    if request.hosts:
+        yield from _dry_run_hosts(request, _writes_of_host, reporter)
         return
-    for host in chosen_hosts(request):
-        with remote_target(host, request.wanted_image, reporter) as target:
-            yield _writes(host.name, target.controller, request, reporter)
+    yield _writes(None, LocalController(board_root(request.board)), request, reporter)
+
+
+# Says what a sweep would do on the board of a worker; the request has its modes.
+_Describe: TypeAlias = Callable[[SweepRequest, BoardWorker, Reporter], DryRun]
+
+
+def _dry_run_hosts(
+    request: SweepRequest, describe: _Describe, reporter: Reporter
+) -> Iterator[DryRun]:
+    """All boards at once; those that fail are raised after the others."""
+
+    def describe_board(worker: BoardWorker) -> DryRun:
+        request_there = _with_modes_of(request, worker.host)
+        return describe(request_there, worker, BoardReporter(worker.name, worker.send, reporter))
+
+    hosts = chosen_hosts(request)
+    fleet = run_fleet(hosts, describe_board, lambda message: message.payload())
+    yield from fleet.results.values()
+    fleet.check("listed", "lists")
+
+
+def _describe_host(
+    planner: Planner, request: SweepRequest, worker: BoardWorker, reporter: Reporter
+) -> DryRun:
+    with remote_target(worker.host, request.wanted_image, reporter) as target:
+        worker.on_stop(target.stop)
+        modes = _choose_modes(target.controller, request, reporter, is_dry_run=True)
+        return _describe(worker.name, planner(target, modes, reporter), target)
+
+
+def _writes_of_host(request: SweepRequest, worker: BoardWorker, reporter: Reporter) -> DryRun:
+    host = worker.host
+    with (
+        remedies_of(host),
+        (
+            controller_in_container(host, request.wanted_image, reporter)
+            if request.needs_container
+            else host_controller(host)
+        ) as controller,
+    ):
+        worker.on_stop(controller.end)
+        return _writes(host.name, controller, request, reporter)
 
 
 def _writes(
@@ -188,7 +229,8 @@ def _writes(
         PlannedMode(mode, None, None, lines) for mode, lines in zip(modes, steps, strict=True)
     )
     many = "1 mode" if len(planned) == 1 else f"{len(planned)} modes"
-    return DryRun(board, planned, None, f"{many}; the board is restored afterwards")
+    after = "the duration is unknown before the first run; the board is restored afterwards"
+    return DryRun(board, planned, None, f"{many}; {after}")
 
 
 @contextmanager
@@ -314,6 +356,13 @@ def chosen_hosts(request: SweepRequest) -> tuple[Host, ...]:
     return read_hosts(request.hosts, request.hosts_file)
 
 
+def _with_modes_of(request: SweepRequest, host: Host) -> SweepRequest:
+    """``request`` in the modes that the hosts file has for ``host``, where it asks for none."""
+    if request.mode is not None or host.modes is None:
+        return request
+    return msgspec.structs.replace(request, mode=host.modes)
+
+
 def reachable_hosts(request: SweepRequest) -> tuple[Host, ...]:
     """``chosen_hosts``; raises the error of the first where none of them answers."""
     hosts, failure = chosen_hosts(request), None
@@ -366,48 +415,27 @@ def _sweep_host(
     worker: BoardWorker,
 ) -> Swept:
     """One board, in its worker's thread; raises DeviceError if one of its modes failed."""
-    reporter = _WorkerReporter(worker, reporter)
+    reporter = BoardReporter(worker.name, worker.send, reporter)
     with open_host(worker.host, reporter) as target:
         worker.on_stop(target.stop)
         worker.claim(target.controller.identify())
-        modes = _choose_modes(target.controller, request, reporter)
-        swept = _sweep_board(target, modes, request, planner, reporter)
+        there = _with_modes_of(request, worker.host)
+        modes = _choose_modes(target.controller, there, reporter)
+        swept = _sweep_board(target, modes, request, _naming(planner, worker.name), reporter)
     if swept.failure is not None:
         raise swept.failure
     return swept
 
 
-class _WorkerReporter:
-    """The reporter of one board in its worker's thread; the main thread makes the real calls.
+def _naming(planner: Planner, name: str) -> Planner:
+    """``planner`` whose plans have the board's name, without that of the user who logs in."""
+    host = name.rpartition("@")[2]
 
-    Progress is lines: bars of several boards would write over one another. Every method raises
-    KeyboardInterrupt once the fleet is to stop.
-    """
+    def plan(target: BenchTarget, modes: Sequence[PowerMode], reporter: Reporter) -> list[ModePlan]:
+        replace = msgspec.structs.replace
+        return [
+            replace(planned, plan=replace(planned.plan, host=host))
+            for planned in planner(target, modes, reporter)
+        ]
 
-    def __init__(self, worker: BoardWorker, reporter: Reporter) -> None:
-        self._worker = worker
-        self._reporter = reporter
-
-    def note(self, line: str) -> None:
-        """Hand on a note, the board's name first."""
-        self._worker.send(partial(self._reporter.note, f"{self._worker.name}: {line}"))
-
-    @contextmanager
-    def progress(self, title: str) -> Iterator[ProgressDisplay]:
-        """Hand on the progress."""
-        lines = LineProgress(f"{self._worker.name}: {title}", self._reporter.note)
-        yield _WorkerProgress(self._worker, lines)
-
-    def ask(self, question: str) -> bool:
-        """Yes: several boards cannot ask at once; what they download is noted."""
-        del question
-        return True
-
-
-class _WorkerProgress:
-    def __init__(self, worker: BoardWorker, lines: LineProgress) -> None:
-        self._worker = worker
-        self._lines = lines
-
-    def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
-        self._worker.send(partial(self._lines.update, n_done, n_total, remaining_s, now))
+    return plan

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from mansard.analytics.data.machines import device_id, whole_machine
+from mansard.analytics.data.machines import device_id, machine_id, whole_machine
 from mansard.core.hardware.machine_names import machine_words
 from mansard.core.records import MachineIdentity, Manifest, Measurement
 from mansard.core.text import natural_key, printable, uncounted
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from mansard.analytics.data.dataset import Dataset
 
 LONGEST_NAME = 80
+_HOST_END = ": "  # between the name of a host and its device
+_ID_CHARACTERS = 6  # of a device's id, where names do not tell devices apart
 _LONGEST_KERNEL = 48  # characters: names of templates have hundreds
 _FUNCTOR = re.compile(r"(\w+?)(?:CUDAKernelImpl|_kernel_cuda|Functor\b)|CUDAFunctor_(\w+)")
 _LEADING = re.compile(r"^(?:void )|^std::enable_if<!?\w+, void>::type ")
@@ -161,11 +163,13 @@ def kernel_text(kernel: str) -> str:
 
 def run_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
     """A short name for each run, as long as it must be to tell the runs apart."""
-    several = len({device_id(manifest) for manifest in manifests}) > 1
+    hosts = _hosts(manifests)
+    names = {device_id(manifest): _with_host(manifest, hosts) for manifest in manifests}
+    short = short_devices(names.values())
     for parts in _NAME_PARTS:
         labels = {
             manifest.run_id: ", ".join(
-                ([_device(manifest)] if several else [])
+                ([short[names[device_id(manifest)]]] if len(names) > 1 else [])
                 + [word for part in parts if (word := part(manifest))]
             )
             for manifest in manifests
@@ -178,15 +182,46 @@ def run_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
 def device_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
     """The device of each run, by run id: a processor of a machine, in a few words.
 
-    Devices with one name, such as two equal boards, have the start of their id added.
+    Of several machines those that were measured with --host have that name in front: ``orin-1:
+    NVIDIA Jetson Orin Nano``. Devices that are still called alike, such as two equal boards that
+    were measured on themselves, have the start of their id added.
     """
-    names = {device_id(manifest): display_name(_device(manifest)) for manifest in manifests}
+    hosts = _hosts(manifests)
+    names = {
+        device_id(manifest): display_name(_with_host(manifest, hosts)) for manifest in manifests
+    }
     n_of_name = Counter(names.values())
     labels = {
-        identity: name if n_of_name[name] == 1 else f"{name} ({identity[:6]})"
+        identity: name if n_of_name[name] == 1 else _with_id(name, identity)
         for identity, name in names.items()
     }
     return {manifest.run_id: labels[device_id(manifest)] for manifest in manifests}
+
+
+def _with_id(name: str, identity: str) -> str:
+    """``name`` and the start of an id; no page cuts this off, for the name is cut before."""
+    room = LONGEST_NAME - _ID_CHARACTERS - len(" ()")
+    cut = name if len(name) <= room else f"{name[: room - 1].rstrip()}…"
+    return f"{cut} ({identity[:_ID_CHARACTERS]})"
+
+
+def short_devices(devices: Iterable[str]) -> dict[str, str]:
+    """What tells devices apart, by their ``device_labels``: their hosts, where these are known."""
+    hosts = {device: device.partition(_HOST_END)[0] for device in dict.fromkeys(devices)}
+    n_of_host = Counter(hosts.values())
+    return {device: host if n_of_host[host] == 1 else device for device, host in hosts.items()}
+
+
+def _hosts(manifests: Sequence[Manifest]) -> dict[str, str]:
+    """What the machines are called, by their id; empty of a single one."""
+    machines = {machine_id(manifest.machine): manifest.host for manifest in manifests}
+    machines |= {machine_id(one.machine): one.host for one in manifests if one.host}
+    return machines if len(machines) > 1 else {}
+
+
+def _with_host(manifest: Manifest, hosts: Mapping[str, str]) -> str:
+    host = hosts.get(machine_id(manifest.machine))
+    return f"{host}{_HOST_END}{_device(manifest)}" if host else _device(manifest)
 
 
 def device_machines(manifests: Sequence[Manifest]) -> dict[str, MachineIdentity]:

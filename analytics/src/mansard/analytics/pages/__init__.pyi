@@ -1,3 +1,4 @@
+from mansard.analytics.data.names import short_devices as short_devices
 from mansard.analytics.decisions.records import UNKNOWN_PRECISION as UNKNOWN_PRECISION
 from mansard.analytics.pages.figures.tables import sets_text as sets_text
 from mansard.analytics.pages.tables.calibration import calibration_tables as calibration_tables

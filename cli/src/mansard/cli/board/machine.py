@@ -13,6 +13,7 @@ from mansard import api
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_beside, print_json, print_lines
 from mansard.cli.options import BoardOption, HostsFileOption, ImagesOption, JsonOption
+from mansard.cli.remedies import with_given
 from mansard.cli.tables import print_fitting, print_table
 from mansard.core.records import PowerMode
 from mansard.core.table import Table
@@ -24,7 +25,10 @@ def doctor(board: BoardOption = None, as_json: JsonOption = False) -> None:
 
     Exits with 1 if measuring is impossible. Missing parts do not fail.
     """
-    checks = api.doctor(board)
+    checks = [
+        msgspec.structs.replace(check, fix=None if check.fix is None else with_given(check.fix))
+        for check in api.doctor(board)
+    ]
     if as_json:
         print_json("doctor", {"checks": checks})
     else:
@@ -66,9 +70,8 @@ def restore(
     """
     reporter = TerminalReporter()
     if host:
-        _print_boards(
-            command_line.restore_hosts(host, hosts_file, images, reporter), as_json=as_json
-        )
+        fleet = command_line.restore_hosts(host, hosts_file, images, reporter, is_dry_run=dry_run)
+        _print_boards(fleet, is_dry_run=dry_run, as_json=as_json)
         return
     restored = api.restore(board, reporter, is_dry_run=dry_run)
     if as_json:
@@ -83,8 +86,10 @@ def restore(
         print_lines(restored.lines())
 
 
-def _print_boards(fleet: results.Fleet[tuple[str, ...]], *, as_json: bool) -> None:
-    """Print what was put back on each board; raises the errors of the others."""
+def _print_boards(
+    fleet: results.Fleet[tuple[str, ...]], *, is_dry_run: bool, as_json: bool
+) -> None:
+    """Print what was, or would be, put back on each board; raises the errors of the others."""
     if as_json:
         boards = [
             {"board": name, "restored": None, "lines": lines}  # it tells them as lines alone
@@ -92,10 +97,15 @@ def _print_boards(fleet: results.Fleet[tuple[str, ...]], *, as_json: bool) -> No
         ]
         print_json("restore", {"boards": boards})
     else:
+        if is_dry_run:
+            print_lines(["dry run: nothing is changed"])
         for name, lines in fleet.results.items():
             for line in lines or ("nothing to restore: no interrupted run on this board",):
                 print_lines([f"{name}: {line}"])
-    fleet.check("put back")
+    if is_dry_run:
+        fleet.check("listed", "lists")
+    else:
+        fleet.check("put back", "restores")
 
 
 def modes(

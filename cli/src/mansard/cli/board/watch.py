@@ -230,7 +230,7 @@ def watch(
         duration_s=duration_s,
         n_samples=1 if once else None,
     )
-    with _sinks(record, prometheus, max(1, len(names))) as sinks:
+    with _sinks(record, prometheus, len(names)) as sinks:
         is_drawn = sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
         if is_drawn and not (once or as_json or quiet):
             _show_screen(looks, names, interval_s, sinks)
@@ -272,13 +272,16 @@ class _Sinks:
 
 
 @contextlib.contextmanager
-def _sinks(record: Path | None, prometheus: str | None, n_boards: int) -> Iterator[_Sinks]:
+def _sinks(record: Path | None, prometheus: str | None, n_hosts: int) -> Iterator[_Sinks]:
     """Opened before the first look, so that what is wrong with them is said at once."""
     with contextlib.ExitStack() as stack:
-        exporter = stack.enter_context(api.export_metrics(prometheus)) if prometheus else None
+        exporter = None
+        if prometheus:
+            exporting = api.export_metrics(prometheus, are_hosts=n_hosts > 0)
+            exporter = stack.enter_context(exporting)
         recorder = None
         if record is not None:
-            recorder = stack.enter_context(api.record_samples(record, n_boards=n_boards))
+            recorder = stack.enter_context(api.record_samples(record, n_boards=max(1, n_hosts)))
         try:
             yield _Sinks(recorder, exporter)
         finally:

@@ -5,8 +5,8 @@ A table for each network where it ran in several modes, else one table for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -20,7 +20,7 @@ from mansard.core.text import listed
 from mansard.core.units import ABOVE_ROOF, ROOF_FACTORS, Interval
 
 _HEADS = ("ms", "items/s", "mJ per item", "W", "modelled ms")
-_OPTIONAL = frozenset(("label", "ms", "items/s", "mJ per item", "W", "modelled ms", "bound by"))
+_OPTIONAL = frozenset((*_HEADS, "device", "label", "bound by"))
 _MOST_MODES = 8  # of a network
 _MOST_EQUALS = 3  # modes that are named
 DISTURBED = "disturbed"
@@ -56,11 +56,13 @@ def run_tables(
 
 def why_lines(times: Sequence[results.NetworkTimes], most: int) -> Iterator[str]:
     """Why each mode is recommended, or why none is; what "at best" means for real times."""
+    where = {device: name and f" on {name}" for device, name in device_cells(times).items()}
     for rows in list(grouped(times, _network_key).values())[:most]:
         best = best_mode(rows)
         if best is not None:
-            yield f"{_named(best.row)}: {_reason(best)}"
-    for name in dict.fromkeys(_named(row) for row in times if row.is_above_roof):
+            yield f"{_named(best.row)}{where[best.row.device]}: {_reason(best)}"
+    above = [row for row in times if row.is_above_roof]
+    for name in dict.fromkeys(f"{_named(row)}{where[row.device]}" for row in above):
         yield f"{name} {ABOVE_ROOF}"
     if any(row.predicted_interval == "roof" for row in times):
         yield f"≥: at best, by the roofs; {ROOF_FACTORS}"
@@ -130,11 +132,25 @@ def _named(row: results.NetworkTimes) -> str:
     return f"{row.network}{batch} {row.precision}"
 
 
+class _OfDevice(Protocol):
+    @property
+    def device(self) -> str: ...
+
+
+def device_cells(rows: Iterable[_OfDevice]) -> Mapping[str, str]:
+    """What a table of ``rows`` calls each device; nothing where all are of one."""
+    names = pages.short_devices(row.device for row in rows)
+    return names if len(names) > 1 else dict.fromkeys(names, "")
+
+
 def _of_one_mode(
     times: Sequence[results.NetworkTimes], n_all: int, bounds: Mapping[str, str]
 ) -> Table:
+    names = device_cells(times)
+    is_one = len(names) < 2
     rows = [
         (
+            names[row.device],
             row.network,
             "–" if row.batch is None else str(row.batch),
             row.precision,
@@ -148,9 +164,10 @@ def _of_one_mode(
         )
         for row in times
     ]
-    heads = ("network", "batch", "precision", "engine", "mode", "label", *_HEADS)
+    heads = ("device", "network", "batch", "precision", "engine", "mode", "label", *_HEADS)
     left = share_of(len(rows), n_all, "rows")
-    title = title_with_rest(f"Networks on {times[0].device}", left)
+    where = f"Networks on {times[0].device}" if is_one else f"Networks on {len(names)} devices"
+    title = title_with_rest(where, left)
     return without_silent(Table(title, (*heads, "bound by", "source", "remark"), rows), _OPTIONAL)
 
 

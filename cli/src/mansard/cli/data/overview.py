@@ -13,7 +13,7 @@ from typing import TypeVar
 from mansard.analytics.data.quantities import digits, joules, seconds, watts
 from mansard.api import results
 from mansard.cli.console import is_verbose
-from mansard.cli.data.network_runs import run_tables, why_lines
+from mansard.cli.data.network_runs import device_cells, run_tables, why_lines
 from mansard.cli.data.summary import (
     REST,
     accuracy_tables,
@@ -102,8 +102,10 @@ def by_device(
 
 def programs_table(programs: Sequence[results.ProgramTimes], device: str | None = None) -> Table:
     """Programs that were run and their windows: time, energy, power and their metric."""
+    names = device_cells(programs)
     rows = [
         (
+            names[row.device],
             row.workload,
             row.mode,
             row.label,
@@ -118,18 +120,32 @@ def programs_table(programs: Sequence[results.ProgramTimes], device: str | None 
         for row in programs[:_MOST_MEASURED]
     ]
     heads = (
-        *("program", "mode", "label", "time", "energy", "power", "metric", "runs", "source"),
+        *(
+            "device",
+            "program",
+            "mode",
+            "label",
+            "time",
+            "energy",
+            "power",
+            "metric",
+            "runs",
+            "source",
+        ),
         "remark",
     )
     what = "Programs" if device is None else f"Programs on {device}"
     title = title_with_rest(what, share_of(len(rows), len(programs), "rows"))
-    return without_silent(Table(title, heads, rows), {"label", "energy", "power", "metric"})
+    silent = {"device", "label", "energy", "power", "metric"}
+    return without_silent(Table(title, heads, rows), silent)
 
 
 def generations_table(times: Sequence[results.GenerationTimes], device: str | None = None) -> Table:
     """Servers of language models: first token, tokens and the energies of both phases."""
+    names = device_cells(times)
     rows = [
         (
+            names[row.device],
             row.model,
             row.server,
             row.mode,
@@ -151,7 +167,17 @@ def generations_table(times: Sequence[results.GenerationTimes], device: str | No
         for row in times[:_MOST_MEASURED]
     ]
     heads = (
-        *("model", "server", "mode", "label", "tokens", "at once", "first token", "token"),
+        *(
+            "device",
+            "model",
+            "server",
+            "mode",
+            "label",
+            "tokens",
+            "at once",
+            "first token",
+            "token",
+        ),
         *(
             "decode tokens/s",
             "output tokens/s",
@@ -165,7 +191,7 @@ def generations_table(times: Sequence[results.GenerationTimes], device: str | No
     what = share_of(len(rows), len(times), "rows")
     of = "Language model servers"
     title = title_with_rest(of if device is None else f"{of} on {device}", what)
-    silent = {"label", "prefill J/token", "decode J/token", "power"}
+    silent = {"device", "label", "prefill J/token", "decode J/token", "power"}
     return without_silent(Table(title, heads, rows), silent)
 
 

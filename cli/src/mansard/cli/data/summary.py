@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -198,14 +197,14 @@ def _networks(networks: Sequence[results.NetworkSummary], names: Mapping[str, st
 def measured_tables(networks: Sequence[results.NetworkTimes]) -> list[Table]:
     """Networks that were run beside what is predicted; then single calls, energies and memory of
     those that ran. None where none was run."""
-    tables = pages.network_tables(networks, attrgetter("mode"))
+    tables = pages.network_tables(networks)
     shown = [_narrow(table, ("p90", "power")) for table in tables]
     return [*map(_with_interval, shown[:1]), *shown[1:]]
 
 
 def memory_tables(rows: Sequence[results.MemoryTraffic]) -> list[Table]:
     """The memory's use that a board reports, beside the modelled traffic; else none."""
-    return [_narrow(table) for table in pages.memory_table(rows, attrgetter("mode"))]
+    return [_narrow(table) for table in pages.memory_table(rows)]
 
 
 def accuracy_tables(accuracies: Sequence[results.NetworkAccuracy]) -> list[Table]:
@@ -220,20 +219,20 @@ def accuracy_tables(accuracies: Sequence[results.NetworkAccuracy]) -> list[Table
 
 def part_tables(sums: Sequence[results.PartSum], parts: Sequence[results.PartTimes]) -> list[Table]:
     """Parts of networks that were run alone, after their sums; none where none was run."""
-    tables = pages.part_tables(sums, parts, attrgetter("mode"))
+    tables = pages.part_tables(sums, parts)
     return [_narrow(table, ("above idle",)) for table in tables]
 
 
 def group_tables(groups: Sequence[results.GroupTimes]) -> list[Table]:
     """Groups of stages by accelerator; none where no transitions were measured."""
-    return [_narrow(table) for table in pages.group_tables(groups, attrgetter("mode"))]
+    return [_narrow(table) for table in pages.group_tables(groups)]
 
 
 def program_tables(programs: Sequence[results.ProgramTimes]) -> list[Table]:
     """Programs that were run and their windows; none where none was run."""
     if not programs:
         return []
-    table = pages.program_table(programs, attrgetter("mode"))
+    table = pages.program_table(programs)
     return [_with_interval(_narrow(table))]
 
 
@@ -241,7 +240,7 @@ def generation_tables(times: Sequence[results.GenerationTimes]) -> list[Table]:
     """Servers of language models; none where none was measured."""
     if not times:
         return []
-    return [_narrow(pages.generation_table(times, attrgetter("mode")))]
+    return [_narrow(pages.generation_table(times))]
 
 
 def _narrow(table: Table, page_only: Collection[str] = ()) -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
@@ -19,6 +19,7 @@ from mansard import api
 from mansard.analytics.data.quantities import relative
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json
+from mansard.cli.data.network_runs import device_cells
 from mansard.cli.data.overview import by_device, programs_table
 from mansard.cli.data.summary import print_shortened, program_tables
 from mansard.cli.dry_runs import print_dry_runs
@@ -54,7 +55,25 @@ def measure_program(
     output: OutputGroup,
 ) -> None:
     """Run a program in each mode and print its time and energy; raises the error of what failed."""
-    request = api.ProgramRequest(
+    request = _program_request(command, modes, machine, identity, program, output)
+    if modes.dry_run:
+        print_dry_runs(api.dry_run(request, TerminalReporter()), as_json=output.as_json)
+        return
+    if program.metric is not None and os.isatty(request.stdout):
+        note("with --metric the program writes to a pipe, not a terminal")
+    measured = api.measure_program(request, TerminalReporter())
+    print_programs(measured, all_rows=output.all_rows, as_json=output.as_json)
+
+
+def _program_request(
+    command: Sequence[str],
+    modes: ModeGroup,
+    machine: MachineGroup,
+    identity: IdentityGroup,
+    program: ProgramGroup,
+    output: OutputGroup,
+) -> api.ProgramRequest:
+    return api.ProgramRequest(
         command=tuple(command),
         name=identity.name,
         metric=program.metric,
@@ -73,10 +92,6 @@ def measure_program(
         is_again=modes.again,
         stdout=2 if output.as_json else 1,
     )
-    if program.metric is not None and os.isatty(request.stdout):
-        note("with --metric the program writes to a pipe, not a terminal")
-    measured = api.measure_program(request, TerminalReporter())
-    print_programs(measured, all_rows=output.all_rows, as_json=output.as_json)
 
 
 def print_programs(result: results.ProgramResult, *, all_rows: bool, as_json: bool) -> None:
@@ -92,9 +107,10 @@ def print_programs(result: results.ProgramResult, *, all_rows: bool, as_json: bo
         short = by_device(rows, programs_table)
         with contextlib.redirect_stdout(sys.stderr):
             print_shortened(program_tables(rows) if all_rows else short)
-        several = len({row.device for row in rows}) > 1
+        names = device_cells(rows)
         for one in result.measured:
-            _note_doubts(one, f"{one.manifest.machine.name}, " if several else "")
+            name = names[one.times[0].device]
+            _note_doubts(one, name and f"{name}, ")
     result.check()
 
 
@@ -183,30 +199,11 @@ def measure(
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     _check_options(context, _names(groups.values()), what)
     values = {name: group_of(group, options) for name, group in groups.items()}
-    if options["dry_run"]:
-        _print_dry_run(values)
-        return
     function(command or tuple(models or ()), **values)
 
 
 # Typer asks inspect for it.
 measure.__signature__ = grouped_signature(measure, GROUPS)  # type: ignore[attr-defined]
-
-
-def _print_dry_run(groups: Mapping[str, Any]) -> None:
-    """Print each write that sets the modes; ``groups``: those of the measurement."""
-    modes: ModeGroup = groups["modes"]
-    place: PlaceGroup | MachineGroup = groups.get("place") or groups["machine"]
-    request = api.SweepRequest(
-        mode=modes.mode,
-        pick=modes.pick,
-        runs=modes.runs,
-        board=place.board,
-        hosts=tuple(place.host or ()),
-        hosts_file=place.hosts_file,
-    )
-    output: OutputGroup = groups["output"]
-    print_dry_runs(api.dry_run(request, TerminalReporter()), as_json=output.as_json)
 
 
 def _names(groups: Iterable[Any]) -> list[str]:

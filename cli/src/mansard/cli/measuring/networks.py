@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from statistics import median
@@ -15,7 +15,7 @@ from mansard import api
 from mansard.analytics.data.quantities import seconds
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines
-from mansard.cli.data.network_runs import run_tables, why_lines
+from mansard.cli.data.network_runs import device_cells, run_tables, why_lines
 from mansard.cli.data.summary import (
     accuracy_tables,
     group_tables,
@@ -23,6 +23,7 @@ from mansard.cli.data.summary import (
     memory_tables,
     part_tables,
 )
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.measuring.option_groups import (
     BuildGroup,
     ModeGroup,
@@ -53,6 +54,10 @@ def measure_layers(
 ) -> None:
     """Run networks, then their parts alone, in each mode; raises the error of what was not."""
     request = request_of(models, modes, how, place)
+    if modes.dry_run:
+        _print_dry_run(request, place, output)
+        note("--each-layer then runs the parts; their number is unknown before")
+        return
     kind, slowest = command_line.parse_each_layer(how.each_layer or "all")
     settings = api.LayerSettings(
         kind=kind,
@@ -128,6 +133,9 @@ def measure_networks(
 ) -> None:
     """Run networks in each mode and print their times; raises the error of what failed."""
     request = request_of(models, modes, how, place)
+    if modes.dry_run:
+        _print_dry_run(request, place, output)
+        return
     result = api.measure_networks(request, TerminalReporter(is_agreed=place.yes))
     print_networks(
         result,
@@ -136,6 +144,11 @@ def measure_networks(
         all_rows=output.all_rows,
         as_json=output.as_json,
     )
+
+
+def _print_dry_run(request: api.MeasureRequest, place: PlaceGroup, output: OutputGroup) -> None:
+    reporter = TerminalReporter(is_agreed=place.yes)
+    print_dry_runs(api.dry_run(request, reporter), as_json=output.as_json)
 
 
 def request_of(
@@ -232,6 +245,9 @@ def as_dictionary(result: results.MeasureResult) -> dict[str, object]:
 
 def print_times(result: results.MeasureResult, *, with_layers: bool, all_rows: bool) -> None:
     """Print the tables of networks, and on stderr what is to be known of their rows."""
+    names = device_cells(result.times)
+    where: dict[str, str] = defaultdict(str)
+    where |= {run: _on(names[row.device]) for row in result.times for run in row.run_ids}
     if all_rows:
         print_tables(measured_tables(result.times))
     else:
@@ -240,16 +256,22 @@ def print_times(result: results.MeasureResult, *, with_layers: bool, all_rows: b
     print_tables(accuracy_tables(result.accuracies))
     print_tables(memory_tables(result.memory) if all_rows else ())
     if with_layers:
-        print_tables([_layers(one) for one in result.rows if one.row.layers])
+        tables = [_layers(one, where[one.row.run_id]) for one in result.rows if one.row.layers]
+        print_tables(tables)
     shown = {row.remark for row in result.times}
     for one in result.rows:
-        _note_doubts(one, shown)
+        _note_doubts(one, where[one.row.run_id], shown)
     for row in result.times:
         if row.energy_high_j is not None and row.energy_j is None and row.time_s is not None:
-            note(f"{row.network} in {row.mode}: energy unknown: {row.unknown['energy_j']}")
+            name = f"{row.network} in {row.mode}{_on(names[row.device])}"
+            note(f"{name}: energy unknown: {row.unknown['energy_j']}")
 
 
-def _layers(one: results.MeasuredNetwork) -> Table:
+def _on(device: str) -> str:
+    return device and f" on {device}"
+
+
+def _layers(one: results.MeasuredNetwork, where: str) -> Table:
     layers = [(median(layer.seconds_s), layer) for layer in one.row.layers or () if layer.seconds_s]
     whole_s = sum(time_s for time_s, _ in layers)
     layers.sort(key=lambda timed: -timed[0])
@@ -264,7 +286,9 @@ def _layers(one: results.MeasuredNetwork) -> Table:
         for time_s, layer in layers[:_MOST_LAYERS]
     ]
     more = f", the slowest {_MOST_LAYERS} of {len(layers)}" if len(layers) > _MOST_LAYERS else ""
-    title = f"Layers of {_name(one)}, while profiled; nodes: by their index in the score{more}"
+    title = (
+        f"Layers of {_name(one)}{where}, while profiled; nodes: by their index in the score{more}"
+    )
     return Table(title, ("layer", "operator", "nodes", "time", "share"), cells)
 
 
@@ -274,9 +298,9 @@ def _name(one: results.MeasuredNetwork) -> str:
     return f"{one.row.model}{batch} {one.row.precision} in {one.mode}"
 
 
-def _note_doubts(one: results.MeasuredNetwork, shown: Collection[str]) -> None:
+def _note_doubts(one: results.MeasuredNetwork, where: str, shown: Collection[str]) -> None:
     """What is to be known of a row beside its remark in the table, which is one of ``shown``."""
-    name, row = _name(one), one.row
+    name, row = f"{_name(one)}{where}", one.row
     if row.failure is not None:
         if row.failure not in shown:
             note(f"{name}: not run: {row.failure}")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from mansard import api
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_json
+from mansard.cli.data.network_runs import device_cells
 from mansard.cli.data.overview import by_device, generations_table
 from mansard.cli.data.summary import generation_tables, print_shortened
+from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.measuring.option_groups import (
     IdentityGroup,
     MachineGroup,
@@ -50,6 +53,9 @@ def measure_server(
         hosts_file=machine.hosts_file,
         remote_folder=identity.remote_folder,
     )
+    if modes.dry_run:
+        print_dry_runs(api.dry_run(request, TerminalReporter()), as_json=output.as_json)
+        return
     measured = command_line.measure_server(request, TerminalReporter())
     print_generations(measured, all_rows=output.all_rows, as_json=output.as_json)
 
@@ -66,9 +72,10 @@ def print_generations(result: results.ServerResult, *, all_rows: bool, as_json: 
         times = [one.times for one in result.measured]
         short = by_device(times, generations_table)
         print_shortened(generation_tables(times) if all_rows else short)
-        several = len({row.device for row in times}) > 1
+        names = device_cells(times)
         for one in result.measured:
-            _note_doubts(one, f"{one.manifest.machine.name}, " if several else "")
+            name = names[one.times.device]
+            _note_doubts(one, name and f"{name}, ")
         _note_energies(one.times for one in result.measured)
     result.check()
 

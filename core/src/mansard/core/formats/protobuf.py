@@ -29,6 +29,14 @@ def damaged(at: str = "") -> ModelError:
     return ModelError(f"this is not an ONNX model, or it is cut short or damaged{at}", fix=_FIX)
 
 
+def cut_short(n_bytes: int) -> ModelError:
+    """The error for a model whose last part announces more bytes than the file has."""
+    return ModelError(
+        f"the file is cut short: it ends at byte {n_bytes}, within a part that goes on",
+        fix="copy or download it again, whole",
+    )
+
+
 def varint(data: bytes, position: int) -> tuple[int, int]:
     """The number at ``position``, of up to 64 bits, and where it ends."""
     value = shift = 0

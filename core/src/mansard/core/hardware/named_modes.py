@@ -74,9 +74,11 @@ class NamedModes(msgspec.Struct, frozen=True, kw_only=True):
 def boards_called(name: str) -> tuple[NamedModes, ...]:
     """The boards that ``name`` may mean: "Orin Nano" four, "Orin Nano 4GB" two of them.
 
-    Empty where no board here has that name.
+    Empty where no board here has that name. In ``orin-1: Jetson AGX Orin`` what is before the colon
+    is what people call one board.
     """
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    model = name.rpartition(": ")[2]
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model)
     text = " ".join(re.findall(r"[a-z0-9]+", spaced.casefold()))
     part = re.search(r"\bp\d{4} \d{4}\b", text)
     modules = next((known for words, known in _MODULES if re.search(words, text)), ())

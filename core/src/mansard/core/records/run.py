@@ -12,7 +12,7 @@ from mansard.core.records.trial import EnergyWindow
 class Manifest(Record, frozen=True, kw_only=True):
     """What a run was: enough to repeat it, and to refuse mixing it with another."""
 
-    schema: ClassVar[Schema] = Schema("manifest", 7, oldest=6)
+    schema: ClassVar[Schema] = Schema("manifest", 8, oldest=6)
 
     run_id: str
     kind: str  # name of its MeasurementKind
@@ -40,3 +40,4 @@ class Manifest(Record, frozen=True, kw_only=True):
     started_monotonic_s: float
     finished_monotonic_s: float | None
     label: str = ""  # of a build or commit, part of the run's identity
+    host: str = ""  # that --host gave the board, without a user's name; empty: measured on itself

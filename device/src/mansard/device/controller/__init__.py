@@ -20,8 +20,10 @@ from mansard.device.clocks.settings import find_clocks
 from mansard.device.holding.acting import OnStep, planned_steps, quietly
 from mansard.device.holding.board_lock import board_lock
 from mansard.device.holding.hold import SETTLE_S, Hold
-from mansard.device.holding.restoring import restore
+from mansard.device.holding.restoring import planned_restore, restore
 from mansard.device.identity import SIMULATED_MARK, identify, is_simulated
+from mansard.device.nvpmodel.modes import read_modes
+from mansard.device.nvpmodel.tool import query, reboot_modes
 from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 
@@ -73,6 +75,10 @@ class BoardController(Protocol):
 
     def put_back(self) -> tuple[str, ...]:
         """Put back what an interrupted run had left; what that was, in lines."""
+        ...
+
+    def planned_restore(self) -> tuple[str, ...]:
+        """What ``put_back`` would set, in lines; nothing is touched."""
         ...
 
     def hold(self, *, is_set: bool = True) -> AbstractContextManager[Holding]:
@@ -146,14 +152,27 @@ class LocalController:
     def planned_steps(self, modes: Sequence[PowerMode]) -> tuple[tuple[str, ...], ...]:
         """What setting each of ``modes`` would do now, in lines."""
         clocks = find_clocks(self._root)  # once: a grid can have thousands of modes
+        reboots = self._reboots() if any(mode.kind == "nvpmodel" for mode in modes) else {}
         return tuple(
-            tuple(str(step) for step in planned_steps(self._root, mode, clocks)) for mode in modes
+            (
+                *(f"may need a reboot: {why}" for why in [reboots.get(mode.name)] if why),
+                *(str(step) for step in planned_steps(self._root, mode, clocks)),
+            )
+            for mode in modes
         )
+
+    def _reboots(self) -> Mapping[str, str]:
+        return reboot_modes(self._root, read_modes(self._root), query(self._root).name)
 
     def put_back(self) -> tuple[str, ...]:
         """Put back what an interrupted run had left, in lines."""
         restored = restore(self._root, on_step=self._on_step)
         return restored.lines() if restored is not None else ()
+
+    def planned_restore(self) -> tuple[str, ...]:
+        """What ``put_back`` would set, in lines; none where no run was interrupted."""
+        planned = planned_restore(self._root)
+        return () if planned is None else planned.changes or ("no writes",)
 
     def hold(self, *, is_set: bool = True) -> AbstractContextManager[Hold | Occupied]:
         """The machine, held for one sweep."""

@@ -39,6 +39,7 @@ from mansard.device.controller.messages import (
     Machine,
     ModesAnswer,
     NumberedAsk,
+    PlanRestore,
     PlanSteps,
     PutBack,
     Reboots,
@@ -209,6 +210,8 @@ def _answer(controller: LocalController, ask: AnyAsk) -> AnyAnswer:
             return Steps(controller.planned_steps(modes))
         case PutBack():
             return Lines(controller.put_back())
+        case PlanRestore():
+            return Lines(controller.planned_restore())
     raise UsageError(f"a board controller cannot answer {type(ask).__name__} now")
 
 

@@ -15,7 +15,7 @@ from mansard.core.processes.line_channel import DECODE_ERRORS, WireError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 
-PROTOCOL = 3  # raised with every change of this file
+PROTOCOL = 4  # raised with every change of this file
 
 
 class Ask(msgspec.Struct, frozen=True, tag_field="ask", forbid_unknown_fields=True):
@@ -49,6 +49,10 @@ class PlanSteps(Ask, tag="plan", frozen=True):
 
 class PutBack(Ask, tag="put-back", frozen=True):
     """Put back what an interrupted run left."""
+
+
+class PlanRestore(Ask, tag="plan-restore", frozen=True):
+    """What would PutBack set?"""
 
 
 class HoldBoard(Ask, tag="hold", frozen=True):
@@ -107,8 +111,8 @@ class Steps(Answer, tag="steps", frozen=True):
 
 
 class Lines(Answer, tag="lines", frozen=True):
-    """To PutBack and HoldBoard: what an interrupted run had left. To FindChanges: what has
-    changed since it was set. To Release: none."""
+    """To PutBack and HoldBoard: what an interrupted run had left. To PlanRestore: what would be
+    set. To FindChanges: what has changed since it was set. To Release: none."""
 
     lines: tuple[str, ...]
 
@@ -131,6 +135,7 @@ AnyAsk = (
     | ChooseModes
     | PlanSteps
     | PutBack
+    | PlanRestore
     | HoldBoard
     | FindReboots
     | SetMode

@@ -31,6 +31,7 @@ from mansard.device.controller.messages import (
     Machine,
     ModesAnswer,
     NumberedAsk,
+    PlanRestore,
     PlanSteps,
     PutBack,
     Reboots,
@@ -216,6 +217,10 @@ class RemoteController:
     def put_back(self) -> tuple[str, ...]:
         """Put back what an interrupted run had left, in lines."""
         return self._line.ask(PutBack(), Lines).lines
+
+    def planned_restore(self) -> tuple[str, ...]:
+        """What ``put_back`` would set, in lines; nothing is touched."""
+        return self._line.ask(PlanRestore(), Lines).lines
 
     def hold(self, *, is_set: bool = True) -> RemoteHold:
         """The board for one sweep."""

@@ -19,6 +19,7 @@ from mansard.core.formats.protobuf import (
     BYTES,
     END_GROUP,
     GROUP,
+    cut_short,
     damaged,
     encode,
     field_at,
@@ -65,6 +66,10 @@ class Source(Protocol):
     def window(self, start: int) -> tuple[bytes, int]:
         """Some bytes around ``start``, and their offset."""
         ...
+
+
+_MOST_BYTES: Final = 1 << 31  # of a protobuf message
+_GRAPH: Final = 58  # key of a model's graph, nearly the whole of its file
 
 
 class Field(NamedTuple):
@@ -116,6 +121,9 @@ class Walker:
             except (ModelError, IndexError):
                 raise damaged(f" at byte {position}") from None
             if stop + base > end:
+                is_whole_file = position > 0 and end == self._source.size
+                if key == _GRAPH and is_whole_file and stop - content < _MOST_BYTES:
+                    raise cut_short(end)
                 break
             if (stop - content > SHORT_BYTES or key == DATA_TYPE) and not groups:
                 yield Field(key, position, content + base, stop + base, number)

@@ -136,8 +136,8 @@ def check_free(n_bytes: int, folder: Path, what: str) -> None:
         free_bytes = shutil.disk_usage(folder).free
     if n_bytes + _SPARE_BYTES > free_bytes:
         raise StorageError(
-            f"{what} about {n_bytes / 1e6:,.0f} MB, and "
-            f"{_SPARE_BYTES / 1e6:.0f} MB stay free; {free_bytes / 1e6:,.0f} MB are free now",
+            f"the disk is full: {what} about {n_bytes / 1e6:,.0f} MB, and "
+            f"{_SPARE_BYTES / 1e6:.0f} MB must stay free; {free_bytes / 1e6:,.0f} MB are free",
             where=str(folder),
             fix="free some space, name another folder in TMPDIR, or measure less at once",
         )

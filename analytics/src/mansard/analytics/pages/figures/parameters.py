@@ -16,7 +16,13 @@ import altair as alt
 import msgspec
 import polars as pl
 
-from mansard.analytics.data.names import device_labels, display_name, in_order, network_key
+from mansard.analytics.data.names import (
+    device_labels,
+    display_name,
+    in_order,
+    network_key,
+    short_devices,
+)
 from mansard.analytics.data.quantities import UNKNOWN
 from mansard.analytics.pages.figures.tables import (
     FIRST_ROWS,
@@ -80,8 +86,12 @@ def mode_labels(results: Results) -> dict[Key, str]:
     devices = roof_devices(results)
     # Of several runs of one mode the newest, which comes last.
     roofs = {(devices[roof.label], roof.mode): roof.label for roof in results.roofs}
-    several = len({device for device, _ in (*keys, *roofs)}) > 1
-    plain = {key: display_name(f"{key[0]}, {key[1]}") if several else key[1] for key in keys}
+    short = short_devices(device for device, _ in (*keys, *roofs))
+    several = len(short) > 1
+    plain = {
+        (device, mode): display_name(f"{short[device]}, {mode}") if several else mode
+        for device, mode in keys
+    }
     return plain | roofs
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.names import display_name, short_devices
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, capacity, digits, percent, quantity
 from mansard.analytics.models.roofs.ceilings import Ceiling
 from mansard.core.table import Table, redundant_columns
@@ -82,6 +82,12 @@ class Column:
             form=form,
             per=per,
         )
+
+
+def device_columns(rows: Iterable[Any]) -> list[Column]:
+    """The column that says which board each of ``rows`` is of; none where all are of one."""
+    names = short_devices(row.device for row in rows)
+    return [Column("Device", lambda row: names[row.device])] if len(names) > 1 else []
 
 
 def tabulate(title: str, columns: Sequence[Column], rows: Iterable[Any]) -> Table:

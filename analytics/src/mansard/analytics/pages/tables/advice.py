@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from mansard.analytics.data.names import display_name, display_text, stage_of
+from mansard.analytics.data.names import display_name, display_text, short_devices, stage_of
 from mansard.analytics.data.quantities import (
     NBSP,
     UNKNOWN,
@@ -51,8 +51,18 @@ class Advice:
 
 def overview(results: Results) -> list[str]:
     """The recommendation in a sentence for each device; empty where there is none."""
-    by_device, programs = _by_device(results), _programs(results)
-    return [_device_line(picks, len(by_device) > 1, programs) for picks in by_device[:MOST_TOLD]]
+    where, programs = _where(results), _programs(results)
+    return [
+        f"{where[picks[0].device]}{_device_line(picks, programs)}"
+        for picks in _by_device(results)[:MOST_TOLD]
+    ]
+
+
+def _where(results: Results) -> dict[str, str]:
+    """``orin-1: `` by device, before what is said of it; empty where there is one device."""
+    names = short_devices(pick.device for pick in results.recommendations)
+    several = len(names) > 1
+    return {device: f"{display_name(name)}: " * several for device, name in names.items()}
 
 
 def overview_sources(results: Results) -> list[list[str]]:
@@ -90,7 +100,7 @@ def _programs(results: Results) -> set[str]:
     return {row.workload for row in results.programs}
 
 
-def _device_line(picks: Sequence[Recommendation], several: bool, programs: Collection[str]) -> str:
+def _device_line(picks: Sequence[Recommendation], programs: Collection[str]) -> str:
     if len(picks) == 1:
         return _line(picks[0].sentence)
     same = _in_commonest_mode(picks)
@@ -106,10 +116,9 @@ def _device_line(picks: Sequence[Recommendation], several: bool, programs: Colle
         "networks and programs" if len(kinds) > 1 else "programs" if True in kinds else "networks"
     )
     who = f"{n_same} of {n_all} {what}" if n_same < n_all else f"all {n_same} {what}"
-    where = f"{display_name(picks[0].device)}: " if several else ""
     claims = {pick.claim for pick in same}
     claim = claims.pop() if len(claims) == 1 else "is recommended"
-    return f"{where}{display_name(mode)} {claim} for {who}{by_roofs}{_typical(same, mode)}."
+    return f"{display_name(mode)} {claim} for {who}{by_roofs}{_typical(same, mode)}."
 
 
 def _typical(same: Sequence[Recommendation], mode: str) -> str:
@@ -136,7 +145,9 @@ def _typical(same: Sequence[Recommendation], mode: str) -> str:
 def advice(results: Results) -> list[Advice]:
     """The first recommendations in full."""
     was_run = {row.network for row in results.measured} | _programs(results)
-    return [_advice(pick, was_run) for pick in results.recommendations[:MOST_TOLD]]
+    where = _where(results)
+    picks = results.recommendations[:MOST_TOLD]
+    return [_advice(pick, where[pick.device], was_run) for pick in picks]
 
 
 def refusals(results: Results) -> list[str]:
@@ -158,10 +169,13 @@ def _named(names: Sequence[str]) -> str:
 
 def advice_table(results: Results) -> Table:
     """Every network's recommended mode with what it costs and saves."""
-    several = len({pick.device for pick in results.recommendations}) > 1
-    programs = _programs(results)
+    names = short_devices(pick.device for pick in results.recommendations)
+    programs, several = _programs(results), len(names) > 1
     picks = [pick for pick in results.recommendations if pick.choice is not None]
-    rows = [_row(pick, several, programs) for pick in picks[:MOST_ROWS]]
+    rows = [
+        _row(pick, [display_name(names[pick.device])] if several else [], programs)
+        for pick in picks[:MOST_ROWS]
+    ]
     n_left = len(picks) - len(rows)
     more = f", {MOST_ROWS} of {n_left + len(rows)}" if n_left else ""
     device = ("Device",) * several
@@ -174,10 +188,10 @@ def advice_table(results: Results) -> Table:
     return Table(f"Recommended mode of each {what}{more}", columns, rows, numeric)
 
 
-def _advice(pick: Recommendation, was_run: Collection[str]) -> Advice:
+def _advice(pick: Recommendation, where: str, was_run: Collection[str]) -> Advice:
     commands = pick.commands
     return Advice(
-        sentence=_line(pick.sentence),
+        sentence=f"{where}{_line(pick.sentence)}",
         why=[_line(reason) for reason in (*pick.why, *_beside(pick, was_run))],
         neighbours=_neighbours(pick),
         set_lines=commands.set_lines if commands is not None else (),
@@ -214,10 +228,10 @@ def _neighbours(pick: Recommendation) -> Table:
     return Table(caption, columns, rows, frozenset({1, 2, 3, 4}))
 
 
-def _row(pick: Recommendation, with_device: bool, programs: Collection[str]) -> list[str]:
+def _row(pick: Recommendation, where: list[str], programs: Collection[str]) -> list[str]:
     choice = pick.choice
     assert choice is not None  # noqa: S101 - the caller keeps those with a choice
-    head = [display_name(pick.network), *([display_name(pick.device)] if with_device else [])]
+    head = [display_name(pick.network), *where]
     highest = next(iter(pick.savings), None)
     return [
         *head,

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import UNKNOWN, capacity, digits, joules, seconds, watts
 from mansard.analytics.models.predict.generation_times import GenerationTimes
-from mansard.analytics.pages.figures.tables import Column, tabulate
+from mansard.analytics.pages.figures.tables import Column, device_columns, tabulate
 from mansard.core.table import Table
 
 TITLE = "Servers of language models that were measured"
 
 
-def generation_table(
-    rows: Sequence[GenerationTimes], mode: Callable[[GenerationTimes], str]
-) -> Table:
+def generation_table(rows: Sequence[GenerationTimes]) -> Table:
     """Times, rates and energies of both phases, beside the server's own timings."""
     columns = (
+        *device_columns(rows),
         Column("Model", lambda row: row.model),
         Column("Server", lambda row: row.server),
-        Column("Mode", mode),
+        Column("Mode", lambda row: display_name(row.mode)),
         Column("Label", lambda row: row.label),
         Column("Prompt", lambda row: str(row.prompt_tokens), is_numeric=True),
         Column("Answer", lambda row: str(row.generate_tokens), is_numeric=True),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from mansard.analytics.data.names import display_name, network_key
@@ -115,7 +114,7 @@ def _bound_or_reason(row: Cells) -> str:
 
 def measured_tables(results: Results) -> list[Table]:
     """Networks that were run; see ``workloads.network_tables``."""
-    tables = network_tables(results.measured, _mode_text(results))
+    tables = network_tables(results.measured)
     return [shortened(table) for table in tables]
 
 
@@ -126,27 +125,22 @@ def accuracy_table(results: Results) -> Table:
 
 def part_tables(results: Results) -> list[Table]:
     """Layers that were run alone; see ``workloads.part_tables``."""
-    tables = workloads.part_tables(results.part_sums, results.parts, _mode_text(results))
-    tables += workloads.group_tables(results.group_times, lambda row: display_name(row.mode))
+    tables = workloads.part_tables(results.part_sums, results.parts)
+    tables += workloads.group_tables(results.group_times)
     return [shortened(table) for table in tables]
 
 
 def memory_tables(results: Results) -> list[Table]:
     """The memory's use beside our traffic; see ``workloads.memory_table``."""
-    tables = workloads.memory_table(results.memory, _mode_text(results))
+    tables = workloads.memory_table(results.memory)
     return [shortened(table) for table in tables]
 
 
 def program_table(results: Results) -> Table:
     """Programs that were run; see ``workloads.program_table``."""
-    return shortened(workloads.program_table(results.programs, _mode_text(results)))
+    return shortened(workloads.program_table(results.programs))
 
 
 def generation_table(results: Results) -> Table:
     """Servers of language models; see ``generations.generation_table``."""
-    return shortened(generations.generation_table(results.generations, _mode_text(results)))
-
-
-def _mode_text(results: Results) -> Callable[[Any], str]:
-    labels = mode_labels(results)
-    return lambda row: display_name(labels[row.device, row.mode])
+    return shortened(generations.generation_table(results.generations))

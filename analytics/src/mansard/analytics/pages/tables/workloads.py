@@ -6,8 +6,8 @@ and of layers that were run alone, with their sum against the whole network.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, share_text
 from mansard.analytics.data.names import display_name, first_names
@@ -25,29 +25,36 @@ from mansard.analytics.models.predict.group_times import GroupTime, GroupTimes
 from mansard.analytics.models.predict.memory_use import MemoryTraffic
 from mansard.analytics.models.predict.parts import PartSum, PartTimes
 from mansard.analytics.models.predict.row_times import NetworkTimes, ProgramTimes
-from mansard.analytics.pages.figures.tables import Column, batch_text, scaled, tabulate
+from mansard.analytics.pages.figures.tables import (
+    Column,
+    batch_text,
+    device_columns,
+    scaled,
+    tabulate,
+)
 from mansard.core.table import Table
 
+_MODE = Column("Mode", lambda row: display_name(row.mode))
 
-def _what_ran(mode: Callable[[Any], str]) -> tuple[Column, ...]:
-    """The columns that say which network ran, and how; ``mode``: the text of a row's mode."""
+
+def _what_ran(rows: Iterable[Any]) -> tuple[Column, ...]:
+    """The columns that say which network ran, where and how."""
     return (
+        *device_columns(rows),
         Column("Network", lambda row: row.network),
         Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
         Column("Precision", lambda row: display_name(row.precision)),
         Column("Engine", lambda row: row.engine),
-        Column("Mode", mode),
+        _MODE,
     )
 
 
-def memory_table(
-    rows: Sequence[MemoryTraffic], mode: Callable[[MemoryTraffic], str]
-) -> list[Table]:
+def memory_table(rows: Sequence[MemoryTraffic]) -> list[Table]:
     """One table, or none where no board reports it."""
     if not rows:
         return []
     columns = [
-        *_what_ran(mode),
+        *_what_ran(rows),
         Column("Memory use", lambda row: percent(row.mean_share), is_numeric=True),
         Column("GB/s reported", lambda row: scaled(row.reported_bytes_per_s, 1e9), is_numeric=True),
         Column("Time", lambda row: seconds(row.time_s), is_numeric=True),
@@ -65,7 +72,6 @@ def memory_table(
 
 
 MOST_PARTS = 30  # of one network in one mode, the slowest
-PartMode: TypeAlias = Callable[[PartTimes | PartSum], str]  # what a row's mode is called
 TERMS = {
     "Calls": "calls_s",
     "Conversions": "conversions_s",
@@ -75,14 +81,14 @@ TERMS = {
 }
 
 
-def part_tables(sums: Sequence[PartSum], parts: Sequence[PartTimes], mode: PartMode) -> list[Table]:
+def part_tables(sums: Sequence[PartSum], parts: Sequence[PartTimes]) -> list[Table]:
     """The sums against the whole networks, then the slowest parts of each; none where none ran."""
     if not parts:
         return []
-    return [_sum_table(sums, mode), _part_table(slowest_parts(parts), mode)]
+    return [_sum_table(sums), _part_table(slowest_parts(parts))]
 
 
-def group_tables(chains: Sequence[GroupTimes], mode: Callable[[GroupTimes], str]) -> list[Table]:
+def group_tables(chains: Sequence[GroupTimes]) -> list[Table]:
     """Groups by accelerator, of networks with measured costs of leaving one."""
     rows = [
         (chain, group)
@@ -97,7 +103,7 @@ def group_tables(chains: Sequence[GroupTimes], mode: Callable[[GroupTimes], str]
         Column("Batch", lambda row: batch_text(row[0].batch), is_numeric=True),
         Column("Precision", lambda row: row[0].precision),
         Column("Engine", lambda row: row[0].engine),
-        Column("Mode", lambda row: mode(row[0])),
+        Column("Mode", lambda row: display_name(row[0].mode)),
         Column("Accelerator", lambda row: row[0].accelerator),
         Column("Group", lambda row: f"{row[1].number}", is_numeric=True),
         Column("Operators", lambda row: operators_text(row[1].op_types)),
@@ -153,12 +159,12 @@ def slowest_parts(parts: Sequence[PartTimes]) -> list[PartTimes]:
     return slowest
 
 
-def _sum_table(sums: Sequence[PartSum], mode: PartMode) -> Table:
+def _sum_table(sums: Sequence[PartSum]) -> Table:
     def term(name: str) -> Callable[[PartSum], str]:
         return lambda row: signed_share(getattr(row, name), row.whole_s)
 
     columns = [
-        *_what_ran(mode),
+        *_what_ran(sums),
         Column("Parts", parts_text, is_numeric=True),
         Column("Their sum", lambda row: seconds(row.parts_s), is_numeric=True),
         Column("Whole", lambda row: seconds(row.whole_s), is_numeric=True),
@@ -172,9 +178,9 @@ def _sum_table(sums: Sequence[PartSum], mode: PartMode) -> Table:
     return tabulate(caption, columns, sums)
 
 
-def _part_table(parts: Sequence[PartTimes], mode: PartMode) -> Table:
+def _part_table(parts: Sequence[PartTimes]) -> Table:
     columns = [
-        *_what_ran(mode),
+        *_what_ran(parts),
         Column("Part", lambda row: f"{row.part.kind} {row.part.number}"),
         Column("Operators", lambda row: operators_text(row.part.op_types)),
         Column("Alone", lambda row: seconds(row.time_s, row.low_s, row.high_s), is_numeric=True),
@@ -207,16 +213,13 @@ def signed_share(value_s: float | None, whole_s: float | None) -> str:
     return f"{100 * value_s / whole_s:+.1f}{NBSP}%".replace("-", "−")
 
 
-ModeText: TypeAlias = Callable[[NetworkTimes | ProgramTimes], str]  # what a row's mode is called
-
-
-def network_tables(rows: Sequence[NetworkTimes], mode: ModeText) -> list[Table]:
+def network_tables(rows: Sequence[NetworkTimes]) -> list[Table]:
     """Networks that were run beside what is predicted of each, failed ones with their reason; then
     single calls, energies and memory of those that ran. None where none was run."""
     if not rows:
         return []
     what = [
-        *_what_ran(mode),
+        *_what_ran(rows),
         Column("Label", lambda row: row.label),
     ]
     times = [
@@ -248,15 +251,16 @@ def _metric_text(row: ProgramTimes) -> str:
     return "–" if row.metric is None and row.window else scaled(row.metric, 1.0)
 
 
-def program_table(rows: Sequence[ProgramTimes], mode: ModeText) -> Table:
+def program_table(rows: Sequence[ProgramTimes]) -> Table:
     """Programs that were run, each followed by the windows that it named."""
 
     def of_whole(text: Callable[[ProgramTimes], str]) -> Callable[[ProgramTimes], str]:
         return lambda row: text(row) if row.window is None else "–"
 
     columns = [
+        *device_columns(rows),
         Column("Program", lambda row: row.workload),
-        Column("Mode", mode),
+        _MODE,
         Column("Label", lambda row: row.label),
         Column("Time", measured_text, is_numeric=True),
         Column("Remark", lambda row: row.remark),

@@ -1,0 +1,54 @@
+"""Commands in remedies and notes are for the board, the hosts and the runs that were given.
+
+``doctor --board X`` that advises ``mansard board restore`` means ``mansard board restore --board
+X``: without the option, the command would be about another machine.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from types import MappingProxyType
+
+_HOSTS = frozenset(("bench", "measure", "board restore", "board watch"))
+# By option: the commands that take it.
+_COMMANDS = MappingProxyType(
+    {
+        "--board": _HOSTS | {"doctor", "board modes"},
+        "--host": _HOSTS,
+        "--hosts-file": _HOSTS,
+        "--runs": frozenset(("bench", "measure", "report", "recommend")),
+    }
+)
+_ALL = "|".join(sorted(frozenset().union(*_COMMANDS.values()), key=len, reverse=True))
+# A command and its words: up to the quote or the sentence's end that closes it.
+_COMMAND = re.compile(rf"\bmansard (?P<command>{_ALL})\b(?P<words>[^'\n;]*)")
+_given: dict[str, list[str]] = {}
+
+
+def take_given(words: Sequence[str]) -> None:
+    """Keep those options of a command line, without what is behind "--", until the next one."""
+    _given.clear()
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name not in _COMMANDS:
+            continue
+        if equals or at + 1 < len(words):
+            _given.setdefault(name, []).append(value if equals else words[at + 1])
+
+
+def with_given(text: str) -> str:
+    """``text`` whose commands have the options that were given, as far as they take them."""
+    return _COMMAND.sub(_complete, text) if _given else text
+
+
+def _complete(found: re.Match[str]) -> str:
+    command, words = found["command"], found["words"]
+    options = [
+        f" {name} {shlex.quote(value)}"
+        for name, values in _given.items()
+        if command in _COMMANDS[name] and not re.search(rf"{name}\b", words)
+        for value in (values if name == "--host" else values[-1:])
+    ]
+    return f"mansard {command}{''.join(options)}{words}"
