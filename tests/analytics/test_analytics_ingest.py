@@ -78,7 +78,7 @@ def test_an_unfinished_run_is_used_and_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        ("trials.jsonl", b'"version":8', b'"version":99'),
+        ("trials.jsonl", b'"version":7', b'"version":99'),
         ("manifest.json", b'"version": 8', b'"version": 99'),
     ],
 )
