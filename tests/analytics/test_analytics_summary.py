@@ -39,7 +39,7 @@ def test_what_is_unknown_has_a_reason(found: Summary) -> None:
     (net,) = [row for row in found.networks if (row.model, row.label) == ("net", "2c")]
     assert net.energy_j is None
     assert "power meter" in net.unknown["energy_j"]
-    said = "launch costs are left out: they are unknown in a mode of this device"
+    said = "launch costs are left out: they were not measured in every mode of this device"
     assert net.notes == said
 
 

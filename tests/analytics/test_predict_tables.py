@@ -85,7 +85,7 @@ def test_the_terminal_says_what_its_times_are_without(results: Results) -> None:
     table = summary_tables(summary(results.dataset, results))[-1]
     assert table.title.split("; ") == [
         "Networks (modelled: each fused layer at the roof)",
-        "launch costs are left out: they are unknown in a mode of this device",
+        "launch costs are left out: they were not measured in every mode of this device",
     ]
     assert tuple(table.columns[-2:]) == ("modelled time", "bound by")
     assert len(table.rows) == 4

@@ -37,7 +37,7 @@ def test_no_launch_cost_is_said_and_not_invented() -> None:
     values = {key: value for key, value in ROUND.items() if key != LAUNCH}
     found = predicted(group(cuda=20e9), values=values)
     assert found["latency_s"] == pytest.approx(0.02)
-    said = "launch costs are left out: they are unknown in a mode of this device"
+    said = "launch costs are left out: they were not measured in every mode of this device"
     assert found["notes"] == said
 
 
@@ -49,7 +49,7 @@ def test_what_a_score_says_of_itself_is_in_the_notes() -> None:
     (notes,) = found.collect()["notes"]
     assert notes.split("; ") == [
         "its traffic is unfused",
-        "launch costs are left out: they are unknown in a mode of this device",
+        "launch costs are left out: they were not measured in every mode of this device",
     ]
 
 

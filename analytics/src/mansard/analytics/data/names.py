@@ -232,20 +232,23 @@ def device_machines(manifests: Sequence[Manifest]) -> dict[str, MachineIdentity]
 
 def _device(manifest: Manifest) -> str:
     """The name of a processor: a card's own, of a Jetson the board's."""
-    machine, gpu = machine_words(manifest.machine.name), manifest.gpu
+    machine, gpu = manifest.machine, manifest.gpu
     if whole_machine(manifest):
-        return f"{machine} ({'whole board' if manifest.machine.kind == 'jetson' else 'whole'})"
-    if gpu is None or not gpu.is_integrated:
-        name = processor_name(manifest)
-        return name if gpu is None or gpu.mig is None else f"{name} {gpu.mig}"
-    return f"{machine} GPU"
+        whole = "whole board" if machine.kind == "jetson" else "whole"
+        return f"{machine_words(machine.name)} ({whole})"
+    name = processor_name(manifest)
+    return name if gpu is None or gpu.mig is None else f"{name} {gpu.mig}"
 
 
 def processor_name(manifest: Manifest) -> str:
-    """The processor that was measured; with a card in the machine, the CPU is marked as such."""
+    """The processor that was measured: a card's own name, of a Jetson's GPU the board's.
+
+    With a card in the machine, the CPU is marked as such.
+    """
     machine, gpu = manifest.machine, manifest.gpu
     if gpu is not None:
-        return machine_words(gpu.name)
+        is_card = not gpu.is_integrated
+        return machine_words(gpu.name) if is_card else f"{machine_words(machine.name)} GPU"
     name = machine_words(machine.name)
     return f"{name} (CPU)" if machine.kind == "gpu" else name
 
