@@ -53,7 +53,7 @@ def standing(
 
 
 def test_the_run_is_the_gpus_and_names_its_host(roof: Roofline) -> None:
-    assert roof.full_name == "Orin in Jetson AGX Orin 64GB"
+    assert roof.full_name == "Jetson AGX Orin 64GB GPU"
     assert (roof.processor, roof.n_sms, roof.clock_hz) == ("gpu", 8, 612e6)
     assert roof.source == "simulated"
 

@@ -92,7 +92,7 @@ def test_tensor_cores_never_make_a_layer_slower(results: Results, work: int, tra
 
 
 def test_the_page_says_what_ran_where_and_how_near_the_limit(page: str) -> None:
-    assert "Rooflines of Orin in Jetson AGX Orin 64GB (simulated)" in page
+    assert "Rooflines of Jetson AGX Orin 64GB GPU (simulated)" in page
     assert "30W (8 SMs at 612 MHz, 8 CPU cores at 1,728 MHz, memory at 3,199 MHz)" in page
     assert "computes at most 1.228 ± 0.002 TFLOP/s in fp32" in page
     assert "9.526 ± 0.029 TFLOP/s in fp16 on tensor cores" in page
@@ -124,7 +124,7 @@ def test_the_summary_has_standings_and_survives_json(results: Results) -> None:
     found = summary(results.dataset, results)
     (mode,) = found.modes
     assert (mode.processor, mode.n_sms, mode.clock_hz) == ("gpu", 8, 612e6)
-    assert (mode.machine, mode.host) == ("Orin", "Jetson AGX Orin 64GB")
+    assert (mode.machine, mode.host) == ("Jetson AGX Orin 64GB GPU", "Jetson AGX Orin 64GB")
     shares = [each.share for each in mode.standings if each.share is not None]
     assert max(shares) == pytest.approx(0.98)
     assert [each.level for each in mode.latencies] == ["L1", "L2", "DRAM"]

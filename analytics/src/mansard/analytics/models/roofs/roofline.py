@@ -203,7 +203,8 @@ class Roofline(Record, frozen=True, kw_only=True):
     @property
     def full_name(self) -> str:
         """The processor, with the machine that it is in where that has another name."""
-        return self.machine if self.machine == self.host else f"{self.machine} in {self.host}"
+        is_named = self.machine.startswith(self.host)  # a Jetson's GPU has the board's name
+        return self.machine if is_named else f"{self.machine} in {self.host}"
 
     def peak(self, precision: str, family: CeilingFamily = "fma") -> Ceiling:
         """The compute ceiling of ``precision``; without a value where none was measured."""
