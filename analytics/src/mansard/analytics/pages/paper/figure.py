@@ -116,7 +116,7 @@ def figure_of_runs(
     files: dict[Path, bytes] = {}
     frame = content.frame
     if suffix == "tex" or request.with_table:
-        roof = choose_roof(results, wish)
+        roof = choose_roof(results, wish, "energy" if request.kind == "energy" else "score")
         ceilings = ceiling_frame(results, roof)
         files[path.with_suffix(".tex")] = latex_table(results, roof, ceilings).encode()
         frame = ceilings if suffix == "tex" else frame
