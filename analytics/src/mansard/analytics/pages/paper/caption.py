@@ -38,7 +38,7 @@ def _provenance(content: Content, results: Results) -> Iterator[str]:
     runs = [run for run in results.dataset.all_manifests if run.run_id in content.run_ids]
     is_modelled = set(content.sources) <= {"modelled"}
     if runs:
-        yield _system(runs)
+        yield system_text(runs)
         made_up = {roof.run_id for roof in results.roofs if roof.source == "simulated"}
         simulated = [run for run in runs if run.machine.is_simulated or run.run_id in made_up]
         measured = [run for run in runs if run not in simulated]
@@ -70,7 +70,7 @@ def _when(runs: list[Manifest], how: str) -> str:
     return f"{capitalized(how)} {when} (UTC) by Mansard {listed(versions)}."
 
 
-def _system(runs: list[Manifest]) -> str:
+def system_text(runs: list[Manifest]) -> str:
     """``JetPack 6.1 (L4T 36.4.0), driver 540.4.0.``; of a plain machine its kernel's release."""
     words: list[str] = []
     for run in runs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import polars as pl
 from mansard.analytics.data.names import in_order
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.pages.figures.charting import STAR, Chart, log_scale, plot
-from mansard.analytics.pages.figures.figure import MILLI, schema_of, si_prefix
+from mansard.analytics.pages.figures.figure import MILLI, Prefix, schema_of, si_prefix
 from mansard.analytics.pages.figures.modes import AT_BEST, mode_points
 from mansard.analytics.pages.figures.naming import NamedLine, place_names, point_texts
 from mansard.analytics.pages.figures.parameters import mode_labels, roof_devices
@@ -392,13 +393,26 @@ def _panel(modes: pl.DataFrame, cost: tuple[str, str, str], title: str, *, is_fi
     if len(ranged):
         rules = plot(ranged).mark_rule(style="m-interval")
         layers.append(rules.encode(x=f"{low}:Q", x2=f"{high}:Q", y=y))
-    values = plot(known.with_columns(end=ends)).transform_calculate(
-        shown=f"(datum.reading === '{AT_BEST}' ? '≥ ' : '')"
-        f" + format(datum.{field} / {prefix.per}, ',.3~r')"
-    )
+    shown = [
+        _value_text(row[field], prefix, title[-1], is_least=row["reading"] == AT_BEST)
+        for row in known.iter_rows(named=True)
+    ]
+    values = plot(known.with_columns(end=ends, shown=pl.Series(shown, dtype=pl.String)))
     texts = values.mark_text(style="m-network-label", align="left", baseline="middle", dx=3)
     layers.append(texts.encode(x="end:Q", y=y, text="shown:N"))
     return alt.layer(*layers)
+
+
+def _value_text(value: float, axis: Prefix, unit: str, *, is_least: bool) -> str:
+    """``≥ 1.55``: three digits in the unit of the axis, else with a unit of its own: ``40 µs``."""
+    own = si_prefix(value, -3, most=0)
+    scaled = value / own.per
+    step = 10.0 ** (math.floor(math.log10(scaled)) - 2) if scaled > 0 else 1.0
+    if is_least:  # rounded down, as in tables
+        scaled = math.floor(scaled / step + 1e-6) * step
+    number = f"{scaled:,.{max(0, -round(math.log10(step)))}f}"
+    same = own == axis
+    return f"{'≥ ' if is_least else ''}{number}{'' if same else f' {own.letter}{unit}'}"
 
 
 def _bars(known: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:

@@ -144,7 +144,8 @@ def _absent(
         what = f"no network {printable(model, 60)!r} was measured or scored there"
         return UsageError(what, fix=f"{others}score it: {score}")
     shown = display_name(name)
-    named = shlex.quote(shown)
+    is_file = PurePath(model).suffix.lower() == ".onnx"
+    named = shlex.quote(printable(model, 60) if is_file else shown)
     ran = _runs_of(results, wish)
     options = "".join(f" --precision {one}" for one in wish.precisions)
     if need == "energy" and results.networks["energy_j"].is_null().all():
@@ -155,6 +156,15 @@ def _absent(
         f"--mode {times.mode} --batch {batch_text(times.batch)}"
         for times in {(t.mode, t.batch): t for t in ran}.values()
     )
+    scored = results.networks.filter(pl.col("model").is_in([name, model]))
+    if wish.precisions:
+        scored = scored.filter(pl.col("precision").is_in(wish.precisions))
+    if wish.batch is not None:
+        scored = scored.filter(pl.col("batch") == wish.batch)
+    why = [text for text in scored["reason"].unique(maintain_order=True).to_list() if text]
+    if why and scored["time_s"].is_null().all():
+        words = f"the latency of {shown} is unknown: {why[0]}"
+        return UsageError(words, fix=f"measure it: mansard measure {named}{options}{wish.runs}")
     if batches and (wish.batch is not None or wish.mode is not None):
         return UsageError(f"{shown} did not run so", fix=f"use {where}")
     what = f"{shown} ran, but has no score there" if ran else f"{shown} has no score there"
