@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 
@@ -42,7 +43,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 @pytest.fixture(scope="module")
 def cores(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """A plain machine in two modes; one network was run in fp32, one is modelled in fp16."""
+    """A plain machine in two modes; one network was run, and another is modelled."""
     runs = tmp_path_factory.mktemp("cores") / "runs"
     write_two_modes(runs)
     scores = [score("a", [layer(0, 10**9, 10**6)]), score("b", [layer(0, 3 * 10**9, 10**6)])]
@@ -107,12 +108,25 @@ def test_layers_of_a_model_are_hollow_and_at_their_roof_only_if_they_are(board: 
     assert drawn["source"].unique().to_list() == ["modelled"]
 
 
-def test_networks_in_several_precisions_have_them_in_their_names(cores: Results) -> None:
-    content = roofline_content(cores, Wish())
+def test_networks_in_several_precisions_have_them_in_their_names(tmp_path: Path) -> None:
+    runs = write_board(tmp_path / "runs", {"30W": (612e6, 3199e6)})
+    works = [layer(0, 10**9, 10**7)]
+    half = [msgspec.structs.replace(one, precision="fp16") for one in works]
+    write_scores(runs, [score("a", works), score("b", half, precision="fp16")])
+    results = compute(ingest(runs))
+    both = str(roofline_content(results, Wish()).build(Inside(300, 200, 1.0)).to_dict())
+    assert "'a fp32'" in both
+    assert "'b fp16'" in both
+    one = str(roofline_content(results, Wish(models=("a",))).build(Inside(300, 200, 1.0)).to_dict())
+    assert "'a'" in one
+    assert "'a fp32'" not in one
+
+
+def test_measured_networks_are_filled_and_the_key_says_so(cores: Results) -> None:
+    content = roofline_content(cores, Wish(models=("a",)))
+    assert set(content.frame.filter(part="network")["source"]) == {"measured", "modelled"}
     spec = str(content.build(Inside(300, 200, 1.0)).to_dict())
-    several = content.frame.filter(part="network")["precision"].n_unique() > 1
-    assert ("a fp32" in spec) == several
-    assert "'measured'" in spec or "modelled, at best" in spec  # the key of the markers
+    assert "'domain': ['measured', 'modelled, at best']" in spec
 
 
 def test_a_report_has_hollow_points_and_marks_bounds_in_its_map(board: Results) -> None:

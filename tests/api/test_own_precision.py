@@ -25,7 +25,7 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A convolution of float16 weights, in a folder and a file of awkward names."""
     weights = np.ones((32, 3, 3, 3), np.float16)
     path = tmp_path_factory.mktemp("half") / "odd net_v2.onnx"
-    sizes = {"x": ["N", 3, 64, 64], "y": ["N", 32, 62, 62]}
+    sizes: dict[str, list[str | int | None]] = {"x": ["N", 3, 64, 64], "y": ["N", 32, 62, 62]}
     x, y = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT16, size)
         for name, size in sizes.items()

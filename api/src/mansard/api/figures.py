@@ -6,13 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import polars as pl
-
 from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.names import display_name, network_key, network_names
-from mansard.analytics.data.opening import open_runs
-from mansard.analytics.data.scores import score_id
+from mansard.analytics.data.opening import add_scores, open_runs
 from mansard.analytics.pages.paper.figure import (
     DrawnFigure,
     FigureRequest,
@@ -68,16 +64,7 @@ def _with_scores(
         is_file = Path(model).is_file() and not is_language_model(model)
         if is_file or (model in zoo.names() and not _has_score(dataset, model, request)):
             scores[model] = score_for_runs(dataset, [model], request.precisions, batches, reporter)
-    known = set(map(score_id, dataset.scores))
-    every = {score_id(score): score for some in scores.values() for score in some}
-    new = [score for identity, score in every.items() if identity not in known]
-    if not new:
-        return dataset, request
-    dataset = replace(
-        dataset,
-        scores=(*dataset.scores, *new),
-        layers=pl.concat([dataset.layers, layer_frame(new)]),
-    )
+    dataset = add_scores(dataset, [score for some in scores.values() for score in some])
     names = network_names(dataset)
     shown = {}
     for model, (first, *_) in scores.items():
