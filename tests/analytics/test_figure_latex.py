@@ -35,7 +35,13 @@ def test_a_table_has_peaks_bandwidths_and_energies(board: Results, tmp_path: Pat
     assert [path.name for path in done.paths] == ["fig.tex", "fig.csv", "fig.txt"]
     text = (tmp_path / "fig.tex").read_text("utf-8")
     assert text.count("\\begin{") == text.count("\\end{") == 2
-    assert re.search(r"^Peak, fp32 & [\d.]+~\$\\pm\$~[\d.]+~TFLOP/s & \d+ & ", text, re.MULTILINE)
+    assert re.search(r"^Peak, fp32 & [\d.]+~\$\\pm\$~[\d.]+~TFLOP/s & \d+ ", text, re.MULTILINE)
+    assert "\\small\n" in text
+    assert "\\label{tab:ceilings-jetson-agx-orin-64gb-30w}" in text
+    (caption,) = re.findall(r"\\caption\{(.*)\}$", text, re.MULTILINE)
+    assert "System: JetPack" in caption
+    assert "driver 540.4.0" in caption
+    assert "Medians of n blocks of samples, Mansard " in caption
     assert re.search(r"^Bandwidth, DRAM & .*~GB/s & ", text, re.MULTILINE)
     assert re.search(r"^Energy of work, int8 tensor & .*~pJ/OP & ", text, re.MULTILINE)
     assert re.search(r"^Constant power & .*~W & ", text, re.MULTILINE)
@@ -44,7 +50,7 @@ def test_a_table_has_peaks_bandwidths_and_energies(board: Results, tmp_path: Pat
 
 def test_braces_are_balanced_whatever_the_names_hold(board: Results) -> None:
     roof = msgspec.structs.replace(board.roofs[0], mode=r"}\end{document}%{$")
-    text = latex_table(board, roof, ceiling_frame(board, roof))
+    text = latex_table(board, roof, ceiling_frame(board, roof), "ceilings-board")
     plain = re.sub(r"\\[\\{}]", "", text)
     depth = 0
     for letter in plain:

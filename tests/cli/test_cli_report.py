@@ -44,7 +44,7 @@ def test_versions_refuse_in_one_line_and_mix_if_told(folders: Path) -> None:
     refused = mansard("report", *places, cwd=folders)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == (
-        "mansard: a, b: Example CPU was measured by versions of Mansard 0.1.0 (run a) and 0.2.0 "
+        "mansard: a, b: Example was measured by versions of Mansard 0.1.0 (run a) and 0.2.0 "
         "(run b); report them from folders of their own, or mix them with --allow-mixed\n"
     )
     assert not (folders / "a/report.html").exists()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from mansard.analytics.data.opening import open_runs
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.names import display_name, network_key, network_names
+from mansard.analytics.data.opening import add_scores, open_runs
 from mansard.analytics.pages.paper.figure import (
     DrawnFigure,
     FigureRequest,
@@ -16,6 +19,10 @@ from mansard.analytics.pages.paper.figure import (
 from mansard.analytics.pages.results import compute
 from mansard.api.counters import group_bytes_in
 from mansard.api.deciding.schedules import ScheduleRequest, schedule
+from mansard.api.reports import score_for_runs
+from mansard.core.records import ModelScore
+from mansard.estimator import zoo
+from mansard.estimator.scoring import is_language_model
 from mansard.sweeps.reporter import SILENT, Reporter
 
 _PROBLEMS = frozenset({".toml", ".json"})
@@ -38,8 +45,43 @@ def figure(
     dataset = open_runs(request.runs)
     for line in dataset.notes:
         reporter.note(f"note: {line}")
+    dataset, request = _with_scores(dataset, request, reporter)
     results = compute(dataset, (), group_bytes_in(request.runs, dataset.scores))
     return figure_of_runs(results, request, check)
+
+
+def _with_scores(
+    dataset: Dataset, request: FigureRequest, reporter: Reporter
+) -> tuple[Dataset, FigureRequest]:
+    """``dataset`` with scores of the files and networks of the zoo that a figure names, and the
+    names that they have in it.
+
+    Nothing is kept: ``report`` adds scores to a folder of runs.
+    """
+    batches = () if request.batch is None else (request.batch,)
+    scores: dict[str, list[ModelScore]] = {}
+    for model in request.models:
+        is_file = Path(model).is_file() and not is_language_model(model)
+        if is_file or (model in zoo.names() and not _has_score(dataset, model, request)):
+            scores[model] = score_for_runs(dataset, [model], request.precisions, batches, reporter)
+    dataset = add_scores(dataset, [score for some in scores.values() for score in some])
+    names = network_names(dataset)
+    shown = {}
+    for model, (first, *_) in scores.items():
+        name = names[network_key(first.model, first.model_hash)]
+        if name != display_name(first.model):  # of two files of one name
+            shown[model] = name
+    models = tuple(shown.get(model, model) for model in request.models)
+    return dataset, replace(request, models=models)
+
+
+def _has_score(dataset: Dataset, model: str, request: FigureRequest) -> bool:
+    return any(
+        score.model == model
+        and request.batch in {None, score.batch}
+        and (not request.precisions or score.precision in request.precisions)
+        for score in dataset.scores
+    )
 
 
 def _gantt(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import device_labels, device_machines
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.data.scores import keep_scores
@@ -22,7 +23,27 @@ from mansard.api.inputs import Networks, Runs, as_list
 from mansard.api.result import Result
 from mansard.api.scores import score_networks
 from mansard.core.errors import UsageError
+from mansard.core.records import ModelScore
 from mansard.sweeps.reporter import SILENT, Reporter
+
+
+def score_for_runs(
+    dataset: Dataset,
+    networks: Sequence[Path | str],
+    precisions: Sequence[str],
+    batches: Sequence[int],
+    reporter: Reporter,
+) -> list[ModelScore]:
+    """Scores of ``networks`` for the machines of ``dataset``; see ``score_networks``."""
+    machines = dataset.all_manifests
+    on_cpu = bool(machines) and all(one.gpu is None for one in machines)
+    return [
+        score
+        for precision in precisions or (None,)
+        for score in score_networks(
+            networks, batches or (1,), {}, reporter, on_cpu=on_cpu, precision=precision
+        )
+    ]
 
 
 class Report(Result, frozen=True):
@@ -44,6 +65,7 @@ def report(  # noqa: PLR0913 - one keyword for each thing a user can state
     board: Path | None = None,
     models: Networks = (),
     precisions: Sequence[str] = (),
+    batches: Sequence[int] = (),
     reporter: Reporter = SILENT,
 ) -> Report:
     """Join what folders of runs hold, and write the report to ``output``; measures nothing.
@@ -55,8 +77,8 @@ def report(  # noqa: PLR0913 - one keyword for each thing a user can state
     bench; of its devices, runs that do not go with the newest are left out instead of refused.
     ``modes``: what to predict beside the modes that were measured, as ``find_modes`` takes it.
     ``models``: networks and language models, as of a bench; their scores are kept in the first
-    folder. ``precisions``: in which they are scored, fp32 by default. Raises InputError,
-    ModelError, UsageError, StorageError.
+    folder. ``precisions`` and ``batches``: in which they are scored; by default the file's own
+    precision, and batch 1. Raises InputError, ModelError, UsageError, StorageError.
     """
     locations = [str(folder) for folder in as_list(runs)]
     networks = as_list(models)
@@ -65,21 +87,17 @@ def report(  # noqa: PLR0913 - one keyword for each thing a user can state
             f"no scores are kept in {locations[0]}",
             fix="name a folder of runs first, with --runs",
         )
-    if precisions and not networks:
-        raise UsageError(
-            "--precision has no effect without a network",
-            fix=f"name one: mansard report MODEL --precision {precisions[0]}",
-        )
+    for option, values in (("--precision", precisions), ("--batch", batches)):
+        if values and not networks:
+            raise UsageError(
+                f"{option} has no effect without a network",
+                fix=f"name one: mansard report MODEL {option} {values[0]}",
+            )
     scripts.begin()  # in a process of their own, beside all that follows
     dataset = open_runs(locations, allow_mixed=allow_mixed, newest_only=run_ids is not None)
     if networks:
-        machines = dataset.all_manifests
-        on_cpu = bool(machines) and all(one.gpu is None for one in machines)
-        for precision in precisions or (None,):
-            scores = score_networks(
-                networks, (1,), {}, reporter, on_cpu=on_cpu, precision=precision
-            )
-            keep_scores(Path(locations[0]), scores)
+        scores = score_for_runs(dataset, networks, precisions, batches, reporter)
+        keep_scores(Path(locations[0]), scores)
         dataset = open_runs(locations, allow_mixed=allow_mixed, newest_only=run_ids is not None)
     for line in dataset.notes:
         reporter.note(f"note: {line}")

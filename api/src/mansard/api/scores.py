@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mansard.estimator.zoo import Entry
 
 
-BENCH_PRECISION = "fp32"  # what the kernels of a plain machine are measured in
+CPU_PRECISION = "fp32"  # kernels of a CPU unpack the weights of a language model to it
 
 
 # Of a language model: what a report shows over the context.
@@ -276,13 +276,16 @@ def _lost(path: Path) -> _Outcome:
     return _Outcome(path, (), (error,))
 
 
-def score_zoo(name: str, *, batch: int = 1, precision: str | None = BENCH_PRECISION) -> ModelScore:
-    """Inference of a network of the zoo at its usual dimensions; UsageError for another name."""
+def score_zoo(name: str, *, batch: int = 1, precision: str | None = None) -> ModelScore:
+    """Inference of a network of the zoo at its usual dimensions, by default in its own precision.
+
+    Raises UsageError for another name.
+    """
     (score,) = score_batches(name, (batch,), _bench_settings({}, precision), SILENT)
     return score
 
 
-def _bench_settings(dims: Mapping[str, int], precision: str | None = BENCH_PRECISION) -> Settings:
+def _bench_settings(dims: Mapping[str, int], precision: str | None) -> Settings:
     counted = None if precision is None else parse_precision(precision)
     return Settings(Given(dims=dims), counted, allow_unknown=True)
 
@@ -298,14 +301,13 @@ def score_networks(
 ) -> list[ModelScore]:
     """Scores of a bench: of ``models``, or of the whole zoo, once for every batch size.
 
-    ``precision``: fp32 by default; language models are scored as they are stored, or in fp32 for a
-    CPU, whose kernels unpack.
+    ``precision``: by default that of each file; language models are scored as they are stored, or
+    in fp32 for a CPU, whose kernels unpack.
     A file whose batch is baked in is scored as it is, and one with operators that are not known
     without them; any other fault of a file raises MansardError, because a bench of a broken model
     has no use. A dimension that no network of the zoo has raises UsageError.
     """
-    settings, scores = _bench_settings(dims, precision or BENCH_PRECISION), []
-    on_cpu = on_cpu or precision is not None
+    settings, scores = _bench_settings(dims, precision), []
     for path in _find_models(models) if models else ():
         source = named(path)
         of_model = _score_bench(source, batches, settings, reporter, on_cpu=on_cpu)
@@ -333,8 +335,8 @@ def _score_bench(
     """The scores of one network; of a language model those of each stage."""
     if not is_language_model(source):
         return score_batches(source, batches, settings, reporter)
-    if not on_cpu:
-        settings = msgspec.structs.replace(settings, precision=None)
+    if on_cpu and settings.precision is None:
+        settings = msgspec.structs.replace(settings, precision=parse_precision(CPU_PRECISION))
     return [
         score
         for stage in BENCH_STAGES

@@ -27,17 +27,27 @@ from mansard.analytics.data.dataset_parts import (
     run_files,
     without_repeats,
 )
-from mansard.analytics.data.frames import to_json
+from mansard.analytics.data.frames import layer_frame, to_json
 from mansard.analytics.data.ingest import update_dataset
 from mansard.analytics.data.layout import ENTRY_FILE, RUN_TABLES, RunFiles, run_entry
 from mansard.analytics.data.machines import device_id, machine_id
 from mansard.analytics.data.names import display_name, first_names, processor_name
 from mansard.analytics.data.run_folder import MANIFEST
+from mansard.analytics.data.scores import score_id
 from mansard.analytics.data.store import Store, is_url, write_scores
 from mansard.core.errors import InputError, UsageError
-from mansard.core.records import Manifest, with_known
+from mansard.core.records import Manifest, ModelScore, with_known
 
 _ANY_BOARD = "any"  # instead of the hash of a serial number
+
+
+def add_scores(dataset: Dataset, scores: Sequence[ModelScore]) -> Dataset:
+    """``dataset`` with ``scores``; one that it has already stays as it is."""
+    known = set(map(score_id, dataset.scores))
+    by_id = {score_id(score): score for score in scores}
+    new = [score for identity, score in by_id.items() if identity not in known]
+    layers = pl.concat([dataset.layers, layer_frame(new)])
+    return replace(dataset, scores=(*dataset.scores, *new), layers=layers)
 
 
 def unmixed(dataset: Dataset) -> Dataset:

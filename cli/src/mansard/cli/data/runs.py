@@ -16,12 +16,14 @@ from mansard.cli.options import (
     REPORT,
     AllOption,
     AllowMixedOption,
+    BatchSizesOption,
     BoardOption,
     ForceOption,
     JsonOption,
     RunsOption,
     check_outputs,
     parse_precisions,
+    parse_sizes,
 )
 from mansard.cli.tables import print_tables
 from mansard.core.errors import UsageError
@@ -136,9 +138,11 @@ def report(
     precision: Annotated[
         list[str] | None,
         typer.Option(
-            help="Precisions to predict MODEL in: fp32, fp16, int8. Repeatable; fp32 by default."
+            help="Precisions to predict MODEL in: fp32, fp16, int8. Repeatable; the file's by "
+            "default."
         ),
     ] = None,
+    batch: BatchSizesOption = None,
     runs: RunsOption = None,
     output: Annotated[
         Path | None,
@@ -165,6 +169,7 @@ def report(
         board=board,
         models=models or (),
         precisions=parse_precisions(precision),
+        batches=parse_sizes("--batch", batch) if batch else (),
         reporter=TerminalReporter(),
     )
     print_report(

@@ -32,7 +32,10 @@ def figure(
     ],
     models: Annotated[
         list[str] | None,
-        typer.Argument(help="Networks to show; all by default. gantt also draws a problem file."),
+        typer.Argument(
+            help="Networks and ONNX files to show; all networks of the runs by default. gantt also "
+            "draws a problem file."
+        ),
     ] = None,
     runs: RunsOption = None,
     output: Annotated[

@@ -36,6 +36,7 @@ class Theme:
     grid: str
     paper: str
     accent: str
+    band: str  # the accent, pale and without transparency: bands that overlap are as one
     categories: tuple[str, ...]
     ramp: tuple[str, ...]  # from little to much
 
@@ -46,6 +47,7 @@ LIGHT = Theme(
     grid="#e7eaef",
     paper="#ffffff",
     accent="#34557a",
+    band="#d2dae2",
     categories=("#0a6fb0", "#cc5200", "#00835f", "#a8428c", "#b07800", "#3b9cd6", "#6b5bd2"),
     ramp=("#e3eef7", "#9cc4e2", "#3f8dc3", "#0b4a7d"),
 )
@@ -57,6 +59,7 @@ DARK = Theme(
     grid="#28323f",
     paper="#161c24",
     accent="#9dbde3",
+    band="#343f4e",
     categories=("#4ba3e3", "#f58a4b", "#2fc39b", "#e08cc5", "#eabf4e", "#a5d8f5", "#a99cf2"),
     ramp=("#213244", "#2c5f88", "#4ba3e3", "#c3e4fa"),
 )
@@ -141,7 +144,7 @@ def _styles(theme: Theme) -> dict[str, Any]:
         "m-roof": {"color": theme.ink, "strokeWidth": 2.4},
         "m-roof-cache": {"color": theme.muted, "strokeWidth": 1.3},
         "m-roof-area": {"color": theme.accent, "fillOpacity": 0.09},
-        "m-roof-band": {"color": theme.accent, "fillOpacity": 0.22},
+        "m-roof-band": {"color": theme.band, "fillOpacity": 1},
         "m-roof-label": {**label, "color": theme.ink, "fontWeight": 600},
         "m-roof-label-halo": {**label, **halo, "color": theme.paper, "fontWeight": 600},
         "m-network": {"stroke": theme.paper, "strokeWidth": 1.2},

@@ -23,7 +23,7 @@ from mansard.analytics.pages.figures.charting import (
     Chart,
     following,
     plot,
-    shape,
+    shape_scale,
     with_tooltip,
 )
 from mansard.analytics.pages.figures.figure import (
@@ -84,8 +84,8 @@ BY: Mapping[Name, How] = MappingProxyType(
 PARETO_CAPTION = (
     "Star: the recommended mode. Faint: dominated, another mode is better in latency, energy and "
     "power.",
-    "Shapes: measured, published, modelled with an interval, within bounds, or at best by the "
-    "roofs. Click a point to choose its mode.",
+    "Filled (●): measured, simulated or published. Hollow (○): modelled with an interval, within "
+    "bounds, or at best by the roofs. Click a point to choose its mode.",
 )
 NONE = (
     "No prediction of {network} in {precision} on {device}: `mansard bench model.onnx` predicts "
@@ -97,7 +97,8 @@ NONE_MAPPED = (
 )
 HEAT_CAPTION = (
     "Stronger colour: more. Click a cell to choose its mode.",
-    "A cell has the value, its bound, or the range of bounds. The tooltip has the interval.",
+    "A cell has the value, the range of bounds, or ≥ and the value at best by the roofs. The "
+    "tooltip has the interval.",
 )
 NO_NETWORK = "No network was predicted: `mansard bench model.onnx` predicts one in every mode."
 NO_ROOFS_OF_RUNS = (
@@ -215,8 +216,8 @@ def mode_points(
             mode=pl.coalesce("mode", "name"),
             gpu=(pl.col("gpu_hz") / MEGA).round_sig_figs(5),
             memory=(pl.col("memory_hz") / MEGA).round_sig_figs(5),
-            latency=(pl.col("latency_s") / MILLI).round_sig_figs(4),
-            energy=(pl.col("energy_j") / pl.col("batch") / MILLI).round_sig_figs(4),
+            latency=_rounded(pl.col("latency_s") / MILLI),
+            energy=_rounded(pl.col("energy_j") / pl.col("batch") / MILLI),
             power=pl.col("power_w").round_sig_figs(4),
             bound="time_bound",
         )
@@ -224,6 +225,14 @@ def mode_points(
         .sort(*_SET, "latency", "mode")
     )
     return Drawn(frame, n_dropped)
+
+
+def _rounded(value: pl.Expr) -> pl.Expr:
+    """``value`` with four digits; a value of the roofs rounded down, as tables show it."""
+    step = 10.0 ** (value.log10().floor() - 3)
+    # What a float is meant to be: 0.3 is no more than 3/10.
+    down = ((value / step + 1e-6).floor() * step).round_sig_figs(4)
+    return pl.when(pl.col("reading") == AT_BEST).then(down).otherwise(value.round_sig_figs(4))
 
 
 # Title and column of each cost of ``with_cost_texts``.
@@ -378,10 +387,17 @@ def pareto_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
         x=alt.X("latency:Q", scale=scale, axis=axis("Latency of one batch, ms")),
         y=alt.Y("energy:Q", scale=scale, axis=axis("Energy of one item, mJ")),
     )
-    dots = base.mark_point(style="m-mode", size=75).encode(
-        color=alt.Color("power:Q", legend=alt.Legend(title="Power, W", gradientLength=180)),
+    readings = in_order(points["reading"].to_list())
+    by_sign = " || ".join(f"datum.label === '{name}'" for name in (AT_BEST, BOUNDS, "modelled"))
+    key = alt.Legend(title=None, labelExpr=f"({by_sign} ? '○ ' : '● ') + datum.label")
+    power = alt.Legend(title="Power, W", gradientLength=180)
+    from_zero = alt.Scale(zero=True)  # the palest outline of a hollow point is visible
+    dots = base.mark_point(style="m-mode", size=75, strokeWidth=1.6).encode(
+        fill=alt.Fill("power:Q", scale=from_zero, legend=power),
+        stroke=alt.Stroke("power:Q", scale=from_zero, legend=None),
+        fillOpacity=alt.condition("datum.source === 'modelled'", alt.value(0), alt.value(1)),
         opacity=alt.condition("datum.is_front", alt.value(1), alt.value(0.45)),
-        shape=shape("reading", in_order(points["reading"].to_list())),
+        shape=alt.Shape("reading:N", scale=shape_scale(readings), legend=key),
     )
 
     # Conditions and not filters: a layer without rows would leave its axes without an extent.
@@ -443,7 +459,7 @@ def _map(cells: pl.DataFrame, kind: str, *, is_labelled: bool) -> Chart:
     placed = _with_mode_tooltip(cells).transform_calculate(
         shade=f"{is_known} ? datum.{kind}_shade : 0",
         text=f"!({is_known}) ? '{UNKNOWN}' : datum.reading === '{AT_BEST}' ? "
-        f"replace(datum.{text_field}, 'at best ', '') : datum.reading === '{BOUNDS}' ? "
+        f"'≥ ' + replace(datum.{text_field}, 'at best ', '') : datum.reading === '{BOUNDS}' ? "
         f"replace(replace(datum.{text_field}, 'between ', ''), ' and ', '–') : "
         f"format(datum.{kind}, '.3~r')",
     )

@@ -56,7 +56,6 @@ class NamedLine:
     path: Sequence[tuple[float, float]]
     is_main: bool = True
     is_alone: bool = False
-    is_shortened_first: bool = False  # rather a shorter name than one that crosses another line
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,14 +125,11 @@ def _roof_names(roofs: Sequence[NamedLine], layout: Layout, seen: Window) -> Ite
 
 def _roof_name(line: NamedLine, layout: Layout, seen: Window) -> Iterator[Row]:
     path = [seen.pixels(*corner) for corner in line.path]
-    tries = [(text, True) for text in line.texts]
-    if line.is_shortened_first:
-        tries = [(text, False) for text in line.texts] + tries[::-1]
-    for text, may_cross in tries:
+    for text in line.texts:
         if line.kind == "slope":
-            anchor = layout.on_slope(text, path[0], path[-1], may_cross=may_cross)
+            anchor = layout.on_slope(text, path[0], path[-1])
         else:
-            placed = layout.along(text, path, may_cross=may_cross)
+            placed = layout.along(text, path)
             anchor = None if placed is None else placed.anchor
         if anchor is not None:
             x, y = seen.values(*anchor)

@@ -79,7 +79,7 @@ class Points:
         """Measured and modelled networks, each with its engine."""
         if self.measured.is_empty():
             return self.networks
-        modelled = self.networks.with_columns(engine=pl.lit("modelled"))
+        modelled = self.networks.with_columns(engine=pl.lit("modelled"), source=pl.lit("modelled"))
         return pl.concat([self.measured, modelled])
 
     @property
@@ -172,7 +172,7 @@ def spread(networks: pl.DataFrame, measured: pl.DataFrame) -> pl.DataFrame:
 
 def spots(networks: pl.DataFrame, height: str) -> pl.DataFrame:
     """Where networks stand, with the name that the chart prints."""
-    several = pl.col("precision").n_unique().over("network", "batch", "mode") > 1
+    several = pl.col("precision").n_unique().over("batch", "mode") > 1
     both = pl.format("{} {}", pl.col("network"), pl.col("precision"))
     name = pl.when(several).then(both).otherwise(pl.col("network"))
     return networks.select(*_SAME, "is_measured", text=name, x="intensity", y=height)
@@ -235,8 +235,8 @@ def _under(
 def measured_points(results: Results, roofs: Mapping[str, Roofline]) -> pl.DataFrame:
     """Networks at their work over the measured time; those that have a roof in that mode.
 
-    As ``network_points``, and the engine; of one network several engines may be there. What binds
-    them is the model's. Disturbed runs are among them, and say so.
+    As ``network_points``, the engine and the source; of one network several engines may be there.
+    What binds them is the model's. Disturbed runs are among them, and say so.
     """
     labels = mode_labels(results)
     scored = {
@@ -260,6 +260,7 @@ def measured_points(results: Results, roofs: Mapping[str, Roofline]) -> pl.DataF
                 "batch": batch_text(run.batch),
                 "precision": run.precision,
                 "engine": run.engine,
+                "source": run.source,
                 **_under(row, roofs, in_giga(row["work_flop"] / time_s)),
                 **_priced(row["work_flop"], run.energy_j, time_s),
                 "power": run.power_w,
@@ -269,7 +270,7 @@ def measured_points(results: Results, roofs: Mapping[str, Roofline]) -> pl.DataF
                 "is_disturbed": is_disturbed,
             }
         )
-    schema = {**_NETWORK_SCHEMA, "engine": pl.String}
+    schema = {**_NETWORK_SCHEMA, "engine": pl.String, "source": pl.String}
     return positive(rows[:MOST_NETWORK_POINTS], schema, "intensity", "rate").frame
 
 

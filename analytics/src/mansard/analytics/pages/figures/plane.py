@@ -166,7 +166,7 @@ class Layout:
         pieces = np.array([(*start, *end) for start, end in pairwise(path)]).reshape(-1, 4)
         self.lines = np.vstack([self.lines, pieces])
 
-    def along(self, text: str, path: Sequence[Spot], *, may_cross: bool = True) -> Placed | None:
+    def along(self, text: str, path: Sequence[Spot]) -> Placed | None:
         """A place for the name of a line, above it or else below, as far right as there is room.
 
         ``path``: its corners from left to right. None where there is no place beside a level part.
@@ -181,7 +181,7 @@ class Layout:
                 off = LINE_PX / 2 + POINT_PX
                 anchors[-1].append((right, min(heights) - off))
                 anchors[1].append((right, max(heights) + off))
-        for is_crossing, side in product((False, True)[: 1 + may_cross], (-1, 1)):
+        for is_crossing, side in product((False, True), (-1, 1)):
             boxes = np.array([text_box(anchor, "right", wide) for anchor in anchors[side]])
             free = self._free(boxes.reshape(-1, 4), may_cross=is_crossing)
             if free.any():
@@ -190,7 +190,7 @@ class Layout:
                 return Placed(anchors[side][at], "right")
         return None
 
-    def on_slope(self, text: str, start: Spot, end: Spot, *, may_cross: bool = True) -> Spot | None:
+    def on_slope(self, text: str, start: Spot, end: Spot) -> Spot | None:
         """A place for the name of a rising line, turned as the line is and SLOPE_PX above it.
 
         Its anchor on the line, as near to ``start``, the low end, as there is room; None where
@@ -212,7 +212,7 @@ class Layout:
             for step in steps
         ]
         boxes = squares(middles, 0.4 * LINE_PX)  # their corners reach as far as the turned line
-        for is_crossing in (False, True)[: 1 + may_cross]:
+        for is_crossing in (False, True):
             free = self._free(boxes, may_cross=is_crossing).reshape(-1, len(steps)).all(axis=1)
             if free.any():
                 at = int(free.argmax())

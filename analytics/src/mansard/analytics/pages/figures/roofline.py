@@ -83,7 +83,9 @@ HEADING = "{mode}, batch {batch}"
 # A filter: rows of the chosen mode and precision.
 OF_MODE = f"{equals('mode')} && {equals_or_all('precision')}"
 # "precision" is that of a peak, and "" for a memory roof.
-_LINE_SCHEMA = schema_of(text="mode line level precision", number="x y low high")
+_LINE_SCHEMA = schema_of(text="mode line level precision", number="x y")
+_BAND_SCHEMA = schema_of(text="mode line precision", number="x low high")
+_Ends = tuple[float, float]  # of an interval
 
 
 def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure | Missing:
@@ -101,7 +103,7 @@ def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure 
     intensity = unit_title("{}/byte", precisions)
     x, y = axes(seen, "y", rate, intensity, prefix)
     marks = [
-        _bands(lines, x),
+        _bands(roof_bands(results.roofs, seen), x),
         *_lines(lines, x, y),
         _ridges(ridges, x, y),
         layer_marks(points.layers, "rate"),
@@ -260,8 +262,7 @@ def roof_lines(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
                 "precision": "",
             }
             for x in (_left_end(slope, seen), min(top / slope, seen.x_high)):
-                high = None if ceiling.high is None else min(top / GIGA, ceiling.high * x / GIGA)
-                rows.append({**line, "x": x, **_heights(ceiling, x), "high": high})
+                rows.append({**line, "x": x, "y": slope * x / GIGA})
         for ceiling, peak in peaks:
             line = {
                 "mode": roof.label,
@@ -270,8 +271,56 @@ def roof_lines(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
                 "precision": ceiling.subject,
             }
             for x in (max(peak / steepest, seen.x_low), seen.x_high):
-                rows.append({**line, "x": x, **_heights(ceiling, 1.0)})
+                rows.append({**line, "x": x, "y": peak / GIGA})
     return pl.DataFrame(rows, schema=_LINE_SCHEMA)
+
+
+def roof_bands(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
+    """The intervals of roofs by their corners, as far as ``roof_lines`` draws the roofs.
+
+    From min(peak_low, bandwidth_low · x) to min(peak_high, bandwidth_high · x): of a memory roof
+    under the highest peak, of a peak right of the steepest memory roof.
+    """
+    rows: list[Row] = []
+    for roof in roofs:
+        slopes, peaks = _slopes(roof), _known(roof.peaks)
+        top = max(peaks, key=lambda pair: pair[1], default=None)
+        steepest = max(slopes, key=lambda pair: pair[1], default=None)
+        for ceiling, slope in slopes:
+            right = seen.x_high if top is None else min(top[1] / slope, seen.x_high)
+            span = (_left_end(slope, seen), right)
+            edges = _band(_ends(ceiling), _ends(top and top[0]), span)
+            line = {"mode": roof.label, "line": ceiling.subject, "precision": ""}
+            rows += [{**line, **edge} for edge in edges if ceiling.low and ceiling.high]
+        for ceiling, peak in peaks:
+            left = seen.x_low if steepest is None else max(peak / steepest[1], seen.x_low)
+            edges = _band(_ends(steepest and steepest[0]), _ends(ceiling), (left, seen.x_high))
+            line = {"mode": roof.label, "line": f"{ceiling.name} peak"}
+            line |= {"precision": ceiling.subject}
+            rows += [{**line, **edge} for edge in edges if ceiling.low and ceiling.high]
+    return pl.DataFrame(rows, schema=_BAND_SCHEMA)
+
+
+def _ends(ceiling: Ceiling | None) -> _Ends:
+    """The interval of ``ceiling``; its value twice where that is all, infinite without any."""
+    value = ceiling.value if ceiling is not None and ceiling.value else math.inf
+    low, high = (ceiling.low, ceiling.high) if ceiling is not None else (None, None)
+    return low or value, high or value
+
+
+def _band(slope: _Ends, peak: _Ends, span: _Ends) -> list[dict[str, float]]:
+    """Both edges of a band at the ends of ``span`` and where an edge bends between them."""
+    left, right = span
+    bends = {p / s for p, s in zip(peak, slope, strict=True) if left < p / s < right}
+    (slope_low, slope_high), (peak_low, peak_high) = slope, peak
+    return [
+        {
+            "x": x,
+            "low": min(peak_low, slope_low * x) / GIGA,
+            "high": min(peak_high, slope_high * x) / GIGA,
+        }
+        for x in sorted({left, right, *bends})
+    ]
 
 
 def roof_area(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
@@ -364,14 +413,8 @@ def _left_end(slope: float, seen: Window) -> float:
     return max(seen.x_low, seen.y_low * GIGA / slope)
 
 
-def _heights(ceiling: Ceiling, factor: float) -> dict[str, float | None]:
-    ends = {"y": ceiling.value, "low": ceiling.low, "high": ceiling.high}
-    return {name: None if end is None else end * factor / GIGA for name, end in ends.items()}
-
-
-def _bands(lines: pl.DataFrame, x: alt.X) -> Chart:
-    known = plot(lines.filter(pl.col("low").is_not_null()))
-    band = known.mark_area(style="m-roof-band", clip=True)
+def _bands(bands: pl.DataFrame, x: alt.X) -> Chart:
+    band = plot(bands).mark_area(style="m-roof-band", clip=True)
     return band.encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), detail="line:N")
 
 

@@ -11,7 +11,7 @@ from mansard.analytics.models.roofs.published_rooflines import is_published
 from mansard.analytics.pages.paper.content import Content
 from mansard.analytics.pages.results import Results
 from mansard.core.records import Manifest
-from mansard.core.text import listed
+from mansard.core.text import capitalized, listed
 from mansard.core.version import VERSION
 
 DRAWN_BY = f"Drawn by Mansard {VERSION}"  # in each file of a figure, so that it may be replaced
@@ -36,12 +36,15 @@ def _place(content: Content) -> Iterator[str]:
 
 def _provenance(content: Content, results: Results) -> Iterator[str]:
     runs = [run for run in results.dataset.all_manifests if run.run_id in content.run_ids]
+    is_modelled = set(content.sources) <= {"modelled"}
     if runs:
-        yield _system(runs)
-        days = sorted({run.started_utc[:10] for run in runs})
-        when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-        versions = in_order([run.tool_version for run in runs])
-        yield f"Measured {when} (UTC) by Mansard {listed(versions)}."
+        yield system_text(runs)
+        made_up = {roof.run_id for roof in results.roofs if roof.source == "simulated"}
+        simulated = [run for run in runs if run.machine.is_simulated or run.run_id in made_up]
+        measured = [run for run in runs if run not in simulated]
+        for how, of_kind in (("measured", measured), ("simulated", simulated)):
+            if of_kind:
+                yield _when(of_kind, f"Modelled from runs {how}" if is_modelled else how)
         yield f"Runs: {', '.join(display_name(run.run_id) for run in runs)}."
     names = device_names(results.published)
     citations = [
@@ -51,10 +54,23 @@ def _provenance(content: Content, results: Results) -> Iterator[str]:
         and content.mode in {"", row.mode.name}
     ]
     if citations and ("published" in content.sources or any(map(is_published, content.run_ids))):
-        yield f"Published in: {'; '.join(in_order([display_text(one) for one in citations]))}."
+        where = "; ".join(in_order([display_text(one) for one in citations]))
+        yield (
+            f"Modelled from ceilings published in: {where}."
+            if is_modelled
+            else (f"Published in: {where}.")
+        )
 
 
-def _system(runs: list[Manifest]) -> str:
+def _when(runs: list[Manifest], how: str) -> str:
+    """``Measured 2026-11-28 (UTC) by Mansard 1.0.``"""
+    days = sorted({run.started_utc[:10] for run in runs})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    versions = in_order([run.tool_version for run in runs])
+    return f"{capitalized(how)} {when} (UTC) by Mansard {listed(versions)}."
+
+
+def system_text(runs: list[Manifest]) -> str:
     """``JetPack 6.1 (L4T 36.4.0), driver 540.4.0.``; of a plain machine its kernel's release."""
     words: list[str] = []
     for run in runs:

@@ -12,7 +12,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import LONGEST_NAME
-from mansard.analytics.pages.figures.charting import Chart, log_scale
+from mansard.analytics.pages.figures.charting import LIGHT, Chart, log_scale, plot
 from mansard.analytics.pages.figures.figure import Prefix
 from mansard.analytics.pages.figures.plane import Window, shortened_label
 from mansard.analytics.pages.paper.drawing import Inside
@@ -98,6 +98,17 @@ def network_key(names: Sequence[str], n_columns: int = 3) -> dict[str, object]:
             "name:N", scale=alt.Scale(domain=labels, range=list(MARKERS)), legend=legend
         ),
     }
+
+
+def marker_key(kinds: Sequence[str]) -> Chart:
+    """A legend: filled markers are measured, hollow ones modelled. ``kinds`` may repeat."""
+    names = sorted(set(kinds), key=lambda name: name.startswith("modelled"))
+    ink = LIGHT.ink
+    fills = ["#ffffff" if name.startswith("modelled") else ink for name in names]
+    legend = alt.Legend(title=None, columns=2, labelLimit=0, symbolStrokeColor=ink)
+    fill = alt.Fill("kind:N", scale=alt.Scale(domain=names, range=fills), legend=legend)
+    # Marks without a size: only their legend shows.
+    return plot(pl.DataFrame({"kind": names})).mark_point(size=0, opacity=0).encode(fill=fill)
 
 
 def plane_axes(

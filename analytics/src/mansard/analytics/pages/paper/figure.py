@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,6 +22,7 @@ from mansard.analytics.pages.paper.selection import Wish, choose_roof
 from mansard.analytics.pages.paper.write import (
     Suffix,
     figure_path,
+    file_stem,
     marked,
     suffix_of,
     values_file,
@@ -116,9 +117,10 @@ def figure_of_runs(
     files: dict[Path, bytes] = {}
     frame = content.frame
     if suffix == "tex" or request.with_table:
-        roof = choose_roof(results, wish)
+        roof = choose_roof(results, wish, "energy" if request.kind == "energy" else "score")
         ceilings = ceiling_frame(results, roof)
-        files[path.with_suffix(".tex")] = latex_table(results, roof, ceilings).encode()
+        label = file_stem(replace(content, kind="roofline")).replace("roofline", "ceilings", 1)
+        files[path.with_suffix(".tex")] = latex_table(results, roof, ceilings, label).encode()
         frame = ceilings if suffix == "tex" else frame
     if suffix != "tex":
         files = {path: _drawn(content, request, suffix), **files}

@@ -9,7 +9,7 @@ import polars as pl
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.pages.figures.charting import Chart, plot
-from mansard.analytics.pages.figures.figure import MILLI
+from mansard.analytics.pages.figures.figure import MILLI, si_prefix
 from mansard.analytics.pages.figures.gantt import ALONE, MORE, MOVE, bar_frame, last_s
 from mansard.analytics.pages.figures.plane import shortened_label, text_px
 from mansard.analytics.pages.paper.content import Content
@@ -87,10 +87,13 @@ def _chart(
         axis=alt.Axis(title=None, labelLimit=110, grid=False, ticks=False),
     )
     scale = alt.Scale(domain=[0, float(f"{end_ms:.6g}")], nice=False)
+    prefix = si_prefix(end_ms, -3, most=0)
     x = alt.X(
         "start_ms:Q",
         scale=scale,
-        axis=alt.Axis(title="Time, ms", format=".12~g", tickCount=6, labelFlush=False),
+        axis=alt.Axis(
+            title=f"Time, {prefix.letter}s", labelExpr=prefix.tick, tickCount=6, labelFlush=False
+        ),
     )
     letters = [_LETTERS[at % len(_LETTERS)] for at in range(len(networks))]
     named = [f"{a} {shortened_label(name, 20)}" for a, name in zip(letters, networks, strict=True)]

@@ -13,7 +13,7 @@ from mansard.analytics.models.energy.fit import Coefficient
 from mansard.analytics.models.roofs.ceilings import Ceiling
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.parameters import roof_devices
-from mansard.analytics.pages.paper.caption import DRAWN_BY
+from mansard.analytics.pages.paper.caption import DRAWN_BY, system_text
 from mansard.analytics.pages.paper.content import short_device, short_name
 from mansard.analytics.pages.results import Results
 from mansard.core.errors import UsageError
@@ -103,18 +103,33 @@ def _row(
     }
 
 
-def latex_table(results: Results, roof: Roofline, ceilings: pl.DataFrame) -> str:
-    """A table for booktabs: each ceiling with its 95 % interval and its source."""
+def _table_caption(results: Results, roof: Roofline, ceilings: pl.DataFrame) -> str:
+    """The device and the mode, its system, the method, and where the values come from."""
     device = short_name(short_device(roof_devices(results)[roof.label]))
-    mode = short_name(roof.mode)
+    sentences = [f"Ceilings of {device} in power mode {short_name(roof.mode)}, {roof.source}."]
+    runs = [run for run in results.dataset.all_manifests if run.run_id == roof.run_id]
+    if runs:
+        sentences.append(system_text(runs))
+        sentences.append(f"Medians of n blocks of samples, Mansard {runs[0].tool_version}.")
+    if ceilings["low"].is_not_null().any():
+        sentences.append("±: 95 % intervals.")
+    if (ceilings["source"] == "modelled").any():
+        sentences.append("Energies are fitted to the energy of n kernels.")
+    return " ".join(sentences)
+
+
+def latex_table(results: Results, roof: Roofline, ceilings: pl.DataFrame, label: str) -> str:
+    """A table for booktabs: each ceiling with its 95 % interval. ``label``: of letters, digits and
+    hyphens."""
     rows, before = [], ""
+    has_n = bool((ceilings["n_blocks"] > 0).any())
     for row in ceilings.iter_rows(named=True):
         if before and row["quantity"] != before:
             rows.append("\\midrule")
         name = str(row["quantity"]).capitalize()
         if row["name"]:
             name = f"{name}, {display_name(row['name'])}"
-        cells = (name, _value(row), str(row["n_blocks"] or _UNKNOWN), row["source"])
+        cells = [name, _value(row), *([str(row["n_blocks"] or _UNKNOWN)] if has_n else [])]
         rows.append(" & ".join(escaped(cell) for cell in cells) + " \\\\")
         before = row["quantity"]
     return "\n".join(
@@ -122,11 +137,13 @@ def latex_table(results: Results, roof: Roofline, ceilings: pl.DataFrame) -> str
             f"% {DRAWN_BY}. Needs \\usepackage{{booktabs}}.",
             "\\begin{table}",
             "\\centering",
-            f"\\caption{{Ceilings of {escaped(device)} in power mode {escaped(mode)}, "
-            "with 95\\,\\% intervals where they are known.}",
-            "\\begin{tabular}{lrrl}",
+            "\\small",
+            "\\setlength{\\tabcolsep}{4pt}",
+            f"\\caption{{{escaped(_table_caption(results, roof, ceilings))}}}",
+            f"\\label{{tab:{label}}}",
+            f"\\begin{{tabular}}{{@{{}}lr{'r' if has_n else ''}@{{}}}}",
             "\\toprule",
-            "Ceiling & Value & $n$ & Source \\\\",
+            f"Ceiling & Value{' & $n$' if has_n else ''} \\\\",
             "\\midrule",
             *rows,
             "\\bottomrule",

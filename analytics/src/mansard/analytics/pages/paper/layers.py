@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_name, in_order
-from mansard.analytics.data.quantities import counted
+from mansard.analytics.data.quantities import counted, quantity
 from mansard.analytics.models.layers.measured import AT_MOST, layers_with_scores
 from mansard.analytics.models.layers.rows import RoofedLayers
 from mansard.analytics.models.roofs.ceilings import DRAM
@@ -28,7 +29,7 @@ from mansard.analytics.pages.figures.naming import NamedLine
 from mansard.analytics.pages.figures.network_points import layer_points
 from mansard.analytics.pages.figures.parameters import roof_devices
 from mansard.analytics.pages.figures.plane import Window, extent
-from mansard.analytics.pages.paper.content import Content, plane_axes
+from mansard.analytics.pages.paper.content import Content, marker_key, plane_axes
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS, colours
 from mansard.analytics.pages.paper.names import roof_names, seen_in
@@ -47,9 +48,13 @@ from mansard.core.precision import work_unit
 
 _MOST_ENGINES = 60  # looked through for the wished one
 _PLACE = {"x": "intensity_flop_per_byte", "y": "rate_gflop_per_s"}
+_RIGHT = 6.0  # times the last intensity: room for the names of peaks
 _NAMED = 3  # of the slowest layers
 _POINTS = "Each point is {a_layer}; larger points take more time."
+_FILLED, _HOLLOW = "Filled markers: {}.", "Hollow markers: modelled."
+_BELOW = 0.99  # of its roof: a layer with a lower rate is below it
 _LINES = "Lines are the roofs: the bandwidth of DRAM up to the peak of each precision."
+_PEAKS = "Lines are the peaks of each precision; the bandwidth of DRAM is unknown."
 _DISTURBED = "Times are at most those shown: other work disturbed the measurement."
 _SCHEMA = {
     "part": pl.String,
@@ -107,8 +112,10 @@ def _sentences(network: _LayerSet, slowest: str) -> Iterator[str]:
     is_vowel = network.count_noun[0] in "aeiou"
     yield network.words
     yield _POINTS.format(a_layer=f"{'an' if is_vowel else 'a'} {network.count_noun}")
+    source = network.layers["source"][0]
+    yield _HOLLOW if source == "modelled" else _FILLED.format(source)
     if not network.roofs.is_empty():
-        yield _LINES
+        yield _LINES if _has_slope(network.roofs) else _PEAKS
     if network.is_disturbed:
         yield _DISTURBED
     yield f"The slowest: {slowest}."
@@ -119,7 +126,8 @@ def _measured(results: Results, wish: Wish) -> _LayerSet | None:
     engines = layers_with_scores(results.dataset, results.roofs, _MOST_ENGINES)
     if not engines:
         return None
-    device = choose_device(results, wish)
+    with_roofs = roof_devices(results).values()
+    device = choose_device(results, wish, {*with_roofs, *(engine.device for engine in engines)})
     fitting = [
         engine
         for engine in engines
@@ -150,7 +158,7 @@ def _of_engine(results: Results, engine: RoofedLayers) -> _LayerSet | None:
     points = point_frame(engine)
     if points.is_empty():
         return None
-    low, high = extent(points["intensity"], 2.0, 2.0, least=30.0)
+    low, high = extent(points["intensity"], 2.0, _RIGHT, least=30.0)
     roofs = roof_frame(engine, low, high).select(
         part=pl.lit("roof"),
         name="roof",
@@ -228,25 +236,37 @@ def _modelled(results: Results, wish: Wish) -> _LayerSet:
         share_of_time_percent="share",
         source=pl.lit("modelled"),
     )
-    low, high = extent(layers["intensity_flop_per_byte"], 2.0, 2.0, least=30.0)
+    low, high = extent(layers["intensity_flop_per_byte"], 2.0, _RIGHT, least=30.0)
     n_all = first["n_layers"]
     few = (
         f" {len(layers)} of {counted(n_all, 'fused layer')} are drawn."
         if n_all > len(layers)
         else ""
     )
+    roofs = _roof_rows(roof, first["precision"], (low, high))
+    below = _n_below(roof, roofs, layers)
+    state = f"{below} of {len(layers)} below their roof" if below else "all at their roof"
     return _LayerSet(
         device=roof_devices(results)[roof.label],
         mode=roof.mode,
-        words=f"{name} in {first['precision']}, batch {first['batch']}: fused layers at their "
-        f"roof.{few}",
+        words=f"{name} in {first['precision']}, batch {first['batch']}: fused layers, {state}."
+        f"{few}",
         layers=layers,
-        roofs=_roof_rows(roof, first["precision"], (low, high)),
+        roofs=roofs,
         run_ids=(roof.run_id,),
         name=name,
         unit=work_unit(first["precision"]),
         count_noun="fused layer",
     )
+
+
+def _n_below(roof: Roofline, roofs: pl.DataFrame, layers: pl.DataFrame) -> int:
+    """How many of ``layers`` are slower than the highest of the drawn ``roofs`` allows."""
+    peak, slope = roofs["rate_gflop_per_s"].max(), roof.bandwidth(DRAM).value
+    if peak is None or slope is None:
+        return len(layers)
+    reach = pl.min_horizontal(pl.lit(peak), slope / GIGA * pl.col("intensity_flop_per_byte"))
+    return len(layers.filter(pl.col("rate_gflop_per_s") < _BELOW * reach))
 
 
 def _number(batch: str) -> int | None:
@@ -273,21 +293,36 @@ def _roof_rows(roof: Roofline, precision: str, ends: tuple[float, float]) -> pl.
     return pl.DataFrame(rows, schema=_SCHEMA)
 
 
-def _named_lines(roofs: pl.DataFrame) -> list[NamedLine]:
-    """Each peak, and the slope of DRAM that all of them share."""
+def _has_slope(roofs: pl.DataFrame) -> bool:
+    heights = pl.col("rate_gflop_per_s").n_unique().over("name")
+    return bool(roofs.select((heights > 1).any()).item())
+
+
+def _named_lines(roofs: pl.DataFrame, unit: str) -> list[NamedLine]:
+    """Each peak, and the slope of DRAM that all of them share, with their values."""
     paths = {
         str(name): own.select(**_PLACE).rows()
         for (name,), own in roofs.group_by(["name"], maintain_order=True)
     }
     slopes = [path[:2] for path in paths.values() if path[0][1] < path[1][1]]
     longest = max(slopes, key=lambda ends: ends[1][1], default=None)
-    dram = [] if longest is None else [NamedLine("", "", [DRAM], "slope", longest)]
-    return [*(NamedLine("", "", [name], "level", path) for name, path in paths.items()), *dram]
+    lines = [
+        NamedLine("", "", _texts(name, GIGA * path[-1][1], f"{unit}/s"), "level", path)
+        for name, path in paths.items()
+    ]
+    if longest is not None:
+        (x, height), _ = longest
+        lines.append(NamedLine("", "", _texts(DRAM, GIGA * height / x, "B/s"), "slope", longest))
+    return lines
+
+
+def _texts(name: str, value: float, unit: str) -> list[str]:
+    return [f"{name} {quantity(value, unit)}", name]
 
 
 def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
     layers, roofs = (frame.filter(pl.col("part") == part) for part in ("layer", "roof"))
-    across = extent(layers["intensity_flop_per_byte"], 2.0, 2.0, least=30.0)
+    across = extent(layers["intensity_flop_per_byte"], 2.0, _RIGHT, least=30.0)
     tops = roofs.group_by("name").agg(pl.col("rate_gflop_per_s").max())["rate_gflop_per_s"]
     up = extent([*layers["rate_gflop_per_s"], *tops], 2.0, 1.9, least=30.0)
     top = float(tops.to_numpy().max(initial=up[0]))
@@ -298,10 +333,16 @@ def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
     known = set(layers["bound_by"].to_list())
     kinds = [kind for kind in KINDS if kind in known] + sorted(known - set(KINDS))
     key = alt.Legend(title=None, columns=min(4, len(kinds)))
+    source = layers["source"][0]
+    look: dict[str, Any] = (
+        {"filled": False, "style": "m-hollow"}
+        if source == "modelled"
+        else {"filled": True, "opacity": 0.75, "stroke": "#ffffff", "strokeWidth": 0.6}
+    )
     return alt.layer(
         plot(roofs).mark_line(style="m-roof", clip=True).encode(x=x, y=y, detail="name:N"),
         plot(layers)
-        .mark_point(filled=True, opacity=0.75, clip=True, stroke="#ffffff", strokeWidth=0.6)
+        .mark_point(clip=True, **look)
         .encode(
             x=x,
             y=y,
@@ -313,8 +354,9 @@ def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
                 "bound_by:N", scale=alt.Scale(domain=kinds, range=list(MARKERS)), legend=key
             ),
         ),
+        marker_key([source]),
         *roof_names(
-            _named_lines(roofs),
+            _named_lines(roofs, unit),
             layers.select(**_PLACE),
             seen,
             inside.share,

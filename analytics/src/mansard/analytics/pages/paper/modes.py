@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import polars as pl
 from mansard.analytics.data.names import in_order
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.pages.figures.charting import STAR, Chart, log_scale, plot
-from mansard.analytics.pages.figures.figure import MILLI, schema_of, si_prefix
+from mansard.analytics.pages.figures.figure import MILLI, Prefix, schema_of, si_prefix
 from mansard.analytics.pages.figures.modes import AT_BEST, mode_points
 from mansard.analytics.pages.figures.naming import NamedLine, place_names, point_texts
 from mansard.analytics.pages.figures.parameters import mode_labels, roof_devices
@@ -23,7 +24,7 @@ from mansard.analytics.pages.paper.look import MARKERS
 from mansard.analytics.pages.paper.selection import Wish, choose_device, choose_network, no_network
 from mansard.analytics.pages.results import Results
 from mansard.core.errors import UsageError
-from mansard.core.text import natural_key
+from mansard.core.text import listed, natural_key
 
 MOST_MODES = 14  # side by side: each needs a line
 _GAP_PX = 12  # between two panels
@@ -32,12 +33,20 @@ _FOR_VALUES, _FOR_MARKED = 1.32, 1.5  # an axis ends behind the values of its ba
 _DOT, _FILL, _EDGE = "#0a6fb0", "#9cc4e2", "#34557a"
 _PAIR = ["device", "label", "network", "precision"]
 _NUMBERS = ("gpu_clock_mhz", "memory_clock_mhz", "latency_ms", "energy_per_item_mj", "power_w")
+_COSTS = (  # a value and the ends of its interval
+    ("latency_ms", "latency_low_ms", "latency_high_ms"),
+    ("energy_per_item_mj", "energy_low_mj", "energy_high_mj"),
+)
+_SIDES = ("low", "high")
 _ENDS = ("latency_low_ms", "latency_high_ms", "energy_low_mj", "energy_high_mj")
 _FRONT = "The line is the Pareto front of latency and energy; faint points are dominated."
 _STAR = "The star is the recommended mode."
-_BARS = "Bars are the modes, sorted by the latency of a batch; thin lines are intervals."
+_BARS = "Bars are the modes, sorted by the latency of a batch."
+_RULES = {"spread": "95 % intervals", "bounds": "bounds"}  # by the kind of an interval
+_MARK_PX, _INNER_PX = 8.0, 300.0  # a marker, and a column inside its axes
 _BEST = (
-    "≥: modelled at the best that the roofs allow: the real latency may be several times higher."
+    "At best by the roofs, or ≥: no mode is faster or needs less; real values may be several times "
+    "higher."
 )
 
 
@@ -55,7 +64,7 @@ class _Subject:
 
 def pareto_content(results: Results, wish: Wish) -> Content:
     """Energy over latency, a point for each mode, and the front."""
-    subject = _subject(results, wish)
+    subject = _subject(results, wish, needs_energy=True)
     priced = subject.frame.filter(pl.col("energy_per_item_mj") > 0)
     if priced["mode"].n_unique() < 2:
         few = subject.n_modes < 2
@@ -67,7 +76,12 @@ def pareto_content(results: Results, wish: Wish) -> Content:
             if few
             else "measure on a board with a power meter: mansard bench --mode all",
         )
-    words = [_FRONT, *([_STAR] if priced["is_recommended"].any() else [])]
+    words = [
+        _FRONT,
+        *([_STAR] if priced["is_recommended"].any() else []),
+        *_marked("markers", priced),
+    ]
+    words += _ruled(pl.concat([_ranged(priced, cost, is_log=True) for cost in _COSTS]))
     return _content("pareto", results, subject, priced, words, lambda i: _front_chart(priced, i))
 
 
@@ -84,17 +98,20 @@ def modes_content(results: Results, wish: Wish) -> Content:
         first = pl.col("is_recommended") | pl.col("is_on_front")
         ranked = ordered.with_row_index("at").sort(~first, "at").head(MOST_MODES)
         kept = ranked.sort("at").drop("at")
-    words = [_BARS]
+    words = [_BARS, *_marked("bars", kept)]
+    words += _ruled(pl.concat([_ranged(kept, cost, is_log=False) for cost in _COSTS]))
     if len(kept) < subject.n_modes:
         words.append(f"{len(kept)} of {counted(subject.n_modes, 'mode')} are drawn.")
     return _content("modes", results, subject, kept, words, lambda i: _mode_chart(kept, i))
 
 
-def _subject(results: Results, wish: Wish) -> _Subject:
+def _subject(results: Results, wish: Wish, *, needs_energy: bool = False) -> _Subject:
     """The modes of the wished network on the wished device; raises UsageError without any."""
     picks = [advice.choice for advice in results.recommendations if advice.choice is not None]
     labels = mode_labels(results)
-    device = choose_device(results, wish)
+    priced = results.decided.filter(pl.col("energy_j") > 0)
+    decided = priced if needs_energy else results.decided
+    device = choose_device(results, wish, set(decided["device"].to_list()))
     rows = results.decided.filter(pl.col("device") == device)
     if wish.batch is not None:
         rows = rows.filter(pl.col("batch") == wish.batch)
@@ -133,26 +150,17 @@ def _in_columns(
         schema={"device": pl.String, "mode": pl.String, "label": pl.String},
         orient="row",
     )
-    is_interval = pl.col("interval").is_in(["spread", "bounds"])
     per_item = pl.col("batch").fill_null(1) * MILLI
     ends = (
         predictions.join(names, on=["device", "mode"], how="left")
         .with_columns(name="mode", label=pl.coalesce("label", "mode"))
         .with_columns(
-            *(
-                pl.when(is_interval)
-                .then(pl.col(f"latency_{end}_s") / MILLI)
-                .alias(f"latency_{end}_ms")
-                for end in ("low", "high")
-            ),
-            *(
-                pl.when(is_interval)
-                .then(pl.col(f"energy_{end}_j") / per_item)
-                .alias(f"energy_{end}_mj")
-                for end in ("low", "high")
-            ),
+            *((pl.col(f"latency_{end}_s") / MILLI).alias(f"latency_{end}_ms") for end in _SIDES),
+            *((pl.col(f"energy_{end}_j") / per_item).alias(f"energy_{end}_mj") for end in _SIDES),
         )
-        .select(*_PAIR, "batch", "name", *(pl.col(end).round_sig_figs(4) for end in _ENDS))
+        .select(
+            *_PAIR, "batch", "name", "interval", *(pl.col(end).round_sig_figs(4) for end in _ENDS)
+        )
         .unique([*_PAIR, "batch"], keep="first", maintain_order=True)
     )
     joined = points.rename({"mode": "label"}).join(
@@ -171,12 +179,43 @@ def _in_columns(
         energy_per_item_mj="energy",
         energy_low_mj="energy_low_mj",
         energy_high_mj="energy_high_mj",
+        interval="interval",
         power_w="power",
         source="source",
         reading="reading",
         is_on_front="is_edge",
         is_recommended="is_recommended",
     )
+
+
+def _ranged(modes: pl.DataFrame, cost: tuple[str, str, str], *, is_log: bool) -> pl.DataFrame:
+    """The modes whose interval is drawn: one that is wider than a marker.
+
+    The interval of a value of the roofs is that of the ceilings alone, so it is not drawn.
+    """
+    field, low, high = cost
+    known = modes.filter((pl.col("interval") != "roof") & (pl.col(low) > 0) & (pl.col(high) > 0))
+    least = _MARK_PX / _INNER_PX
+    if is_log:
+        first, last = extent(modes[field].drop_nulls(), 1.25, 1.35, least=1.5)
+        ratio = (last / first) ** least
+        return known.filter(pl.col(high) / pl.col(low) > ratio)
+    return known.filter(pl.col(high) - pl.col(low) > least * pl.col(high).max())
+
+
+def _ruled(ranged: pl.DataFrame) -> list[str]:
+    """The sentence about the rules, if there are any."""
+    kinds = [_RULES[kind] for kind in _RULES if kind in set(ranged["interval"])]
+    return [f"Rules are {' or '.join(kinds)}."] if kinds else []
+
+
+def _marked(marks: str, modes: pl.DataFrame) -> list[str]:
+    """``Filled markers: measured.`` and ``Hollow markers: modelled, at best by the roofs.``"""
+    readings = in_order(modes.select(_reading())["reading"].to_list())
+    hollow = [name for name in readings if name.startswith("modelled")]
+    filled = [name for name in readings if name not in hollow]
+    both = (("Filled", filled), ("Hollow", hollow))
+    return [f"{how} {marks}: {listed(names, 'or')}." for how, names in both if names]
 
 
 def _content(
@@ -226,11 +265,11 @@ def _front_chart(points: pl.DataFrame, inside: Inside) -> Chart:
     x = _log_axis("latency_ms", "Latency of one batch, {}s", across)
     y = _log_axis("energy_per_item_mj", "Energy of one item, {}J", up)
     front = points.filter("is_on_front").sort("latency_ms")
-    dots = _dots(points, x, y)
     best = points.filter("is_recommended")
     layers = [
         plot(front).mark_line(style="m-front", interpolate="step-after").encode(x=x, y=y),
-        *dots,
+        *_error_bars(points, x, y),
+        _dots(points, x, y),
         *_mode_names(points, front, seen, inside.share),
         *(
             [
@@ -245,32 +284,39 @@ def _front_chart(points: pl.DataFrame, inside: Inside) -> Chart:
     return alt.layer(*layers).properties(width=inside.width_px, height=inside.height_px)
 
 
-def _dots(points: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
+def _error_bars(points: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
+    """Rules across and up, where intervals are wider than a marker."""
+    across, up = (_ranged(points, cost, is_log=True) for cost in _COSTS)
+    (_, left, right), (_, low, high) = _COSTS
+    rules = []
+    if len(across):
+        ends = {"x": alt.X(f"{left}:Q"), "x2": alt.X2(f"{right}:Q")}
+        rules.append(plot(across).mark_rule(style="m-interval", clip=True).encode(y=y, **ends))
+    if len(up):
+        ends = {"y": alt.Y(f"{low}:Q"), "y2": alt.Y2(f"{high}:Q")}
+        rules.append(plot(up).mark_rule(style="m-interval", clip=True).encode(x=x, **ends))
+    return rules
+
+
+def _dots(points: pl.DataFrame, x: alt.X, y: alt.Y) -> Chart:
     """Each mode: filled where it was measured or published, hollow where modelled."""
     named = points.with_columns(reading=_reading())
     readings = in_order(named["reading"].to_list())
-    is_all_measured = readings == ["measured"]
-    shape = alt.Shape(
-        "reading:N",
-        scale=alt.Scale(domain=readings, range=list(MARKERS)),
-        legend=None if is_all_measured else alt.Legend(title=None, columns=1, labelLimit=0),
+    key = alt.Legend(title=None, columns=1, labelLimit=0)
+    fills = ["#ffffff" if name.startswith("modelled") else _DOT for name in readings]
+    # A legend has the outline of its marks only where that is a channel.
+    ranges = (
+        (alt.Shape, list(MARKERS)),
+        (alt.Fill, fills),
+        (alt.Stroke, [_DOT] * len(readings)),
     )
-    is_modelled = pl.col("source") == "modelled"
-    return [
-        plot(some)
-        .mark_point(style="m-mode", filled=is_filled, size=45, color=_DOT)
-        .encode(
-            x=x,
-            y=y,
-            shape=shape,
-            opacity=alt.condition("datum.is_on_front", alt.value(1), alt.value(0.5)),
-        )
-        for some, is_filled in (
-            (named.filter(is_modelled), False),
-            (named.filter(~is_modelled), True),
-        )
-        if not some.is_empty()
+    channels = [
+        channel("reading:N", scale=alt.Scale(domain=readings, range=values), legend=key)
+        for channel, values in ranges
     ]
+    faint = alt.condition("datum.is_on_front", alt.value(1), alt.value(0.5))
+    dots = plot(named).mark_point(size=45, strokeWidth=1.4)
+    return dots.encode(*channels, x=x, y=y, strokeOpacity=faint, fillOpacity=faint)
 
 
 def _reading() -> pl.Expr:
@@ -308,10 +354,10 @@ def _mode_names(
 
 
 def _mode_chart(modes: pl.DataFrame, inside: Inside) -> Chart:
-    panels = [("latency_ms", "latency_low_ms", "latency_high_ms", "Latency, {}s")]
+    latency, energy = _COSTS
+    panels = [(latency, "Latency, {}s")]
     if modes["energy_per_item_mj"].is_not_null().any():
-        energy = ("energy_per_item_mj", "energy_low_mj", "energy_high_mj", "Energy of an item, {}J")
-        panels.append(energy)
+        panels.append((energy, "Energy of an item, {}J"))
     width_px = (inside.width_px - _GAP_PX * (len(panels) - 1)) / len(panels)
     charts = [
         _panel(modes, *panel, is_first=at == 0).properties(width=width_px, height=inside.height_px)
@@ -320,15 +366,16 @@ def _mode_chart(modes: pl.DataFrame, inside: Inside) -> Chart:
     return alt.hconcat(*charts, spacing=_GAP_PX) if len(charts) > 1 else charts[0]
 
 
-def _panel(
-    modes: pl.DataFrame, field: str, low: str, high: str, title: str, *, is_first: bool
-) -> Chart:
-    """Bars of ``field`` with its interval, and its value behind them."""
+def _panel(modes: pl.DataFrame, cost: tuple[str, str, str], title: str, *, is_first: bool) -> Chart:
+    """Bars of a cost with its interval, and its value behind them."""
+    field, low, high = cost
     axis = alt.Axis(title=None, domain=False, grid=False, ticks=False, labelLimit=130)
     y = alt.Y("mode:N", sort=modes["mode"].to_list(), axis=axis if is_first else None)
     known = modes.filter(pl.col(field).is_not_null())
     is_marked = (known["reading"] == AT_BEST).any()
-    ends = known.select(end=pl.max_horizontal(field, high)).to_series()
+    ranged = _ranged(known, cost, is_log=False)
+    drawn = pl.when(pl.col("mode").is_in(ranged["mode"].to_list())).then(high)
+    ends = known.select(end=pl.max_horizontal(field, drawn)).to_series()
     highest = float(ends.to_numpy().max(initial=1e-9))
     domain = [0.0, (_FOR_MARKED if is_marked else _FOR_VALUES) * highest]
     prefix = si_prefix(highest, -3, most=0)
@@ -343,17 +390,29 @@ def _panel(
         ),
     )
     layers = _bars(known, x, y)
-    ranged = known.filter(pl.col(low).is_not_null() & pl.col(high).is_not_null())
     if len(ranged):
         rules = plot(ranged).mark_rule(style="m-interval")
         layers.append(rules.encode(x=f"{low}:Q", x2=f"{high}:Q", y=y))
-    values = plot(known.with_columns(end=ends)).transform_calculate(
-        shown=f"(datum.reading === '{AT_BEST}' ? '≥ ' : '')"
-        f" + format(datum.{field} / {prefix.per}, ',.3~r')"
-    )
+    shown = [
+        _value_text(row[field], prefix, title[-1], is_least=row["reading"] == AT_BEST)
+        for row in known.iter_rows(named=True)
+    ]
+    values = plot(known.with_columns(end=ends, shown=pl.Series(shown, dtype=pl.String)))
     texts = values.mark_text(style="m-network-label", align="left", baseline="middle", dx=3)
     layers.append(texts.encode(x="end:Q", y=y, text="shown:N"))
     return alt.layer(*layers)
+
+
+def _value_text(value: float, axis: Prefix, unit: str, *, is_least: bool) -> str:
+    """``≥ 1.55``: three digits in the unit of the axis, else with a unit of its own: ``40 µs``."""
+    own = si_prefix(value, -3, most=0)
+    scaled = value / own.per
+    step = 10.0 ** (math.floor(math.log10(scaled)) - 2) if scaled > 0 else 1.0
+    if is_least:  # rounded down, as in tables
+        scaled = math.floor(scaled / step + 1e-6) * step
+    number = f"{scaled:,.{max(0, -round(math.log10(step)))}f}"
+    same = own == axis
+    return f"{'≥ ' if is_least else ''}{number}{'' if same else f' {own.letter}{unit}'}"
 
 
 def _bars(known: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
@@ -365,7 +424,7 @@ def _bars(known: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
     fill = alt.Fill(
         "reading:N",
         scale=alt.Scale(domain=readings, range=fills),
-        legend=None if readings == ["measured"] else key,
+        legend=key,
     )
     bars = plot(named).mark_bar(height={"band": 0.66}, stroke=_EDGE)
     return [bars.encode(x=x, y=y, fill=fill)]

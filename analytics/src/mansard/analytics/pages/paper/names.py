@@ -36,7 +36,6 @@ def roof_names(
     mode = lines[0].mode if lines else ""
     placed = marks.select(mode=pl.lit(mode), x="x", y="y")
     none = pl.DataFrame(schema=schema_of(text="mode batch text", number="x y"))
-    lines = [replace(line, is_shortened_first=line.kind == "level") for line in lines]
     names = place_names(lines, placed, none, seen, share).roofs
     names = names.filter(pl.col("width_px") == seen.width_px)
     base = plot(names.select("kind", "text", "x", "y")).encode(x="x:Q", y="y:Q", text="text:N")

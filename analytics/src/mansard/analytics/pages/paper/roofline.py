@@ -31,6 +31,7 @@ from mansard.analytics.pages.figures.roofline import (
     named_roofs,
     ridge_points,
     roof_area,
+    roof_bands,
     roof_lines,
     window,
 )
@@ -38,6 +39,7 @@ from mansard.analytics.pages.paper.content import (
     Content,
     Kind,
     legend_columns,
+    marker_key,
     network_key,
     plane_axes,
 )
@@ -60,7 +62,8 @@ from mansard.core.text import listed
 Height = Literal["rate", "efficiency"]
 USUAL = ("fp32", "fp16", "int8")  # of more peaks than these a column has no room for names
 _SAME = ["network", "precision"]
-_RAN = pl.col("source").str.starts_with("measured")
+_IS_MODELLED = pl.col("source") == "modelled"
+AT_ROOFS = "modelled, at best"
 _COLUMNS = {
     "rate": "rate_gflop_per_s",
     "efficiency": "efficiency_gflop_per_j",
@@ -89,9 +92,11 @@ def roofline_content(results: Results, wish: Wish) -> Content:
     seen = window([roof], points)
     roofs, ridges = roof_lines([roof], seen), ridge_points([roof])
     roofs = roofs.with_columns(pl.col("line").str.replace(": .*$", ""))  # without the value
+    bands = roof_bands([roof], seen).with_columns(y=pl.lit(None, pl.Float64))
     frame = pl.concat(
         [
             _rows("roof", roofs, "rate", name="line", source=roof.source),
+            _rows("band", bands, "rate", name="line", source=roof.source),
             _rows("ridge point", ridges, "rate", name="text", source=roof.source),
             *_network_rows(points, "rate"),
         ]
@@ -108,14 +113,15 @@ def roofline_content(results: Results, wish: Wish) -> Content:
         prefix=prefix,
         x_title=f"Arithmetic intensity, {unit_title('{}/byte', filter(None, precisions))}",
     )
-    words = "Lines are the ceilings of memory and arithmetic, bands their 95 % intervals; diamonds "
-    words += "mark where a peak meets main memory."
+    words = "Lines are the ceilings of memory and arithmetic"
+    words += ", bands their 95 % intervals" if len(bands) else ""
+    words += "; diamonds mark where a peak meets main memory." if len(ridges) else "."
     return _content("roofline", results, roof, scene, (words, *_network_words(points, n_left)))
 
 
 def energy_content(results: Results, wish: Wish) -> Content:
     """The work per joule of each precision of one mode, and of networks."""
-    roof = choose_roof(results, wish)
+    roof = choose_roof(results, wish, "energy")
     _priced(results, roof)  # no roof is a better reason than no network
     points, n_left = _points(results, roof, wish, "efficiency")
     roof = _with_few_peaks(roof, points, wish)
@@ -180,6 +186,12 @@ def _priced(results: Results, roof: Roofline) -> list[PricedRoof]:
     gap = next((gap.removeprefix(place).rstrip(".") for gap in gaps if gap.startswith(place)), "")
     if gap:
         raise UsageError(gap, where=display_name(roof.label), fix="measure it again: mansard bench")
+    if roof.source == "published":
+        raise UsageError(
+            f"the energy of {display_name(roof_devices(results)[roof.label])} is unknown: its "
+            "published figures have none",
+            fix="name another device with --device, or measure the board: mansard bench",
+        )
     raise UsageError(
         "the energy roofline needs kernels whose energy was metered",
         where=display_name(roof.label),
@@ -257,13 +269,16 @@ def _network_rows(points: Points, height: Height) -> list[pl.DataFrame]:
             precision="precision",
             batch="batch",
             source=pl.when("is_disturbed")
-            .then(pl.lit(f"{source} (disturbed)"))
-            .otherwise(pl.lit(source)),
+            .then(pl.format("{} (disturbed)", source))
+            .otherwise(source),
             intensity_flop_per_byte="intensity",
             **{column: height},
             **{f"{end}_{column}": pl.lit(None, pl.Float64) for end in ("low", "high")},
         )
-        for frame, source in ((points.networks, "modelled"), (points.measured, "measured"))
+        for frame, source in (
+            (points.networks, pl.lit("modelled")),
+            (points.measured, pl.col("source")),
+        )
     ]
 
 
@@ -271,14 +286,10 @@ def _network_words(points: Points, n_left: int) -> list[str]:
     every = points.every
     if every.is_empty():
         return []
-    kinds = [
-        text
-        for frame, text in (
-            (points.measured, "filled markers: measured"),
-            (points.networks, "hollow markers: modelled, at the best that the roofs allow"),
-        )
-        if not frame.is_empty()
-    ]
+    ran = in_order(points.measured["source"].to_list())
+    kinds = [f"filled markers: {listed(ran)}"] if ran else []
+    if not points.networks.is_empty():
+        kinds.append("hollow markers: modelled, at the best that the roofs allow")
     batch, precisions = every["batch"][0], in_order(every["precision"].to_list())
     words = [f"Networks with batch {batch} in {listed(precisions)}; {'; '.join(kinds)}."]
     disturbed = in_order(points.measured.filter("is_disturbed")["network"].to_list())
@@ -298,7 +309,7 @@ def _content(
         times
         for times in results.measured
         if (times.device, times.mode) == (device, roof.mode)
-        and times.network in networks.filter(_RAN)["name"].to_list()
+        and times.network in networks.filter(~_IS_MODELLED)["name"].to_list()
     ]
     n_trials = sum(rate.run_id == roof.run_id for rate in results.rates)
     n_calls = sum(times.n_calls for times in ran)
@@ -318,11 +329,10 @@ def _content(
 def _chart(scene: _Scene, inside: Inside) -> Chart:
     frame, height = scene.frame, scene.height
     roofs = frame.filter(pl.col("part") == "roof")
-    networks = frame.filter(pl.col("part") == "network")
+    networks, bands = (frame.filter(pl.col("part") == part) for part in ("network", "band"))
     seen = seen_in(inside, scene.seen, float(roofs[height].to_numpy().max(initial=1.0)))
-    marked = frame.filter(pl.col("part") != "roof")
+    marked = frame.filter(pl.col("part").is_in(["network", "ridge point"]))
     x, y = plane_axes(seen, height, (scene.x_title, scene.y_title), scene.prefix)
-    bands = roofs.filter(pl.col(f"low_{height}").is_not_null())
     marks = [
         *_area(scene.area, seen),
         plot(bands)
@@ -361,17 +371,20 @@ def _lines(roofs: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
 
 
 def _markers(networks: pl.DataFrame, x: alt.X, y: alt.Y, width_px: float) -> list[Chart]:
-    """Each network by colour and shape: filled where it was measured, hollow where modelled."""
+    """Each network by colour and shape: filled where it ran, hollow where it is modelled."""
+    if networks.is_empty():
+        return []
+    if networks["precision"].n_unique() > 1:
+        networks = networks.with_columns(name=pl.format("{} {}", "name", "precision"))
     names = in_order(networks["name"].to_list())
     key: dict[str, Any] = network_key(names, legend_columns(names, width_px))
-    return [
+    hollow = {"filled": False, "style": "m-hollow"}
+    marks = [
         plot(some).mark_point(size=55, clip=True, **look).encode(x=x, y=y, **key)
         for some, look in (
-            (
-                networks.filter(pl.col("source") == "modelled"),
-                {"filled": False, "style": "m-hollow"},
-            ),
-            (networks.filter(_RAN), {"filled": True}),
+            (networks.filter(_IS_MODELLED), hollow),
+            (networks.filter(~_IS_MODELLED), {"filled": True}),
         )
         if not some.is_empty()
     ]
+    return [*marks, marker_key(networks["source"].replace("modelled", AT_ROOFS).to_list())]

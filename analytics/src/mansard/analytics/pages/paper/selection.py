@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
@@ -21,6 +21,7 @@ from mansard.analytics.pages.figures.parameters import (
     starts,
 )
 from mansard.analytics.pages.figures.tables import batch_text
+from mansard.analytics.pages.paper.content import short_device
 from mansard.analytics.pages.results import Results
 from mansard.core.errors import UsageError
 from mansard.core.text import first_of, listed, printable
@@ -48,20 +49,27 @@ class Wish:
         return "" if self.folder == "runs" else f" --runs {shlex.quote(self.folder)}"
 
 
-def choose_device(results: Results, wish: Wish) -> str:
-    """The device whose name contains the wished text, by default the first one of a report."""
+def choose_device(results: Results, wish: Wish, fitting: Collection[str] = ()) -> str:
+    """The device whose name is or contains the wished text, by default the first one of a report.
+
+    ``fitting``: devices that have what the figure draws, which come before others.
+    """
     devices = device_options(results)
     if not devices:
         raise UsageError(_NO_RUNS, fix=f"measure first: mansard bench{wish.runs}")
     if wish.device is None:
         first = first_choice(results).device or devices[0]
         ran = in_order([times.device for times in _runs_of(results, wish)])
-        return first if first in ran or not ran else ran[0]
+        usual = first if first in ran or not ran else ran[0]
+        usable = [name for name in (usual, *ran, *devices) if name in fitting or not fitting]
+        return (usable or [usual])[0]
     wanted = wish.device.casefold()
-    exact = [name for name in devices if name.casefold() == wanted]
-    named = exact or [name for name in devices if wanted in name.casefold()]
-    if len(named) == 1:
-        return named[0]
+    names = {name: {name.casefold(), short_device(name).casefold()} for name in devices}
+    exact = [name for name in devices if wanted in names[name]]
+    named = exact or [name for name in devices if any(wanted in one for one in names[name])]
+    for few in (named, [name for name in named if name in fitting]):
+        if len(few) == 1:
+            return few[0]
     what = "several devices are" if named else "no device is"
     raise UsageError(
         f"{what} called {printable(wish.device, 60)!r}",
@@ -69,14 +77,18 @@ def choose_device(results: Results, wish: Wish) -> str:
     )
 
 
-def choose_roof(results: Results, wish: Wish) -> Roofline:
-    """The roofs of the wished device and mode, by default the first mode of a report."""
+def choose_roof(results: Results, wish: Wish, need: Need = "score") -> Roofline:
+    """The roofs of the wished device and mode, by default the first mode of a report.
+
+    ``need``: energy, of a figure that draws it.
+    """
     if not results.roofs:
         ran = in_order([times.network for times in _runs_of(results, wish) or results.measured])
         what = f"{listed(ran[:_MOST_NAMED])} ran, but {_NO_RUNS}" if ran else _NO_RUNS
         raise UsageError(what, fix=f"measure the roofs: mansard bench{wish.runs}")
-    device = choose_device(results, wish)
     devices = roof_devices(results)
+    metered = {devices[roof.label] for roof in results.roofs if roof.run_id in results.energies}
+    device = choose_device(results, wish, metered if need == "energy" else set(devices.values()))
     roofs = [roof for roof in results.roofs if devices[roof.label] == device]
     if not roofs:
         raise UsageError(
@@ -132,7 +144,8 @@ def _absent(
         what = f"no network {printable(model, 60)!r} was measured or scored there"
         return UsageError(what, fix=f"{others}score it: {score}")
     shown = display_name(name)
-    named = shlex.quote(shown)
+    is_file = PurePath(model).suffix.lower() == ".onnx"
+    named = shlex.quote(printable(model, 60) if is_file else shown)
     ran = _runs_of(results, wish)
     options = "".join(f" --precision {one}" for one in wish.precisions)
     if need == "energy" and results.networks["energy_j"].is_null().all():
@@ -143,6 +156,15 @@ def _absent(
         f"--mode {times.mode} --batch {batch_text(times.batch)}"
         for times in {(t.mode, t.batch): t for t in ran}.values()
     )
+    scored = results.networks.filter(pl.col("model").is_in([name, model]))
+    if wish.precisions:
+        scored = scored.filter(pl.col("precision").is_in(wish.precisions))
+    if wish.batch is not None:
+        scored = scored.filter(pl.col("batch") == wish.batch)
+    why = [text for text in scored["reason"].unique(maintain_order=True).to_list() if text]
+    if why and scored["time_s"].is_null().all():
+        words = f"the latency of {shown} is unknown: {why[0]}"
+        return UsageError(words, fix=f"measure it: mansard measure {named}{options}{wish.runs}")
     if batches and (wish.batch is not None or wish.mode is not None):
         return UsageError(f"{shown} did not run so", fix=f"use {where}")
     what = f"{shown} ran, but has no score there" if ran else f"{shown} has no score there"
