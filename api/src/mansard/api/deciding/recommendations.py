@@ -49,9 +49,10 @@ from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.data.frames import Frame
-    from mansard.analytics.decisions.records import Candidate, Recommendation
+    from mansard.analytics.decisions.records import Recommendation
     from mansard.analytics.models.predict.models import Models
     from mansard.analytics.models.predict.prediction import Basis, Prediction
+    from mansard.core.records import ModeCommands
 
 
 # What "auto" tries: powers of two, as throughput changes with the ratio of batch sizes.
@@ -246,7 +247,33 @@ def recommend_workload(
     predictions = _without_drops(predicted, predictions, wanted, reporter)
     coefficients, modes = predicted.coefficients, predicted.modes
     decisions = decide_mixes(predictions, mix, wanted, coefficients, refused, modes)
-    return tuple(map(mix_in_words, decisions))
+    return tuple(
+        _mix_with_commands(mix_in_words(decision), predicted.models, modes, request.board)
+        for decision in decisions
+    )
+
+
+def _mix_with_commands(
+    answer: MixAnswer, models: Models, modes: Frame, board: Path | None
+) -> MixAnswer:
+    """``answer`` with the commands of its single mode, where no schedule is better."""
+    if answer.one_mode is None or answer.schedule is not None:
+        return answer
+    (mode,) = {share.mode for share in answer.one_mode.shares}
+    commands, unknown = _commands(mode, answer, models, modes, board)
+    return msgspec.structs.replace(answer, commands=commands, unknown=unknown)
+
+
+def _commands(
+    mode: str, answer: Recommendation | MixAnswer, models: Models, modes: Frame, board: Path | None
+) -> tuple[ModeCommands | None, dict[str, str]]:
+    """The commands that set ``mode`` on the device of ``answer``, and what is unknown of it."""
+    machine = models.machines.get(answer.device)
+    root = None if machine is None else root_of(machine, board)
+    clocks = _clocks_of(modes, answer.device, mode)
+    commands, why_not = commands_for(mode, answer.device, machine, root, clocks)
+    unknown = {name: why for name, why in answer.unknown.items() if name != "commands"}
+    return commands, unknown | ({"commands": why_not} if commands is None else {})
 
 
 def _without_drops(
@@ -319,13 +346,8 @@ def _with_commands(
     choice = answer.choice
     if choice is None:
         return Answered(recommendation=answer, measurement=None, is_here=False)
+    commands, unknown = _commands(choice.mode, answer, models, modes, request.board)
     machine = models.machines.get(answer.device)
-    root = None if machine is None else root_of(machine, request.board)
-    clocks = _clocks_of(modes, choice)
-    commands, why_not = commands_for(choice.mode, answer.device, machine, root, clocks)
-    unknown = {name: why for name, why in answer.unknown.items() if name != "commands"}
-    if commands is None:
-        unknown["commands"] = why_not
     decisive, notes = answer.measure_next, answer.notes
     measurement, is_here = None, False
     if decisive is not None:
@@ -343,9 +365,9 @@ def _with_commands(
     return Answered(recommendation=answer, measurement=measurement, is_here=is_here)
 
 
-def _clocks_of(modes: Frame, choice: Candidate) -> dict[str, float | None]:
-    """The settings of a candidate's mode, of MODE_SCHEMA."""
-    rows = modes.filter(device=choice.device, mode=choice.mode).head(1).to_dicts()
+def _clocks_of(modes: Frame, device: str, mode: str) -> dict[str, float | None]:
+    """The settings of a device's mode, of MODE_SCHEMA."""
+    rows = modes.filter(device=device, mode=mode).head(1).to_dicts()
     names = ("gpu_hz", "memory_hz", "cpu_hz", "n_cpus")
     return {name: rows[0][name] for name in names} if rows else {}
 

@@ -17,7 +17,7 @@ from mansard.analytics.data.quantities import (
     digits,
     in_unit,
     joules,
-    percent,
+    percent_bound,
     relative,
     seconds,
 )
@@ -53,6 +53,7 @@ from mansard.cli.options import (
 )
 from mansard.cli.tables import print_tables, with_items, without_silent
 from mansard.core.errors import UsageError
+from mansard.core.records import ModeCommands
 from mansard.core.table import Table
 from mansard.core.units import ROOF_FACTORS, Interval, parse_optional, parse_share
 
@@ -254,13 +255,20 @@ def _print(answers: Sequence[results.Recommendation], *, as_json: bool) -> None:
         print_lines(_reasons(answer) if is_verbose() else _caveats(answer))
         if not is_verbose() and answer.verdict != "feasible":
             print_lines(_next_line(answer))  # nothing is to be set before it is known to be right
-        elif answer.commands is not None:
-            print_whole(*(f"  set:  {line}" for line in answer.commands.set_lines))
-            print_whole(*(f"  undo: {line}" for line in answer.commands.undo_lines))
-            if is_verbose():
-                print_lines(f"  note: {line}" for line in answer.commands.notes)
+        else:
+            _print_commands(answer.commands)
     if not is_verbose():
         note("-v shows reasons, intervals and notes")
+
+
+def _print_commands(commands: ModeCommands | None) -> None:
+    """The lines that set a mode and undo it, to be copied."""
+    if commands is None:
+        return
+    print_whole(*(f"  set:  {line}" for line in commands.set_lines))
+    print_whole(*(f"  undo: {line}" for line in commands.undo_lines))
+    if is_verbose():
+        print_lines(f"  note: {line}" for line in commands.notes)
 
 
 def _print_mixes(answers: Sequence[results.MixAnswer], *, as_json: bool) -> None:
@@ -270,7 +278,11 @@ def _print_mixes(answers: Sequence[results.MixAnswer], *, as_json: bool) -> None
     for answer in answers:
         print_tables(_mix_tables(answer))
         notes = answer.notes if is_verbose() else ()
-        print_lines((answer.sentence, *(f"  note: {line}" for line in notes)))
+        powers = _mix_powers(answer)
+        print_lines((answer.sentence, *powers, *(f"  note: {line}" for line in notes)))
+        if answer.commands is None and answer.one_mode is not None:
+            print_lines([f"  commands: unknown, {answer.unknown['commands']}"])
+        _print_commands(answer.commands)
 
 
 def _recommendation_tables(answer: results.Recommendation) -> list[Table]:
@@ -457,12 +469,14 @@ def _mix_tables(answer: results.MixAnswer) -> list[Table]:
 
 
 def _busy(share: results.Share) -> str:
-    """The share of all time; of bounds its ends, as of the time itself."""
+    """The share of all time; of bounds its ends, rounded outwards, as of the time itself."""
+    if share.interval == "roof":
+        return f"at least {percent_bound(share.busy)}"
     low, high = share.latency_low_s, share.latency_high_s
     if share.interval != "bounds" or low is None or high is None:
-        return percent(share.busy)
-    ends = [percent(share.busy * end / share.latency_s) for end in (low, high)]
-    return f"between {ends[0]} and {ends[1]}"
+        return relative(share.busy)
+    least, most = (share.busy * end / share.latency_s for end in (low, high))
+    return f"between {percent_bound(least)} and {percent_bound(most, up=True)}"
 
 
 def _mix_rows(plan: results.MixPlan) -> list[tuple[str, ...]]:
@@ -481,7 +495,22 @@ def _mix_rows(plan: results.MixPlan) -> list[tuple[str, ...]]:
         for share in plan.shares
     ]
     if plan.idle_mode is not None and plan.idle_w is not None:
-        idle = percent(max(0.0, 1 - plan.busy))
-        power = pages.amount("power", plan.idle_w)
-        rows.append(("(idle)", plan.idle_mode, "–", "–", "–", idle, "–", "–", power))
+        share = max(0.0, 1 - plan.busy)
+        idle = f"at most {percent_bound(share, up=True)}" if plan.roofed() else relative(share)
+        rows.append(("(idle)", plan.idle_mode, "–", "–", "–", idle, "–", "–", "–"))
     return rows
+
+
+def _mix_powers(answer: results.MixAnswer) -> Iterator[str]:
+    """Of each plan the power while idle, and the mean of all time."""
+    for name, plan in (("one mode", answer.one_mode), ("modes in turn", answer.schedule)):
+        if plan is None or plan.idle_w is None:
+            continue
+        where = f"{name}: " if answer.one_mode is not None and answer.schedule is not None else ""
+        mean = f"mean power unknown, {plan.unknown.get('power_w')}"
+        if plan.power_w is not None:
+            least = "at least " if plan.roofed() else ""
+            mean = f"mean power {least}{pages.amount('power', plan.power_w)}"
+        if plan.is_bounded():
+            mean = "mean power undetermined: only bounds of the times are known"
+        yield f"  {where}idle power {pages.amount('power', plan.idle_w)}, {mean}"

@@ -152,6 +152,7 @@ def limit_words(wanted: Wanted, item: str = "item") -> str:
     return " and ".join([*parts, *(f"minimum {text}" for text in least)])
 
 
+NO_COMMANDS = "commands depend on the board"
 LIMIT_WORDS = ("limit", "minimum")  # of a quantity, and of the rate
 
 

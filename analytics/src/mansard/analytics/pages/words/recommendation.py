@@ -32,6 +32,7 @@ from mansard.analytics.decisions.records import (
 )
 from mansard.analytics.decisions.values import Values
 from mansard.analytics.pages.words.comparisons import (
+    NO_COMMANDS,
     drop_notes,
     lost_words,
     measured_words,
@@ -163,7 +164,6 @@ def fallback_note(fallback: FallBack) -> str:
     )
 
 
-_NO_COMMANDS = "commands depend on the board"
 _NO_LIMITS_KEPT = "no mode is known to meet the limits"
 
 
@@ -198,7 +198,7 @@ def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recomm
     accuracy, why_no_accuracy = question.accuracy(choice)
     unknown = {
         "accuracy": why_no_accuracy,
-        "commands": _NO_COMMANDS,
+        "commands": NO_COMMANDS,
         "most_excess": decision.why_no_excess if decision.most_excess is None else "",
         "measured": _why_not_measured(decision, choice),
         "measure_next": "no further measurement is expected to change the answer"
@@ -324,7 +324,7 @@ def _nearest(decision: Decision, question: Question, nearest: Candidate) -> Reco
         nearest=decision.nearest,
         relaxations=decision.relaxations,
         notes=_notes(decision, question),
-        unknown={"commands": _NO_COMMANDS, **dict.fromkeys(lacking, _NO_LIMITS_KEPT)}
+        unknown={"commands": NO_COMMANDS, **dict.fromkeys(lacking, _NO_LIMITS_KEPT)}
         | ({"accuracy": why_no_accuracy} if accuracy is None else {}),
     )
 
