@@ -246,6 +246,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     accuracy: NetworkAccuracy | None = None
     prefill: tuple[Candidate, ...] = ()  # of a language model: in the mode of the choice
     modes_unknown: dict[str, str] = msgspec.field(default_factory=dict)
+    set_aside: str = ""  # where it ran, but no run counts: why, and the command
 
     @property
     def is_feasible(self) -> bool:

@@ -36,6 +36,7 @@ from mansard.api.deciding.predictions import (
     check_models,
     predict,
     predicted_parts,
+    set_aside_notes,
 )
 from mansard.api.deciding.published_boards import with_published
 from mansard.api.deciding.workload_files import read_workload
@@ -127,6 +128,13 @@ def answer_questions(
     answers = [answer for part in parts for answer in part]
     check_models(models, {answer.network for answer in answers}, reporter)
     elsewhere = cache(partial(elsewhere_note, board=request.board))  # one look at this machine
+    notes = set_aside_notes(models, request)
+    answers = [
+        msgspec.structs.replace(answer, set_aside="; measure again: ".join(notes[answer.network]))
+        if answer.network in notes
+        else answer
+        for answer in answers
+    ]
     return tuple(
         _with_commands(decided, models, basis.modes, request, elsewhere)
         for decided in sorted(

@@ -425,6 +425,7 @@ def _caveats(answer: results.Recommendation) -> Iterator[str]:
         words.append(f"{answer.n_unknown} of {answer.n_candidates} undetermined")
     if words:
         yield f"  {'; '.join(words)}"
+    yield from _set_aside(answer)
     if answer.commands is None:
         yield f"  commands: unknown, {answer.unknown['commands']}"
 
@@ -448,9 +449,15 @@ def _reasons(answer: results.Recommendation) -> Iterator[str]:
     if answer.measured is not None:
         yield f"  best measured: {answer.measured.why_lost}"
     yield from _next_line(answer)
+    yield from _set_aside(answer)
     yield from (f"  note: {line}" for line in answer.notes)
     if answer.commands is None and answer.choice is not None:
         yield f"  commands: unknown, {answer.unknown['commands']}"
+
+
+def _set_aside(answer: results.Recommendation) -> Iterator[str]:
+    if answer.set_aside:
+        yield f"  {answer.set_aside}"
 
 
 def _next_line(answer: results.Recommendation) -> Iterator[str]:

@@ -125,8 +125,10 @@ def _words(plan: MixPlan) -> str:
     drawn = "" if power_w is None else f", {digits(power_w, 3)}{NBSP}W on average"
     beside = " excluding idle power" if power_w is not None and plan.power_w is None else ""
     if plan.roofed():
+        is_all = all(share.interval == "roof" for share in plan.shares)
+        who = "" if is_all else f" for {', '.join(map(display_name, plan.roofed()))}"
         least = percent_bound(plan.busy)
-        return f"{modes}, busy for at least {least} of the time by the roofs alone"
+        return f"{modes}, busy for at least {least} of the time (by the roofs alone{who})"
     if plan.is_bounded():
         return f"{modes}, busy for at most {percent_bound(plan.busy_high, up=True)} of the time"
     return f"{modes}, busy for {relative(plan.busy)} of the time{drawn}{beside}"
