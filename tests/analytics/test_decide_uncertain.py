@@ -36,7 +36,7 @@ def test_an_extrapolated_mode_is_never_likely_to_keep_a_limit() -> None:
     assert found.checks[0].probability is None
     assert "%" not in found.sentence
     assert plain(found.sentence).startswith(
-        "Cannot tell whether any mode meets the 60 ms limit for"
+        "It is uncertain whether any mode meets the 60 ms limit for"
     )
 
 
@@ -130,7 +130,7 @@ def test_counts_reasons_and_checks_agree() -> None:
     found = recommend(frame(rows), Wanted(max_latency_s=0.020))
     assert (mode_of(found), found.n_feasible) == ("sure", 1)
     assert plain(found.why[0]).startswith(
-        "1 of 3 candidates meets each limit with a probability of at least 90 %, 2 are undetermined"
+        "1 of 3 candidates meets each limit with a probability of at least 90 %, 2 are uncertain"
     )
     lost = {each.candidate.mode: each.why_lost for each in found.neighbours}
     assert all("unknown" in why for why in lost.values())

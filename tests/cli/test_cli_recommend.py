@@ -358,7 +358,7 @@ def test_bounds_are_compared_as_ranges(tmp_path: Path, capsys: pytest.CaptureFix
     )
     assert code == 0
     text = out.replace("\u00a0", " ").replace("\n", " ")
-    assert "W, limit 3 W: undetermined: it holds with a probability of" in text
+    assert "W, limit 3 W: uncertain: it holds with a probability of" in text
     compared = text.partition("compared with MAXN_SUPER")[2].partition("why:")[0]
     assert compared.count(" between ") == 3
     assert not re.search(r"(energy|power|time) [×+−]", compared)

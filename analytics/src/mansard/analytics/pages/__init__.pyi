@@ -31,3 +31,4 @@ from mansard.analytics.pages.words.offload import point_cells as point_cells
 from mansard.analytics.pages.words.schedules import in_rows as in_rows
 from mansard.analytics.pages.words.sentences import chances_words as chances_words
 from mansard.analytics.pages.words.sentences import check_words as check_words
+from mansard.analytics.pages.words.sentences import slowest_words as slowest_words

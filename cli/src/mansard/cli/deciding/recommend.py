@@ -30,9 +30,11 @@ from mansard.cli.console import (
     print_lines,
     print_whole,
 )
+from mansard.cli.data.summary import REST
 from mansard.cli.deciding.batch import predicted_cells
 from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
+    AllOption,
     AllowMixedOption,
     BoardOption,
     CalibrateOption,
@@ -149,19 +151,19 @@ def recommend(
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Exit with 3 unless every network has a mode that keeps the limits "
-                "with "
-            "--probability."),
+            "--check", help="Exit with 3 unless every network has a mode that meets the limits "
+                "with --probability."),
     ] = False,
     dask: DaskOption = None,
+    all_rows: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Recommend a power mode for MODELS from what was measured.
 
     Sets nothing, and measures nothing without --measure. Prints the modes, the recommended one
-    with what it saves, the probability of keeping the limits, and the commands that set and undo
-    it; -v adds reasons. If no mode keeps the limits, the nearest are printed; the exit code is 0,
-    with --check 3.
+    with what it saves, the probability of meeting the limits, and the commands that set and undo
+    it; -v adds reasons, --all every candidate. If no mode meets the limits, the nearest are
+    printed; the exit code is 0, with --check 3.
     """
     batches, precisions = parse_batches(batch), parse_precisions(precision)
     if workload is not None:
@@ -183,6 +185,7 @@ def recommend(
         max_first_token_s=parse_optional("--max-first-token", max_first_token, "time"),
         max_drop=None if max_drop is None else parse_share("--max-drop", max_drop),
         probability=probability,
+        lists_all=all_rows,
     )
     request = api.PredictionRequest(
         runs=tuple(runs or ("runs",)),
@@ -218,7 +221,7 @@ def recommend(
             if dry_run:
                 print_dry_runs(settled.planned, as_json=as_json)
                 return
-        _print(answers, as_json=as_json)
+        _print(answers, all_rows=all_rows, as_json=as_json)
         if failure is not None:
             raise failure
         has_answer = all(answer.verdict == "feasible" for answer in answers)
@@ -241,7 +244,7 @@ def _check_workload(
             raise UsageError(f"--workload excludes {option}", fix="leave one of them out")
 
 
-def _print(answers: Sequence[results.Recommendation], *, as_json: bool) -> None:
+def _print(answers: Sequence[results.Recommendation], *, all_rows: bool, as_json: bool) -> None:
     if as_json:
         print_json("recommend", {"recommendations": answers, "mixes": ()})
         return
@@ -250,7 +253,7 @@ def _print(answers: Sequence[results.Recommendation], *, as_json: bool) -> None:
         note("name at most 4 networks for reasons and commands")
         return
     for answer in answers:
-        print_tables(_recommendation_tables(answer))
+        print_tables(_recommendation_tables(answer, all_rows=all_rows))
         print_lines([answer.sentence])
         print_lines(_reasons(answer) if is_verbose() else _caveats(answer))
         if not is_verbose() and answer.verdict != "feasible":
@@ -285,7 +288,7 @@ def _print_mixes(answers: Sequence[results.MixAnswer], *, as_json: bool) -> None
         _print_commands(answer.commands)
 
 
-def _recommendation_tables(answer: results.Recommendation) -> list[Table]:
+def _recommendation_tables(answer: results.Recommendation, *, all_rows: bool) -> list[Table]:
     """The choice with its neighbours and baselines, or the nearest ones; no table without."""
     if answer.choice is None:
         return []
@@ -312,7 +315,7 @@ def _recommendation_tables(answer: results.Recommendation) -> list[Table]:
         if other.other is not None and other.other != answer.choice
     ]
     rows = [*_once(rows), *_unknown_rows(answer, answer.choice)]
-    rows = rows if is_verbose() else rows[:_MOST_ROWS]
+    rows = rows if is_verbose() or all_rows else rows[:_MOST_ROWS]
     return [_titled(Table(title + _share_shown(rows, answer), columns, rows), answer)]
 
 
@@ -320,7 +323,7 @@ def _share_shown(rows: Sequence[tuple[str, ...]], answer: results.Recommendation
     """How many of the candidates have a row, where not all do."""
     if len(rows) >= answer.n_candidates:
         return ""
-    return f"; {len(rows)} of {answer.n_candidates} candidates"
+    return f"; {len(rows)} of {answer.n_candidates} candidates, {REST}"
 
 
 def _lost(why: str) -> str:
@@ -416,13 +419,14 @@ def _caveats(answer: results.Recommendation) -> Iterator[str]:
     words += ["energy unknown"] if choice.energy_j is None else []
     if choice.interval == "roof":
         words.append(f"≥: at best, by the roofs; {ROOF_FACTORS}")
+        words += list(filter(None, [pages.slowest_words(choice, answer.checks)]))
     if choice.is_extrapolated:
         words.append("clocks outside the measured range: measure before use")
     if answer.equals:
         others = counted(len(answer.equals), "other mode")
         words.append(f"{_TIE}: no clear difference from {others}")
     if answer.is_feasible and answer.n_unknown:
-        words.append(f"{answer.n_unknown} of {answer.n_candidates} undetermined")
+        words.append(f"{answer.n_unknown} of {answer.n_candidates} uncertain")
     if words:
         yield f"  {'; '.join(words)}"
     yield from _set_aside(answer)

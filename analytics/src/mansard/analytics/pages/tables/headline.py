@@ -239,7 +239,8 @@ def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) ->
     """A recommended mode at the batch of the page, else at that of the recommendation."""
     choice = pick.choice
     assert choice is not None  # noqa: S101 - the caller keeps those with a choice
-    shared: dict[str, Any] = {"network": choice.network, "precision": choice.precision, "mode": choice.mode}
+    shared: dict[str, Any] = {"network": choice.network, "precision": choice.precision}
+    shared["mode"] = choice.mode
     shared |= {"engine": "", "recommended": display_name(choice.mode)}
     row = of_batch.get((choice.network, choice.mode, choice.precision))
     if row is None:

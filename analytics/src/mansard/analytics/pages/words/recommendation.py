@@ -54,6 +54,7 @@ from mansard.analytics.pages.words.sentences import (
     open_quantity,
     relaxed_words,
     roof_note,
+    slowest_words,
     unknown_words,
     why_chosen,
     why_none,
@@ -387,6 +388,9 @@ def _notes(decision: Decision, question: Question) -> tuple[str, ...]:
     if lacking:
         notes.append(lacking)
     if values.latency.interval[decision.at] == "roof":
-        notes.append(roof_note(values.candidate(decision.at)))
+        candidate = values.candidate(decision.at)
+        notes.append(roof_note(candidate))
+        slowest = slowest_words(candidate, decision.checks)
+        notes += [slowest] if slowest else []
     notes += [lower.text for lower in decision.lower_settings]
     return tuple(notes)

@@ -34,7 +34,7 @@ from mansard.analytics.pages.words.comparisons import (
     named_limits,
     network_words,
 )
-from mansard.core.units import ROOF_FACTORS
+from mansard.core.units import ROOF_FACTORS, ROOF_RATIOS
 
 _BOUND_WORDS = {
     "compute": "its time is limited by arithmetic",
@@ -122,8 +122,8 @@ def likeliest_sentence(
         "roof": f"its times on {display_name(choice.device)} are those of its roof alone",
     }.get(choice.certainty or "", f"{mode} has a value without an interval")
     return (
-        f"Cannot tell whether any mode meets the {limits} for {network}: {why}. {mode} may meet "
-        f"{_them(wanted)}{facts}"
+        f"It is uncertain whether any mode meets the {limits} for {network}: {why}. {mode} may "
+        f"meet {_them(wanted)}{facts}"
     )
 
 
@@ -208,7 +208,7 @@ def _rounded_limit(way: Relaxation) -> float:
 
 def relaxed_words(relaxations: Sequence[Relaxation]) -> tuple[str, ...]:
     """The looser limits that would be kept with the required probability."""
-    return tuple(f"a looser limit would be kept: {_relaxed(way)}" for way in relaxations)
+    return tuple(f"a looser limit would be met: {_relaxed(way)}" for way in relaxations)
 
 
 def unknown_words(quantities: str, of: str = "") -> str:
@@ -257,13 +257,13 @@ def why_chosen(
 
 
 def _rest(counts: CandidateCounts) -> str:
-    """``, 2 break one, 1 is undetermined``: what is not kept."""
+    """``, 2 break one, 1 is uncertain``: the candidates that do not surely meet the limits."""
     parts = []
     if counts.n_broken:
         parts.append(f"{counts.n_broken} break{'s' if counts.n_broken == 1 else ''} one")
     n_unknown = counts.n_open + counts.n_unknown + counts.n_timeless
     if n_unknown:
-        parts.append(f"{n_unknown} {'is' if n_unknown == 1 else 'are'} undetermined")
+        parts.append(f"{n_unknown} {'is' if n_unknown == 1 else 'are'} uncertain")
     return "".join(f", {part}" for part in parts)
 
 
@@ -273,6 +273,32 @@ def roof_note(choice: Candidate) -> str:
         f"{display_name(choice.network)} was not measured on {display_name(choice.device)}: times "
         f"are at best those of its roofs, {ROOF_FACTORS}. --calibrate scales them to networks that "
         "were measured there (docs/understand/calibration.md)"
+    )
+
+
+_ENGINE = "TensorRT"  # whose slowest ratio to a bound is compared with limits
+
+
+def slowest_words(choice: Candidate, checks: Sequence[LimitCheck]) -> str:
+    """Whether a mode at its roof meets its limits of time at the slowest recorded ratio.
+
+    Empty where another limit is open, or one would be broken at that ratio. It is no verdict.
+    """
+    open_checks = [check for check in checks if check.holds != "kept"]
+    if not open_checks or choice.interval != "roof" or choice.device.endswith("CPU"):
+        return ""
+    slowest = ROOF_RATIOS[_ENGINE][2]
+    slow_s = slowest * choice.latency_s
+    for check in open_checks:
+        is_met = check.quantity == "latency" and slow_s <= check.limit
+        is_met |= check.quantity == "rate" and choice.batch / slow_s >= check.limit
+        if not is_met:
+            return ""
+    item = item_word(choice.network)
+    limits = " and ".join(limit_text(one.quantity, one.limit, item) for one in open_checks)
+    return (
+        f"at {slowest:.0f} times the bound, the slowest recorded with {_ENGINE}, "
+        f"{mode_words(choice)} would still meet {limits}"
     )
 
 
@@ -353,7 +379,7 @@ def equal_words(n_equals: int) -> str:
     return f"no clear difference from {others}"
 
 
-_HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "undetermined", "broken": "broken"}
+_HOLDS_WORDS: dict[Holds, str] = {"kept": "met", "unknown": "uncertain", "broken": "broken"}
 
 
 def chances_words(checks: Sequence[LimitCheck]) -> str:
@@ -377,7 +403,7 @@ def check_words(check: LimitCheck, candidate: Candidate) -> str:
         holds = f"it holds with a probability of {likely(check.probability)}"
         held = f"{_HOLDS_WORDS[check.holds]}: {holds}"
     elif check.holds == "unknown":
-        held = f"undetermined: {check.unknown['probability']}"
+        held = f"uncertain: {check.unknown['probability']}"
     else:
         held = _HOLDS_WORDS[check.holds]
     return f"{word} {figure(candidate, check.quantity)}, {kind} {limit}: {held}"
