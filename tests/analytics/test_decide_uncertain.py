@@ -83,6 +83,24 @@ def test_a_roof_keeps_no_limit_and_has_no_probability() -> None:
     assert least.sentence.startswith("By the roofline bounds alone 15W uses the least energy")
 
 
+def test_a_limit_beyond_the_slowest_recorded_ratio_is_said_to_hold_there() -> None:
+    # 0.4 ms · 50.6 = 20.2 ms
+    roof = [row("25W", 0.0004, 0.10, interval="roof")]
+    within = recommend(frame(roof), Wanted(max_latency_s=0.033))
+    said = "at 51 times the bound, the slowest recorded with TensorRT, 25W would still meet 33 ms"
+    assert within.verdict == "uncertain"
+    assert said in [plain(note) for note in within.notes]
+    beyond = recommend(frame(roof), Wanted(max_latency_s=0.020))
+    assert not any("would still meet" in note for note in beyond.notes)
+    # 1 / 20.2 ms are 49.4 items a second; a limit of energy is open too
+    rate = recommend(frame(roof), Wanted(min_fps=49.0))
+    assert any("would still meet 49" in note for note in rate.notes)
+    energy = recommend(frame(roof), Wanted(max_latency_s=0.033, max_energy_j=0.2))
+    assert not any("would still meet" in note for note in energy.notes)
+    broken = recommend(frame(roof), Wanted(max_latency_s=0.0003))
+    assert broken.verdict == "infeasible"
+
+
 def test_a_measured_mode_is_taken_before_any_roof() -> None:
     # A roof of 0.10 J says that it is at least that.
     rows = [row("15W", 0.0064, 0.10, interval="roof"), *MEASURED]

@@ -53,6 +53,19 @@ def test_limits_have_units_and_are_kept(
     assert "breaks the limit of power" in lost["gpu1200-emc3200"]
 
 
+def test_all_lists_every_candidate(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = answer(capsys, "recommend", "seen", "--runs", published)[1]
+    assert "of 9 candidates, --all has the rest" in short
+    every = answer(capsys, "recommend", "seen", "--runs", published, "--all")[1]
+    assert "candidates" not in every.partition("\n")[0]
+    for gpu, emc in CLOCKS:
+        assert f"\ngpu{gpu}-emc{emc} " in every
+    limited = ("--max-latency", "1ms", "--all")  # the quickest takes 2.9 ms: none meets it
+    nearest = answer(capsys, "recommend", "seen", "--runs", published, *limited)[1]
+    for gpu, emc in CLOCKS:
+        assert f"\ngpu{gpu}-emc{emc} " in nearest
+
+
 def test_modes_that_nobody_measured_are_predicted_from_a_table(
     published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,6 +179,9 @@ def test_a_workload_gets_one_mode_for_all(
     code, out, _ = answer(capsys, "recommend", "--runs", published, "--workload", workload)
     assert code == 0
     assert "One mode for 1 network" in out
+    assert "  set:  " in out
+    assert "  undo: " in out
+    assert one["commands"]["set_lines"]
     workload.write_text('[[network]]\nmodel = "seen"\nrate = "9000/s"\n', encoding="utf-8")
     code, out, _ = answer(capsys, "recommend", "--runs", published, "--workload", workload)
     assert code == 0
