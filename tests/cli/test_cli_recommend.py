@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mansard.cli.__main__ import run
+from tests.analytics.board_runs import write_board
 from tests.analytics.factory import measurement, write_networks, write_two_modes
 from tests.cli.cells import row
 from tests.cli.decide_runs import CLOCKS, answer, document, latency_ms, power_w, published_runs
@@ -186,6 +187,26 @@ def test_a_workload_gets_one_mode_for_all(
     code, out, _ = answer(capsys, "recommend", "--runs", published, "--workload", workload)
     assert code == 0
     assert "No mode keeps up" in out
+
+
+def test_a_mix_says_its_powers_and_what_its_roofs_leave_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = write_board(tmp_path / "runs")
+    workload = tmp_path / "mix.toml"
+    workload.write_text('[[network]]\nmodel = "alexnet"\nrate = "1/s"\n', encoding="utf-8")
+    asked = ("recommend", "--runs", runs, "--workload", workload)
+    plan = document(capsys, *asked)["mixes"][0]["one_mode"]
+    assert plan["idle_w"] < plan["power_w"]
+    out = answer(capsys, *asked)[1].replace("\u00a0", " ")
+    (powers,) = re.findall(r"^  idle power (\S+) W, mean power at least (\S+) W$", out, re.M)
+    assert float(powers[0]) == pytest.approx(plan["idle_w"], rel=0.01)
+    assert float(powers[1]) == pytest.approx(plan["power_w"], rel=0.01)
+    assert "% of the time (by the roofs alone)" in out
+    assert re.search(r"busy for at least [0-9.]+ % of", out)
+    idle = next(line for line in out.splitlines() if line.startswith("(idle)"))
+    assert not idle.rstrip().endswith("W")
+    assert "  set:  " in out or "  commands: unknown, " in out
 
 
 @pytest.mark.parametrize(

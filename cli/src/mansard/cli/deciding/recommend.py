@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -167,7 +167,8 @@ def recommend(
     """
     batches, precisions = parse_batches(batch), parse_precisions(precision)
     if workload is not None:
-        _check_workload(models, default, dask, measure)
+        excluded = {"--default": default, "--dask": dask, "--measure": measure}
+        _check_workload(models, excluded | {"--all": all_rows or None})
     if dask is not None and measure is not None:
         raise UsageError("--measure excludes --dask", fix="leave one of them out")
     if min_fps is not None and min_tokens_per_s is not None:
@@ -233,13 +234,11 @@ def recommend(
         raise typer.Exit(_NO_ANSWER)
 
 
-def _check_workload(
-    models: _Texts, default: str | None, dask: str | None, measure: int | None
-) -> None:
-    """Raise UsageError for options that ``--workload`` excludes."""
+def _check_workload(models: _Texts, excluded: Mapping[str, object]) -> None:
+    """Raise UsageError for the options in ``excluded`` that have a value."""
     if models:
         raise UsageError("networks and --workload exclude each other", fix="name them in the file")
-    for option, value in (("--default", default), ("--dask", dask), ("--measure", measure)):
+    for option, value in excluded.items():
         if value is not None:
             raise UsageError(f"--workload excludes {option}", fix="leave one of them out")
 
