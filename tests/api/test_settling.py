@@ -106,7 +106,7 @@ def test_another_machine_is_not_measured_and_a_note_says_so(tmp_path: Path) -> N
     assert settled.recommendations[0].verdict == "uncertain"
     (line,) = [line for line in notes.lines if "remains uncertain" in line]
     assert line.startswith(
-        "note: my LLM on Example CPU remains uncertain: the board is not this machine; "
+        "note: my LLM on Example remains uncertain: the board is not this machine; "
     )
 
 

@@ -30,7 +30,6 @@ from mansard.cli.console import (
     print_lines,
     print_whole,
 )
-from mansard.cli.data.summary import REST
 from mansard.cli.deciding.batch import predicted_cells
 from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
@@ -322,7 +321,7 @@ def _share_shown(rows: Sequence[tuple[str, ...]], answer: results.Recommendation
     """How many of the candidates have a row, where not all do."""
     if len(rows) >= answer.n_candidates:
         return ""
-    return f"; {len(rows)} of {answer.n_candidates} candidates, {REST}"
+    return f"; {len(rows)} of {answer.n_candidates} candidates, --all has the rest"
 
 
 def _lost(why: str) -> str:
