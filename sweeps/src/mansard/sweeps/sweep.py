@@ -194,8 +194,7 @@ def _writes(
 
 def _running(board: Path | None) -> AbstractContextManager[None]:
     """The board switched on while it is measured, if it is a simulated one."""
-    root = board_root(board)
-    if not is_simulated(root):
+    if not is_simulated(root := board_root(board)):
         return nullcontext()
     from mansard.simulator.daemon import switched_on
 

@@ -1,4 +1,4 @@
-"""The words of the commands that measure a program or a network."""
+"""The commands that set a mode, and that measure a program or a network."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.records import ProgramRun
 from mansard.core.units import format_frequency
+from mansard.device.mode_commands import commands_for, root_of
 
 if TYPE_CHECKING:
+    from mansard.analytics.data.frames import Frame
+    from mansard.analytics.decisions.records import Recommendation
+    from mansard.analytics.decisions.time_sharing import MixAnswer
+    from mansard.analytics.models.predict.models import Models
     from mansard.analytics.models.scaling.set_aside import SetAside
+    from mansard.core.records import ModeCommands
 
 
 def mode_text(mode: str) -> str:
@@ -55,3 +61,22 @@ def again_command(aside: SetAside, model: str, runs: Sequence[str], board: Path 
     if isinstance(run, ProgramRun):
         return shlex.join([*words, *modes, *where, *program_words(run, is_again=True)])
     return shlex.join([*words, model, "--engine", run.engine, *modes, "--again", *where])
+
+
+def mode_commands(
+    mode: str, answer: Recommendation | MixAnswer, models: Models, modes: Frame, board: Path | None
+) -> tuple[ModeCommands | None, dict[str, str]]:
+    """The commands that set ``mode`` on the device of ``answer``, and what is unknown of it."""
+    machine = models.machines.get(answer.device)
+    root = None if machine is None else root_of(machine, board)
+    clocks = _clocks_of(modes, answer.device, mode)
+    commands, why_not = commands_for(mode, answer.device, machine, root, clocks)
+    unknown = {name: why for name, why in answer.unknown.items() if name != "commands"}
+    return commands, unknown | ({"commands": why_not} if commands is None else {})
+
+
+def _clocks_of(modes: Frame, device: str, mode: str) -> dict[str, float | None]:
+    """The settings of a device's mode, of MODE_SCHEMA."""
+    rows = modes.filter(device=device, mode=mode).head(1).to_dicts()
+    names = ("gpu_hz", "memory_hz", "cpu_hz", "n_cpus")
+    return {name: rows[0][name] for name in names} if rows else {}

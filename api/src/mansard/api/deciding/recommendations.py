@@ -27,6 +27,7 @@ from mansard.analytics.pages.words.first_token import with_first_token
 from mansard.analytics.pages.words.mixes import mix_in_words
 from mansard.analytics.pages.words.recommendation import in_words
 from mansard.api.deciding.candidate_modes import elsewhere_note, local_devices
+from mansard.api.deciding.measuring_words import mode_commands
 from mansard.api.deciding.next_measurement import NextMeasurement, find_measurement
 from mansard.api.deciding.predictions import (
     NetworkRequest,
@@ -44,7 +45,7 @@ from mansard.api.inputs import Networks, Runs
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.hardware import KnownMode, boards_called, find_mode
 from mansard.core.text import natural_key
-from mansard.device.mode_commands import commands_for, root_of
+from mansard.device.mode_commands import root_of
 from mansard.device.power_modes.listing import list_board
 from mansard.sweeps.reporter import SILENT, Reporter
 
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from mansard.analytics.decisions.records import Recommendation
     from mansard.analytics.models.predict.models import Models
     from mansard.analytics.models.predict.prediction import Basis, Prediction
-    from mansard.core.records import ModeCommands
 
 
 # What "auto" tries: powers of two, as throughput changes with the ratio of batch sizes.
@@ -130,10 +130,8 @@ def answer_questions(
     elsewhere = cache(partial(elsewhere_note, board=request.board))  # one look at this machine
     notes = set_aside_notes(models, request)
     answers = [
-        msgspec.structs.replace(answer, set_aside="; measure again: ".join(notes[answer.network]))
-        if answer.network in notes
-        else answer
-        for answer in answers
+        msgspec.structs.replace(answer, set_aside="; measure again: ".join(notes.get(name, ())))
+        for name, answer in [(answer.network, answer) for answer in answers]
     ]
     return tuple(
         _with_commands(decided, models, basis.modes, request, elsewhere)
@@ -268,20 +266,8 @@ def _mix_with_commands(
     if answer.one_mode is None or answer.schedule is not None:
         return answer
     (mode,) = {share.mode for share in answer.one_mode.shares}
-    commands, unknown = _commands(mode, answer, models, modes, board)
+    commands, unknown = mode_commands(mode, answer, models, modes, board)
     return msgspec.structs.replace(answer, commands=commands, unknown=unknown)
-
-
-def _commands(
-    mode: str, answer: Recommendation | MixAnswer, models: Models, modes: Frame, board: Path | None
-) -> tuple[ModeCommands | None, dict[str, str]]:
-    """The commands that set ``mode`` on the device of ``answer``, and what is unknown of it."""
-    machine = models.machines.get(answer.device)
-    root = None if machine is None else root_of(machine, board)
-    clocks = _clocks_of(modes, answer.device, mode)
-    commands, why_not = commands_for(mode, answer.device, machine, root, clocks)
-    unknown = {name: why for name, why in answer.unknown.items() if name != "commands"}
-    return commands, unknown | ({"commands": why_not} if commands is None else {})
 
 
 def _without_drops(
@@ -354,7 +340,7 @@ def _with_commands(
     choice = answer.choice
     if choice is None:
         return Answered(recommendation=answer, measurement=None, is_here=False)
-    commands, unknown = _commands(choice.mode, answer, models, modes, request.board)
+    commands, unknown = mode_commands(choice.mode, answer, models, modes, request.board)
     machine = models.machines.get(answer.device)
     decisive, notes = answer.measure_next, answer.notes
     measurement, is_here = None, False
@@ -371,13 +357,6 @@ def _with_commands(
         answer, commands=commands, measure_next=decisive, notes=notes, unknown=unknown
     )
     return Answered(recommendation=answer, measurement=measurement, is_here=is_here)
-
-
-def _clocks_of(modes: Frame, device: str, mode: str) -> dict[str, float | None]:
-    """The settings of a device's mode, of MODE_SCHEMA."""
-    rows = modes.filter(device=device, mode=mode).head(1).to_dicts()
-    names = ("gpu_hz", "memory_hz", "cpu_hz", "n_cpus")
-    return {name: rows[0][name] for name in names} if rows else {}
 
 
 def _defaults(models: Models, default: str | None, board: Path | None) -> dict[str, str]:

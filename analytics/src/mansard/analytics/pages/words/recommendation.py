@@ -37,6 +37,7 @@ from mansard.analytics.pages.words.comparisons import (
     lost_words,
     measured_words,
     omitted_notes,
+    slowest_words,
     unknown_modes_sentence,
     unknown_modes_words,
 )
@@ -54,7 +55,6 @@ from mansard.analytics.pages.words.sentences import (
     open_quantity,
     relaxed_words,
     roof_note,
-    slowest_words,
     unknown_words,
     why_chosen,
     why_none,

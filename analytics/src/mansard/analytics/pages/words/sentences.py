@@ -34,7 +34,7 @@ from mansard.analytics.pages.words.comparisons import (
     named_limits,
     network_words,
 )
-from mansard.core.units import ROOF_FACTORS, ROOF_RATIOS
+from mansard.core.units import ROOF_FACTORS
 
 _BOUND_WORDS = {
     "compute": "its time is limited by arithmetic",
@@ -273,32 +273,6 @@ def roof_note(choice: Candidate) -> str:
         f"{display_name(choice.network)} was not measured on {display_name(choice.device)}: times "
         f"are at best those of its roofs, {ROOF_FACTORS}. --calibrate scales them to networks that "
         "were measured there (docs/understand/calibration.md)"
-    )
-
-
-_ENGINE = "TensorRT"  # whose slowest ratio to a bound is compared with limits
-
-
-def slowest_words(choice: Candidate, checks: Sequence[LimitCheck]) -> str:
-    """Whether a mode at its roof meets its limits of time at the slowest recorded ratio.
-
-    Empty where another limit is open, or one would be broken at that ratio. It is no verdict.
-    """
-    open_checks = [check for check in checks if check.holds != "kept"]
-    if not open_checks or choice.interval != "roof" or choice.device.endswith("CPU"):
-        return ""
-    slowest = ROOF_RATIOS[_ENGINE][2]
-    slow_s = slowest * choice.latency_s
-    for check in open_checks:
-        is_met = check.quantity == "latency" and slow_s <= check.limit
-        is_met |= check.quantity == "rate" and choice.batch / slow_s >= check.limit
-        if not is_met:
-            return ""
-    item = item_word(choice.network)
-    limits = " and ".join(limit_text(one.quantity, one.limit, item) for one in open_checks)
-    return (
-        f"at {slowest:.0f} times the bound, the slowest recorded with {_ENGINE}, "
-        f"{mode_words(choice)} would still meet {limits}"
     )
 
 
