@@ -11,6 +11,7 @@ from mansard.analytics.data.quantities import (
     is_wide,
     joules,
     percent,
+    percent_bound,
     plain_number,
     quantity,
     rate,
@@ -76,6 +77,16 @@ def test_capacities_are_binary() -> None:
     assert plain(capacity(65536)) == "64 KiB"
     assert plain(capacity(32 * 1024**2)) == "32 MiB"
     assert plain(capacity(512)) == "512 B"
+
+
+def test_bounds_of_shares_are_rounded_outwards() -> None:
+    assert plain(percent_bound(0.0058)) == "0.58 %"
+    assert plain(percent_bound(0.00589)) == "0.58 %"
+    assert plain(percent_bound(0.00581, up=True)) == "0.59 %"
+    assert plain(percent_bound(0.1 + 0.2, up=True)) == "30 %"  # the sum is 0.30000000000000004
+    assert plain(percent_bound(0.996)) == "99 %"
+    assert plain(percent_bound(1.0, up=True)) == "100 %"
+    assert plain(percent_bound(0.0)) == "0 %"
 
 
 def test_percent() -> None:

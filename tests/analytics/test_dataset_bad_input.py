@@ -211,6 +211,19 @@ def test_one_mode_of_a_board(tmp_path: Path) -> None:
     )
 
 
+def test_unknown_networks_of_one_mode_are_one_note_with_one_number(tmp_path: Path) -> None:
+    names = [f"net{at}" for at in range(9)]
+    scores = [
+        score(name, [layer(0, None, None, op_type="Foo" if at < 4 else "Bar")])
+        for at, name in enumerate(names)
+    ]
+    write_scores(tmp_path, scores)
+    found = results_of(tmp_path, [*CHAINS, *SETS])
+    (note,) = notices(found)
+    assert note.startswith("2c: the time of 9 networks, net0, net1, net2, net3, …, is unknown: ")
+    assert "the work of Foo is unknown; or the work of Bar is unknown" in note
+
+
 def test_a_network_with_unknown_layers(tmp_path: Path) -> None:
     layers = [layer(0, 10**9, 10**6), layer(1, None, None, op_type="Foo")]
     write_scores(tmp_path, [score("net", layers), score("other", layers[:1])])

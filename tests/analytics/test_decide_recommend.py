@@ -77,7 +77,7 @@ def test_where_nothing_is_as_likely_as_asked_the_likeliest_is_taken_and_said() -
     assert "least energy" not in found.sentence
     assert found.why[0].replace("\u00a0", " ") == (
         "none of 2 candidates is known to meet each limit with a probability of 90 %, 2 are "
-        "undetermined"
+        "uncertain"
     )
     assert found.equals == ()
 

@@ -36,7 +36,7 @@ def test_an_extrapolated_mode_is_never_likely_to_keep_a_limit() -> None:
     assert found.checks[0].probability is None
     assert "%" not in found.sentence
     assert plain(found.sentence).startswith(
-        "Cannot tell whether any mode meets the 60 ms limit for"
+        "It is uncertain whether any mode meets the 60 ms limit for"
     )
 
 
@@ -81,6 +81,24 @@ def test_a_roof_keeps_no_limit_and_has_no_probability() -> None:
     assert (broken.verdict, broken.n_broken) == ("infeasible", 2)
     least = recommend(frame(roofs), Wanted())
     assert least.sentence.startswith("By the roofline bounds alone 15W uses the least energy")
+
+
+def test_a_limit_beyond_the_slowest_recorded_ratio_is_said_to_hold_there() -> None:
+    # 0.4 ms · 50.6 = 20.2 ms
+    roof = [row("25W", 0.0004, 0.10, interval="roof")]
+    within = recommend(frame(roof), Wanted(max_latency_s=0.033))
+    said = "at 51 times the bound, the slowest recorded with TensorRT, 25W would still meet 33 ms"
+    assert within.verdict == "uncertain"
+    assert said in [plain(note) for note in within.notes]
+    beyond = recommend(frame(roof), Wanted(max_latency_s=0.020))
+    assert not any("would still meet" in note for note in beyond.notes)
+    # 1 / 20.2 ms are 49.4 items a second; a limit of energy is open too
+    rate = recommend(frame(roof), Wanted(min_fps=49.0))
+    assert any("would still meet 49" in note for note in rate.notes)
+    energy = recommend(frame(roof), Wanted(max_latency_s=0.033, max_energy_j=0.2))
+    assert not any("would still meet" in note for note in energy.notes)
+    broken = recommend(frame(roof), Wanted(max_latency_s=0.0003))
+    assert broken.verdict == "infeasible"
 
 
 def test_a_measured_mode_is_taken_before_any_roof() -> None:
@@ -130,7 +148,7 @@ def test_counts_reasons_and_checks_agree() -> None:
     found = recommend(frame(rows), Wanted(max_latency_s=0.020))
     assert (mode_of(found), found.n_feasible) == ("sure", 1)
     assert plain(found.why[0]).startswith(
-        "1 of 3 candidates meets each limit with a probability of at least 90 %, 2 are undetermined"
+        "1 of 3 candidates meets each limit with a probability of at least 90 %, 2 are uncertain"
     )
     lost = {each.candidate.mode: each.why_lost for each in found.neighbours}
     assert all("unknown" in why for why in lost.values())

@@ -14,7 +14,6 @@ from mansard.analytics.pages.report.write import render
 from mansard.analytics.pages.results import Results, compute
 from mansard.analytics.pages.tables.advice import overview
 from mansard.analytics.pages.tables.headline import (
-    DISTURBED,
     ENGINE,
     NO_METER,
     Headline,
@@ -99,7 +98,17 @@ def test_a_disturbed_network_has_its_median_and_its_interval(tmp_path: Path) -> 
     assert net["Source"] == "measured, disturbed"
     assert net["Latency, ms"].startswith("21.0")
     assert net["Items/s"] == "47.6"  # 1 / 21 ms
-    assert DISTURBED in found.note
+    assert "Disturbed measurements (other programs) are in no conclusion." in found.note
+
+
+def test_the_note_names_the_kind_of_disturbance(tmp_path: Path) -> None:
+    why = ("the CPU clock was at 1728 MHz, above its cap of 1113.6 MHz", "throttled once")
+    row = measurement("nets", (0.02,) * 3, model_hash=NET.model_hash, disturbances=why)
+    found = headline(results(tmp_path, row))
+    assert (
+        "Disturbed measurements (clocks outside the mode and heat or current limits) are in no "
+        "conclusion." in found.note
+    )
 
 
 def test_a_wide_interval_has_its_median_before_it(tmp_path: Path) -> None:

@@ -104,9 +104,9 @@ def test_another_machine_is_not_measured_and_a_note_says_so(tmp_path: Path) -> N
     settled = api.settle(elsewhere, api.Wanted(minimise="latency", max_latency_s=1.5), None, notes)
     assert settled.measured == ()
     assert settled.recommendations[0].verdict == "uncertain"
-    (line,) = [line for line in notes.lines if "stays open" in line]
+    (line,) = [line for line in notes.lines if "remains uncertain" in line]
     assert line.startswith(
-        "note: my LLM on Example CPU remains undetermined: the board is not this machine; "
+        "note: my LLM on Example remains uncertain: the board is not this machine; "
     )
 
 

@@ -84,7 +84,7 @@ def test_one_mode_opens_with_its_networks_and_what_limits_them(chromium: Any, pa
     )
     assert [fact.split("\n")[0] for fact in facts] == ["What limits", "Next"]
     assert "limits" in facts[0]
-    assert "mansard bench --runs quiet" in facts[1]
+    assert "mansard bench --again" in facts[1]
     limits = chromium.find_element("css selector", "#roofline").text
     assert "2c (2 CPU cores, clocks as found) computes at most 128.0" in limits
     # The warning is one line, which leads to what failed; the roofs begin on the first screen.

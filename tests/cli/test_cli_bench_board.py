@@ -66,7 +66,7 @@ def test_a_mode_with_energy_killed_restored_and_resumed(
     assert done.returncode == 0, done.stderr
     assert "resumed" in done.stderr
     assert "1 mode, " in done.stderr
-    assert " trials to measure: at most " in done.stderr
+    assert " trials to measure: up to " in done.stderr
     assert snapshot(board) == found
 
     manifests = [read_document(path, Manifest) for path in runs.glob("*/manifest.json")]

@@ -90,6 +90,7 @@ ROWS: dict[str, tuple[str, dict[str, _Row]]] = {
             "--dry-run": "",
             "--board": (f"{_RECOMMEND} --mode all", "--board board"),
             "--check": (f"{_RECOMMEND} --max-latency 1us", "--check"),
+            "--all": "",
             "--json": "",
         },
     ),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mansard.cli.__main__ import run
+from tests.analytics.board_runs import write_board
 from tests.analytics.factory import measurement, write_networks, write_two_modes
 from tests.cli.cells import row
 from tests.cli.decide_runs import CLOCKS, answer, document, latency_ms, power_w, published_runs
@@ -51,6 +52,19 @@ def test_limits_have_units_and_are_kept(
     # 1200 MHz takes 13 W and more: it is faster, and the limit is why it lost.
     lost = {each["candidate"]["mode"]: each["why_lost"] for each in one["neighbours"]}
     assert "breaks the limit of power" in lost["gpu1200-emc3200"]
+
+
+def test_all_lists_every_candidate(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = answer(capsys, "recommend", "seen", "--runs", published)[1]
+    assert "of 9 candidates, --all has the rest" in short
+    every = answer(capsys, "recommend", "seen", "--runs", published, "--all")[1]
+    assert "candidates" not in every.partition("\n")[0]
+    for gpu, emc in CLOCKS:
+        assert f"\ngpu{gpu}-emc{emc} " in every
+    limited = ("--max-latency", "1ms", "--all")  # the quickest takes 2.9 ms: none meets it
+    nearest = answer(capsys, "recommend", "seen", "--runs", published, *limited)[1]
+    for gpu, emc in CLOCKS:
+        assert f"\ngpu{gpu}-emc{emc} " in nearest
 
 
 def test_modes_that_nobody_measured_are_predicted_from_a_table(
@@ -166,10 +180,33 @@ def test_a_workload_gets_one_mode_for_all(
     code, out, _ = answer(capsys, "recommend", "--runs", published, "--workload", workload)
     assert code == 0
     assert "One mode for 1 network" in out
+    assert "  set:  " in out
+    assert "  undo: " in out
+    assert one["commands"]["set_lines"]
     workload.write_text('[[network]]\nmodel = "seen"\nrate = "9000/s"\n', encoding="utf-8")
     code, out, _ = answer(capsys, "recommend", "--runs", published, "--workload", workload)
     assert code == 0
     assert "No mode keeps up" in out
+
+
+def test_a_mix_says_its_powers_and_what_its_roofs_leave_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = write_board(tmp_path / "runs")
+    workload = tmp_path / "mix.toml"
+    workload.write_text('[[network]]\nmodel = "alexnet"\nrate = "1/s"\n', encoding="utf-8")
+    asked = ("recommend", "--runs", runs, "--workload", workload)
+    plan = document(capsys, *asked)["mixes"][0]["one_mode"]
+    assert plan["idle_w"] < plan["power_w"]
+    out = answer(capsys, *asked)[1].replace("\u00a0", " ")
+    (powers,) = re.findall(r"^  idle power (\S+) W, mean power at least (\S+) W$", out, re.M)
+    assert float(powers[0]) == pytest.approx(plan["idle_w"], rel=0.01)
+    assert float(powers[1]) == pytest.approx(plan["power_w"], rel=0.01)
+    assert "% of the time (by the roofs alone)" in out
+    assert re.search(r"busy for at least [0-9.]+ % of", out)
+    idle = next(line for line in out.splitlines() if line.startswith("(idle)"))
+    assert not idle.rstrip().endswith("W")
+    assert "  set:  " in out or "  commands: unknown, " in out
 
 
 @pytest.mark.parametrize(
@@ -358,7 +395,7 @@ def test_bounds_are_compared_as_ranges(tmp_path: Path, capsys: pytest.CaptureFix
     )
     assert code == 0
     text = out.replace("\u00a0", " ").replace("\n", " ")
-    assert "W, limit 3 W: undetermined: it holds with a probability of" in text
+    assert "W, limit 3 W: uncertain: it holds with a probability of" in text
     compared = text.partition("compared with MAXN_SUPER")[2].partition("why:")[0]
     assert compared.count(" between ") == 3
     assert not re.search(r"(energy|power|time) [×+−]", compared)

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import DeviceError, InputError
-from mansard.simulator import create_board, running, set_fault, set_load, snapshot
+from mansard.simulator import (
+    create_board,
+    running,
+    set_fault,
+    set_load,
+    snapshot,
+    switched_on,
+)
 from tests.simulator.simulator_bench import CPU, EMC, GPU, INA, number, run, text
 from tests.waiting import awaited
 
@@ -249,6 +256,22 @@ def test_tx2_s_monitors_multiply_by_themselves(tmp_path: Path) -> None:
         # idle: 0.7 W of its own and 1.1 W of its parts, and what the clocks take
         assert awaited(lambda: 1500 < number(root, f"{folder}/in_power0_input") < 16000)
         assert number(root, f"{folder}/in_voltage0_input") == 19080
+
+
+def test_a_board_is_switched_on_once(agx_orin: Path) -> None:
+    with switched_on(agx_orin), switched_on(agx_orin):
+        run(agx_orin, "nvpmodel", "-m", "1")  # 15W: the CPUs follow their cap
+        assert settles_at(agx_orin, f"{CPU}/cpufreq/policy0/scaling_max_freq", "1113600")
+        assert awaited(
+            lambda: number(agx_orin, f"{CPU}/cpufreq/policy0/scaling_cur_freq") <= 1113600
+        )
+    with running(agx_orin):  # it was switched off
+        pass
+
+
+def test_no_other_folder_is_switched_on(tmp_path: Path) -> None:
+    with switched_on(tmp_path):
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_settings_stay_when_it_stops(agx_orin: Path) -> None:

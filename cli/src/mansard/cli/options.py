@@ -215,7 +215,7 @@ DimOption = Annotated[
 PhaseOption = Annotated[Phase, typer.Option(help="Phase of the networks.")]
 DeviceOption = Annotated[str | None, typer.Option(help="Only devices whose name contains DEVICE.")]
 ProbabilityOption = Annotated[
-    float, typer.Option(min=0, max=1, help="Required probability of keeping each limit.")
+    float, typer.Option(min=0, max=1, help="Required probability of meeting each limit.")
 ]
 CalibrateOption = Annotated[
     bool,

@@ -103,8 +103,8 @@ _CODES: Mapping[Tone, str] = MappingProxyType(
 )
 # Words of a verdict that a whole cell or the start of a line is.
 _TONES: tuple[tuple[Tone, re.Pattern[str]], ...] = (
-    ("good", re.compile(r"(ok|kept|better|recommended|feasible|present)\b")),
-    ("warning", re.compile(r"(missing|unknown|undetermined|warning|undecided)\b")),
+    ("good", re.compile(r"(ok|kept|met|better|recommended|feasible|present)\b")),
+    ("warning", re.compile(r"(missing|unknown|uncertain|undetermined|warning|undecided)\b")),
     ("bad", re.compile(r"(broken|worse|breaks|not kept|missed|not run|infeasible)\b")),
 )
 

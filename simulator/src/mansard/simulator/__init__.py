@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mansard.simulator.create import READINGS, create_board, snapshot
-from mansard.simulator.daemon import running
+from mansard.simulator.daemon import running, switched_on
 from mansard.simulator.faults import set_fault, set_load
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "set_fault",
     "set_load",
     "snapshot",
+    "switched_on",
 ]

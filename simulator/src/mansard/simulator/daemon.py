@@ -213,6 +213,22 @@ def running(root: Path) -> Iterator[Path]:
         end_program(daemon, patience_s=_STOP_S)
 
 
+@contextmanager
+def switched_on(root: Path) -> Iterator[None]:
+    """Run the board under ``root``, if it is a simulated one that no process runs already.
+
+    Without its kernel a simulated board stays at its present clocks, whatever mode is set.
+    """
+    try:
+        board_of(root)
+        _take_lock(root).close()
+    except (InputError, DeviceError, OSError):  # a real board, one that runs, a read-only folder
+        yield
+        return
+    with running(root):
+        yield
+
+
 def _stopped(daemon: subprocess.Popen[bytes], root: Path, how: str) -> DeviceError:
     said = daemon.stderr.read(_MAX_WORDS) if daemon.stderr is not None else b""
     words = (said or b"").decode("utf-8", "replace").strip()

@@ -158,7 +158,7 @@ def describe_time(plans: Sequence[ModePlan]) -> str:
     names = [*beside][:_MOST_NAMED]
     more = [f"{len(beside) - len(names)} more"] if len(beside) > len(names) else []
     others = f"; the duration of {listed([*names, *more])} is unknown" if beside else ""
-    return f"{modes}, {trials} to measure: at most {longest}{others}"
+    return f"{modes}, {trials} to measure: up to {longest}, longer on a busy machine{others}"
 
 
 def measure_modes(

@@ -23,6 +23,7 @@ from mansard.core.errors import (
 )
 from mansard.core.records import MachineIdentity, PowerMode, Processor
 from mansard.device.controller import BoardController, LocalController
+from mansard.device.identity import is_simulated
 from mansard.device.system import SYSTEM_ROOT, board_root
 from mansard.measuring.identity import check_label
 from mansard.sweeps.modes import (
@@ -136,7 +137,7 @@ def sweep(
     if request.hosts:
         opening = open_host or partial(_open_remote, request)
         return _sweep_hosts(request, chosen_hosts(request), planner, opening, reporter)
-    with _opened(request, reporter, make_local) as (target, modes):
+    with _running(request.board), _opened(request, reporter, make_local) as (target, modes):
         return _sweep_board(target, modes, request, planner, reporter)
 
 
@@ -231,6 +232,15 @@ def _writes(
     many = "1 mode" if len(planned) == 1 else f"{len(planned)} modes"
     after = "the duration is unknown before the first run; the board is restored afterwards"
     return DryRun(board, planned, None, f"{many}; {after}")
+
+
+def _running(board: Path | None) -> AbstractContextManager[None]:
+    """The board switched on while it is measured, if it is a simulated one."""
+    if not is_simulated(root := board_root(board)):
+        return nullcontext()
+    from mansard.simulator.daemon import switched_on
+
+    return switched_on(root)
 
 
 @contextmanager

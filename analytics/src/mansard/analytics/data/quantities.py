@@ -175,6 +175,12 @@ def percent(share: float | None) -> str:
     return UNKNOWN if share is None else f"{100 * share:.0f}{NBSP}%"
 
 
+def percent_bound(share: float, *, up: bool = False) -> str:
+    """A share of one that is a bound: two digits, rounded down, or up where it is the most."""
+    value = round(100 * share, 9)  # 0.1 + 0.2 is no more than 30 %
+    return _rounded(value, min(0, _step(value, 0.0, 2)), _PLAIN, "%", up=up)
+
+
 def relative(share: float | None) -> str:
     """A relative half width in percent, two digits."""
     return UNKNOWN if share is None else f"{digits(100 * share, 2)}{NBSP}%"

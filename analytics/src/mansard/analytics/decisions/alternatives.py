@@ -328,7 +328,7 @@ def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tu
         if len(rows):
             order = np.lexsort((rows, band[rows], objective[rows]))
             neighbours[int(rows[order[0]])] = None
-    if len(values) <= _FEW:
+    if wanted.lists_all or len(values) <= _FEW:
         neighbours |= dict.fromkeys(np.argsort(objective, kind="stable").tolist())
         neighbours.pop(at)
     return tuple(values.candidate(row) for row in neighbours)

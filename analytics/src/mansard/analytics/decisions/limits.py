@@ -322,7 +322,7 @@ def find_nearest(values: Values, screened: Screen, wanted: Wanted, among: Mask) 
     total = np.nan_to_num(_total_excess(values, screened)[1][rows], nan=0.0)
     objective = np.nan_to_num(values.objective(wanted.minimise).value[rows], nan=np.inf)
     order = np.lexsort((rows, objective, total, ~screened.is_known[rows]))
-    return tuple(int(row) for row in rows[order[:_SHOWN]])
+    return tuple(int(row) for row in rows[order[: None if wanted.lists_all else _SHOWN]])
 
 
 Nearness = Literal["sure", "known", "bounds", "roof"]

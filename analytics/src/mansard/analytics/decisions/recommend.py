@@ -273,6 +273,18 @@ def _has_ends(values: Values) -> Mask:
     return np.asarray((interval == "spread") | (interval == "bounds"))
 
 
+def of_one_batch(predictions: pl.DataFrame) -> pl.DataFrame:
+    """``predictions`` (PREDICTION_SCHEMA) of one batch of each network on each device.
+
+    That is the smallest that ran, else the smallest. Answers that nobody asked for another batch
+    then belong to the tables and figures beside them, which show this one.
+    """
+    of = ("device", "network", "phase")
+    batch = pl.col("batch").fill_null(1)
+    ran = pl.when(pl.col("source") != "modelled").then(batch).min()
+    return predictions.filter(batch == pl.coalesce(ran, batch.min()).over(of))
+
+
 def decide_each(
     predictions: pl.DataFrame,
     modes: pl.DataFrame,

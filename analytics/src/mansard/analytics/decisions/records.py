@@ -36,6 +36,7 @@ class Wanted:
     other quantities are of decode: an item is a token. ``batches``: which batch sizes are open;
     None means all that were predicted ("auto"). ``probability``: how likely each limit has to hold.
     ``falls_back``: the least time is wanted where too few modes have an energy to compare.
+    ``lists_all``: every candidate is wanted beside the choice, not only those that come near.
     """
 
     minimise: Objective = "energy"
@@ -48,6 +49,7 @@ class Wanted:
     batches: tuple[int, ...] | None = None
     probability: float = PROBABILITY
     falls_back: bool = False
+    lists_all: bool = False
 
 
 # Of programs, and of tables of others that do not say in which precision they ran a network.
@@ -246,6 +248,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     accuracy: NetworkAccuracy | None = None
     prefill: tuple[Candidate, ...] = ()  # of a language model: in the mode of the choice
     modes_unknown: dict[str, str] = msgspec.field(default_factory=dict)
+    set_aside: str = ""  # where it ran, but no run counts: why, and the command
 
     @property
     def is_feasible(self) -> bool:

@@ -21,7 +21,7 @@ from mansard.analytics.decisions.limits import Mask, screen
 from mansard.analytics.decisions.records import Objective, Wanted
 from mansard.analytics.decisions.values import Array, Values, read_values
 from mansard.core.errors import UsageError
-from mansard.core.records import Record
+from mansard.core.records import ModeCommands, Record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,8 @@ class MixAnswer(Record, frozen=True, kw_only=True):
 
     ``one_mode``: the best single mode; ``schedule``: modes in turn, where that is better or the
     only way. Both are None where no mode is known to keep up. ``modes_unknown``: the modes in which
-    some network has no prediction, and why.
+    some network has no prediction, and why. ``commands`` set the mode of ``one_mode``, where no
+    ``schedule`` is better.
     """
 
     device: str
@@ -118,6 +119,7 @@ class MixAnswer(Record, frozen=True, kw_only=True):
     schedule: MixPlan | None
     keeps_up: float
     sentence: str
+    commands: ModeCommands | None = None
     notes: tuple[str, ...] = ()
     modes_unknown: dict[str, str] = msgspec.field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import network_names, place_in_order
 from mansard.analytics.data.published.store import Published
 from mansard.analytics.decisions.modes import join_modes
-from mansard.analytics.decisions.recommend import decide_each
+from mansard.analytics.decisions.recommend import decide_each, of_one_batch
 from mansard.analytics.decisions.records import Recommendation, Wanted
 from mansard.analytics.models.energy.fit import EnergyFit, fit_rails
 from mansard.analytics.models.predict.engine import SHARE_SCHEMA
@@ -117,7 +117,7 @@ def compute(
     decided = prefer_measured(prediction)
     refused = refusals(findings, decided, scored, needs_energy=True)
     decisions = decide_each(
-        decided,
+        of_one_batch(decided),
         modes,
         Wanted(falls_back=True),
         refused=refused,

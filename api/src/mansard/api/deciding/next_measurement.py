@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from mansard.analytics.data.names import device_labels, display_name, window_name
 from mansard.analytics.data.store import is_url
 from mansard.analytics.models.scaling.use_of_rows import windows_by_name
+from mansard.api.deciding.measuring_words import mode_text, places, program_words
 from mansard.api.deciding.predictions import PredictionRequest
 from mansard.core.formats.onnx import model_files, model_name
-from mansard.core.power_mode import parse_custom_name
-from mansard.core.units import format_frequency
 from mansard.estimator import zoo
 
 if TYPE_CHECKING:
@@ -43,18 +42,17 @@ class NextMeasurement:
     @property
     def command(self) -> str:
         """``mansard measure resnet50 --mode 30W --batch 1``."""
-        places = [] if self.board is None else ["--board", str(self.board)]
-        places += [] if self.runs == "runs" else ["--runs", self.runs]
+        where = places(self.runs, self.board)
         mode = ["--mode", self.mode]
         if self.program is not None:
             words = program_words(self.program, is_again=self.is_again)
-            return shlex.join(["mansard", "measure", *mode, *places, *words])
+            return shlex.join(["mansard", "measure", *mode, *where, *words])
         words = ["mansard", "measure", self.model, *mode, "--batch", str(self.batch)]
         words += ["--processor", "cpu"] if self.is_cpu else []
         words += [] if self.precision is None else ["--precision", self.precision]
         for name, size in self.dims:
             words += ["--dim", f"{name}={size}"]
-        return shlex.join([*words, *places])
+        return shlex.join([*words, *where])
 
 
 def find_measurement(
@@ -76,7 +74,7 @@ def find_measurement(
     if program is None and (model is None or candidate.is_measured):
         return None
     return NextMeasurement(
-        mode=_mode_text(candidate.mode),
+        mode=mode_text(candidate.mode),
         runs=runs,
         board=asked.board,
         batch=candidate.batch,
@@ -96,18 +94,6 @@ def is_cpu_beside_gpu(device: str, dataset: Dataset) -> bool:
     return any(run.gpu is None and run.machine.kind != "cpu" for run in ours)
 
 
-def _mode_text(mode: str) -> str:
-    """As ``--mode`` takes it: a mode that was set clock by clock by its settings."""
-    settings = parse_custom_name(mode)
-    if settings is None:
-        return mode
-    clocks = {"gpu": settings.gpu, "emc": settings.emc, "cpu": settings.cpu}
-    parts = [f"{key}={format_frequency(at.hz)}" for key, at in clocks.items() if at is not None]
-    if not parts:
-        return mode  # a number of cores has a mode of its own
-    return ",".join([*parts, *([] if settings.n_cpus is None else [f"cores={settings.n_cpus}"])])
-
-
 def _program_of(network: str, dataset: Dataset) -> ProgramRun | None:
     """The newest run of the program, or of that whose window ``network`` is; None of neither."""
     runs = [run for run in dataset.programs if network in _names_of(run)]
@@ -121,14 +107,6 @@ def _names_of(program: ProgramRun) -> set[str]:
         display_name(program.workload),
         *(window_name(program.workload, name) for name in windows),
     }
-
-
-def program_words(program: ProgramRun, *, is_again: bool = False) -> list[str]:
-    """What ``mansard measure`` is told to run the program as it was run before."""
-    words = ["--name", program.workload]
-    if program.metric_pattern is not None:
-        words += ["--metric", program.metric_pattern]
-    return [*words, *(["--again"] if is_again else []), "--", *program.command]
 
 
 def _model_of(network: str, asked: PredictionRequest) -> str | None:

@@ -26,7 +26,8 @@ from mansard.api.deciding.candidate_modes import (
     local_devices,
     require_local,
 )
-from mansard.api.deciding.next_measurement import is_cpu_beside_gpu, program_words
+from mansard.api.deciding.measuring_words import program_words
+from mansard.api.deciding.next_measurement import is_cpu_beside_gpu
 from mansard.api.parallel import Work, do_work
 from mansard.api.result import Result
 from mansard.core.errors import ClusterError, UsageError

@@ -21,11 +21,13 @@ from mansard.analytics.models.predict.prediction import (
 )
 from mansard.analytics.models.sanity.checks import find_faults
 from mansard.analytics.models.scaling.observations import notes_on_repeats
+from mansard.analytics.models.scaling.set_aside import set_aside
 from mansard.api.deciding.candidate_modes import find_modes, require_local
+from mansard.api.deciding.measuring_words import again_command
 from mansard.api.inputs import Networks, Runs, as_list
 from mansard.api.parallel import Work, do_work
 from mansard.api.scores import note_scores, score_batches
-from mansard.core.errors import ClusterError, MansardError, UsageError
+from mansard.core.errors import ClusterError, InputError, MansardError, UsageError
 from mansard.core.formats.onnx import model_files, model_name
 from mansard.core.precision import parse_precision
 from mansard.device.system import board_root
@@ -133,7 +135,7 @@ def predict(
     """
     models, basis = find_basis(as_request(request, runs), reporter)
     prediction = predict_all(models, basis)
-    check_any(models.dataset, is_any=not prediction.predictions.is_empty())
+    _check_any(models, as_request(request, runs), is_any=not prediction.predictions.is_empty())
     for line in prediction.notes:
         reporter.note(line)
     return prediction
@@ -151,6 +153,9 @@ def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple
         recorded = models.recordings
         asked = [network.name for network in request.networks]
         known = known.union(name for name in asked if not called(recorded, name).is_empty())
+    unknown = [network for network in request.networks if _is_unknown(network.name, known)]
+    if unknown:
+        _refuse_set_aside(models, request, unknown, "or name its ONNX file")
     networks = _select_networks(request, known, reporter)
     _note_too_large(models, networks, reporter)
     names = {network.name for network in networks if not network.scores}
@@ -220,10 +225,45 @@ def predicted_parts(
     )
     parts = basis.parts(each_network=dask is not None)
     answers = do_work(work, parts, jobs=None if dask else 1, dask=dask, reporter=reporter)
-    check_any(models.dataset, is_any=any(n_rows for _, n_rows in answers))
+    _check_any(models, request, is_any=any(n_rows for _, n_rows in answers))
     for line in basis.notes:
         reporter.note(line)
     return models, basis, [answer for answer, _ in answers]
+
+
+def _check_any(models: Models, request: PredictionRequest, *, is_any: bool) -> None:
+    """Raises InputError where nothing is predicted; names the runs that do not count."""
+    if not is_any:
+        _refuse_set_aside(models, request, request.networks, "or predict from roofs: mansard bench")
+    check_any(models.dataset, is_any=is_any)
+
+
+def _refuse_set_aside(
+    models: Models, request: PredictionRequest, networks: Sequence[NetworkRequest], other_way: str
+) -> None:
+    """Raises InputError for the first of ``networks`` (none: any) whose runs were all disturbed."""
+    notes = set_aside_notes(models, request)
+    named = [network.display_name() for network in networks] or list(notes)
+    for name in named:
+        if name in notes:
+            sentence, command = notes[name]
+            raise InputError(
+                sentence,
+                where=", ".join(models.dataset.locations),
+                fix=f"close other programs and measure again: {command}; {other_way}",
+            )
+
+
+def set_aside_notes(models: Models, request: PredictionRequest) -> dict[str, tuple[str, str]]:
+    """By name the networks and programs of which no run counts: why, and what measures again."""
+    files = {network.display_name(): network.name for network in request.networks}
+    return {
+        name: (
+            aside.sentence(),
+            again_command(aside, files.get(name, name), request.runs, request.board),
+        )
+        for name, aside in set_aside(models.dataset).items()
+    }
 
 
 def _lost(network: str | None) -> NoReturn:
@@ -365,6 +405,11 @@ def _settings(request: PredictionRequest, precision: str | None) -> Settings:
 def _is_recorded(name: str, known: Collection[str]) -> bool:
     """Whether times are all there is of a network: it is neither a file nor of the zoo."""
     return model_files(name) is None and name in known and name not in zoo.names()
+
+
+def _is_unknown(name: str, known: Collection[str]) -> bool:
+    """Whether a name is neither that of a file nor of a network with times or of the zoo."""
+    return model_files(name) is None and name not in known and not zoo.has(name)
 
 
 def _check_dims(request: PredictionRequest, known: Collection[str]) -> None:

@@ -15,7 +15,7 @@ from mansard.analytics.data.accuracies import NetworkAccuracy, by_precision, net
 from mansard.analytics.decisions import batches
 from mansard.analytics.decisions.first_token import screen_first_tokens
 from mansard.analytics.decisions.limits import without_drops, without_energy
-from mansard.analytics.decisions.recommend import decide_each
+from mansard.analytics.decisions.recommend import decide_each, of_one_batch
 from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.time_sharing import Mix, MixAnswer, Task
 from mansard.analytics.decisions.workload import decide_mixes
@@ -27,6 +27,7 @@ from mansard.analytics.pages.words.first_token import with_first_token
 from mansard.analytics.pages.words.mixes import mix_in_words
 from mansard.analytics.pages.words.recommendation import in_words
 from mansard.api.deciding.candidate_modes import elsewhere_note, local_devices
+from mansard.api.deciding.measuring_words import mode_commands
 from mansard.api.deciding.next_measurement import NextMeasurement, find_measurement
 from mansard.api.deciding.predictions import (
     NetworkRequest,
@@ -36,6 +37,7 @@ from mansard.api.deciding.predictions import (
     check_models,
     predict,
     predicted_parts,
+    set_aside_notes,
 )
 from mansard.api.deciding.published_boards import with_published
 from mansard.api.deciding.workload_files import read_workload
@@ -43,13 +45,13 @@ from mansard.api.inputs import Networks, Runs
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.hardware import KnownMode, boards_called, find_mode
 from mansard.core.text import natural_key
-from mansard.device.mode_commands import commands_for, root_of
+from mansard.device.mode_commands import root_of
 from mansard.device.power_modes.listing import list_board
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.data.frames import Frame
-    from mansard.analytics.decisions.records import Candidate, Recommendation
+    from mansard.analytics.decisions.records import Recommendation
     from mansard.analytics.models.predict.models import Models
     from mansard.analytics.models.predict.prediction import Basis, Prediction
 
@@ -118,6 +120,7 @@ def answer_questions(
             defaults=_defaults(models, default, request.board),
             findings=find_faults(models),
             accuracies=tuple(network_accuracies(models.dataset)),
+            is_one_batch=not request.batches and wanted.batches is None,
         )
 
     models, basis, parts = predicted_parts(
@@ -126,6 +129,11 @@ def answer_questions(
     answers = [answer for part in parts for answer in part]
     check_models(models, {answer.network for answer in answers}, reporter)
     elsewhere = cache(partial(elsewhere_note, board=request.board))  # one look at this machine
+    notes = set_aside_notes(models, request)
+    answers = [
+        msgspec.structs.replace(answer, set_aside="; measure again: ".join(notes.get(name, ())))
+        for name, answer in [(answer.network, answer) for answer in answers]
+    ]
     return tuple(
         _with_commands(decided, models, basis.modes, request, elsewhere)
         for decided in sorted(
@@ -141,6 +149,7 @@ class _DecisionInputs(msgspec.Struct, frozen=True, kw_only=True):
     defaults: Mapping[str, str]
     findings: tuple[Finding, ...]
     accuracies: tuple[NetworkAccuracy, ...]
+    is_one_batch: bool  # whether no batch was asked for
 
 
 def _recommend_some(
@@ -156,6 +165,8 @@ def _recommend_some(
     predictions, refused = _believable(
         predictions, basis.scores["score_id"].to_list(), findings, inputs.wanted
     )
+    if inputs.is_one_batch:
+        predictions = of_one_batch(predictions)
     tokens = screen_first_tokens(predictions, inputs.wanted)
     decisions = decide_each(
         tokens.predictions,
@@ -246,7 +257,21 @@ def recommend_workload(
     predictions = _without_drops(predicted, predictions, wanted, reporter)
     coefficients, modes = predicted.coefficients, predicted.modes
     decisions = decide_mixes(predictions, mix, wanted, coefficients, refused, modes)
-    return tuple(map(mix_in_words, decisions))
+    return tuple(
+        _mix_with_commands(mix_in_words(decision), predicted.models, modes, request.board)
+        for decision in decisions
+    )
+
+
+def _mix_with_commands(
+    answer: MixAnswer, models: Models, modes: Frame, board: Path | None
+) -> MixAnswer:
+    """``answer`` with the commands of its single mode, where no schedule is better."""
+    if answer.one_mode is None or answer.schedule is not None:
+        return answer
+    (mode,) = {share.mode for share in answer.one_mode.shares}
+    commands, unknown = mode_commands(mode, answer, models, modes, board)
+    return msgspec.structs.replace(answer, commands=commands, unknown=unknown)
 
 
 def _without_drops(
@@ -319,13 +344,8 @@ def _with_commands(
     choice = answer.choice
     if choice is None:
         return Answered(recommendation=answer, measurement=None, is_here=False)
+    commands, unknown = mode_commands(choice.mode, answer, models, modes, request.board)
     machine = models.machines.get(answer.device)
-    root = None if machine is None else root_of(machine, request.board)
-    clocks = _clocks_of(modes, choice)
-    commands, why_not = commands_for(choice.mode, answer.device, machine, root, clocks)
-    unknown = {name: why for name, why in answer.unknown.items() if name != "commands"}
-    if commands is None:
-        unknown["commands"] = why_not
     decisive, notes = answer.measure_next, answer.notes
     measurement, is_here = None, False
     if decisive is not None:
@@ -341,13 +361,6 @@ def _with_commands(
         answer, commands=commands, measure_next=decisive, notes=notes, unknown=unknown
     )
     return Answered(recommendation=answer, measurement=measurement, is_here=is_here)
-
-
-def _clocks_of(modes: Frame, choice: Candidate) -> dict[str, float | None]:
-    """The settings of a candidate's mode, of MODE_SCHEMA."""
-    rows = modes.filter(device=choice.device, mode=choice.mode).head(1).to_dicts()
-    names = ("gpu_hz", "memory_hz", "cpu_hz", "n_cpus")
-    return {name: rows[0][name] for name in names} if rows else {}
 
 
 def _defaults(models: Models, default: str | None, board: Path | None) -> dict[str, str]:

@@ -118,7 +118,7 @@ def _next_step(
         if not why and measurement is not None:
             return answer, measurement
         name, device = display_name(answer.network), printable(answer.device)
-        notes.append(f"note: {name} on {device} remains undetermined: {why}")
+        notes.append(f"note: {name} on {device} remains uncertain: {why}")
     for line in notes:
         reporter.note(line)
     return None

@@ -173,7 +173,7 @@ def report(
         reporter=TerminalReporter(),
     )
     print_report(
-        written, all_rows=all_rows, as_json=as_json, next_line=written.next_step.at(folder)
+        written, all_rows=all_rows, as_json=as_json, next_line=written.next_step.line(folder)
     )
 
 

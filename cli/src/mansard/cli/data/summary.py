@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from mansard.analytics import pages
-from mansard.analytics.data.quantities import digits, joules, quantity, seconds
+from mansard.analytics.data.quantities import counted, digits, joules, quantity, seconds
 from mansard.api import results
 from mansard.cli.console import note
 from mansard.cli.tables import print_tables, without_silent
@@ -145,7 +145,10 @@ def ceiling_text(ceiling: results.Ceiling) -> str:
     if ceiling.disturbed:
         value, low, high = (*ceiling.disturbed, None, None)[:3]
         return f"{quantity(value, ceiling.unit, low, high)}, disturbed"
-    return quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
+    text = quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
+    if ceiling.value is None or ceiling.low is not None or ceiling.source == "published":
+        return text
+    return f"{text}, no interval: {counted(ceiling.n_blocks, 'block')}"
 
 
 def ceiling_remark(ceiling: results.Ceiling) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,7 +17,7 @@ from mansard.analytics.data.quantities import (
     digits,
     in_unit,
     joules,
-    percent,
+    percent_bound,
     relative,
     seconds,
 )
@@ -33,6 +33,7 @@ from mansard.cli.console import (
 from mansard.cli.deciding.batch import predicted_cells
 from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
+    AllOption,
     AllowMixedOption,
     BoardOption,
     CalibrateOption,
@@ -53,6 +54,7 @@ from mansard.cli.options import (
 )
 from mansard.cli.tables import print_tables, with_items, without_silent
 from mansard.core.errors import UsageError
+from mansard.core.records import ModeCommands
 from mansard.core.table import Table
 from mansard.core.units import ROOF_FACTORS, Interval, parse_optional, parse_share
 
@@ -148,23 +150,24 @@ def recommend(
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Exit with 3 unless every network has a mode that keeps the limits "
-                "with "
-            "--probability."),
+            "--check", help="Exit with 3 unless every network has a mode that meets the limits "
+                "with --probability."),
     ] = False,
     dask: DaskOption = None,
+    all_rows: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Recommend a power mode for MODELS from what was measured.
 
     Sets nothing, and measures nothing without --measure. Prints the modes, the recommended one
-    with what it saves, the probability of keeping the limits, and the commands that set and undo
-    it; -v adds reasons. If no mode keeps the limits, the nearest are printed; the exit code is 0,
-    with --check 3.
+    with what it saves, the probability of meeting the limits, and the commands that set and undo
+    it; -v adds reasons, --all every candidate. If no mode meets the limits, the nearest are
+    printed; the exit code is 0, with --check 3.
     """
     batches, precisions = parse_batches(batch), parse_precisions(precision)
     if workload is not None:
-        _check_workload(models, default, dask, measure)
+        excluded = {"--default": default, "--dask": dask, "--measure": measure}
+        _check_workload(models, excluded | {"--all": all_rows or None})
     if dask is not None and measure is not None:
         raise UsageError("--measure excludes --dask", fix="leave one of them out")
     if min_fps is not None and min_tokens_per_s is not None:
@@ -182,6 +185,7 @@ def recommend(
         max_first_token_s=parse_optional("--max-first-token", max_first_token, "time"),
         max_drop=None if max_drop is None else parse_share("--max-drop", max_drop),
         probability=probability,
+        lists_all=all_rows,
     )
     request = api.PredictionRequest(
         runs=tuple(runs or ("runs",)),
@@ -217,7 +221,7 @@ def recommend(
             if dry_run:
                 print_dry_runs(settled.planned, as_json=as_json)
                 return
-        _print(answers, as_json=as_json)
+        _print(answers, all_rows=all_rows, as_json=as_json)
         if failure is not None:
             raise failure
         has_answer = all(answer.verdict == "feasible" for answer in answers)
@@ -229,18 +233,16 @@ def recommend(
         raise typer.Exit(_NO_ANSWER)
 
 
-def _check_workload(
-    models: _Texts, default: str | None, dask: str | None, measure: int | None
-) -> None:
-    """Raise UsageError for options that ``--workload`` excludes."""
+def _check_workload(models: _Texts, excluded: Mapping[str, object]) -> None:
+    """Raise UsageError for the options in ``excluded`` that have a value."""
     if models:
         raise UsageError("networks and --workload exclude each other", fix="name them in the file")
-    for option, value in (("--default", default), ("--dask", dask), ("--measure", measure)):
+    for option, value in excluded.items():
         if value is not None:
             raise UsageError(f"--workload excludes {option}", fix="leave one of them out")
 
 
-def _print(answers: Sequence[results.Recommendation], *, as_json: bool) -> None:
+def _print(answers: Sequence[results.Recommendation], *, all_rows: bool, as_json: bool) -> None:
     if as_json:
         print_json("recommend", {"recommendations": answers, "mixes": ()})
         return
@@ -249,18 +251,25 @@ def _print(answers: Sequence[results.Recommendation], *, as_json: bool) -> None:
         note("name at most 4 networks for reasons and commands")
         return
     for answer in answers:
-        print_tables(_recommendation_tables(answer))
+        print_tables(_recommendation_tables(answer, all_rows=all_rows))
         print_lines([answer.sentence])
         print_lines(_reasons(answer) if is_verbose() else _caveats(answer))
         if not is_verbose() and answer.verdict != "feasible":
             print_lines(_next_line(answer))  # nothing is to be set before it is known to be right
-        elif answer.commands is not None:
-            print_whole(*(f"  set:  {line}" for line in answer.commands.set_lines))
-            print_whole(*(f"  undo: {line}" for line in answer.commands.undo_lines))
-            if is_verbose():
-                print_lines(f"  note: {line}" for line in answer.commands.notes)
+        else:
+            _print_commands(answer.commands)
     if not is_verbose():
         note("-v shows reasons, intervals and notes")
+
+
+def _print_commands(commands: ModeCommands | None) -> None:
+    """The lines that set a mode and undo it, to be copied."""
+    if commands is None:
+        return
+    print_whole(*(f"  set:  {line}" for line in commands.set_lines))
+    print_whole(*(f"  undo: {line}" for line in commands.undo_lines))
+    if is_verbose():
+        print_lines(f"  note: {line}" for line in commands.notes)
 
 
 def _print_mixes(answers: Sequence[results.MixAnswer], *, as_json: bool) -> None:
@@ -270,10 +279,14 @@ def _print_mixes(answers: Sequence[results.MixAnswer], *, as_json: bool) -> None
     for answer in answers:
         print_tables(_mix_tables(answer))
         notes = answer.notes if is_verbose() else ()
-        print_lines((answer.sentence, *(f"  note: {line}" for line in notes)))
+        powers = _mix_powers(answer)
+        print_lines((answer.sentence, *powers, *(f"  note: {line}" for line in notes)))
+        if answer.commands is None and answer.one_mode is not None:
+            print_lines([f"  commands: unknown, {answer.unknown['commands']}"])
+        _print_commands(answer.commands)
 
 
-def _recommendation_tables(answer: results.Recommendation) -> list[Table]:
+def _recommendation_tables(answer: results.Recommendation, *, all_rows: bool) -> list[Table]:
     """The choice with its neighbours and baselines, or the nearest ones; no table without."""
     if answer.choice is None:
         return []
@@ -300,7 +313,7 @@ def _recommendation_tables(answer: results.Recommendation) -> list[Table]:
         if other.other is not None and other.other != answer.choice
     ]
     rows = [*_once(rows), *_unknown_rows(answer, answer.choice)]
-    rows = rows if is_verbose() else rows[:_MOST_ROWS]
+    rows = rows if is_verbose() or all_rows else rows[:_MOST_ROWS]
     return [_titled(Table(title + _share_shown(rows, answer), columns, rows), answer)]
 
 
@@ -308,7 +321,7 @@ def _share_shown(rows: Sequence[tuple[str, ...]], answer: results.Recommendation
     """How many of the candidates have a row, where not all do."""
     if len(rows) >= answer.n_candidates:
         return ""
-    return f"; {len(rows)} of {answer.n_candidates} candidates"
+    return f"; {len(rows)} of {answer.n_candidates} candidates, --all has the rest"
 
 
 def _lost(why: str) -> str:
@@ -404,15 +417,17 @@ def _caveats(answer: results.Recommendation) -> Iterator[str]:
     words += ["energy unknown"] if choice.energy_j is None else []
     if choice.interval == "roof":
         words.append(f"≥: at best, by the roofs; {ROOF_FACTORS}")
+        words += list(filter(None, [pages.slowest_words(choice, answer.checks)]))
     if choice.is_extrapolated:
         words.append("clocks outside the measured range: measure before use")
     if answer.equals:
         others = counted(len(answer.equals), "other mode")
         words.append(f"{_TIE}: no clear difference from {others}")
     if answer.is_feasible and answer.n_unknown:
-        words.append(f"{answer.n_unknown} of {answer.n_candidates} undetermined")
+        words.append(f"{answer.n_unknown} of {answer.n_candidates} uncertain")
     if words:
         yield f"  {'; '.join(words)}"
+    yield from _set_aside(answer)
     if answer.commands is None:
         yield f"  commands: unknown, {answer.unknown['commands']}"
 
@@ -436,9 +451,15 @@ def _reasons(answer: results.Recommendation) -> Iterator[str]:
     if answer.measured is not None:
         yield f"  best measured: {answer.measured.why_lost}"
     yield from _next_line(answer)
+    yield from _set_aside(answer)
     yield from (f"  note: {line}" for line in answer.notes)
     if answer.commands is None and answer.choice is not None:
         yield f"  commands: unknown, {answer.unknown['commands']}"
+
+
+def _set_aside(answer: results.Recommendation) -> Iterator[str]:
+    if answer.set_aside:
+        yield f"  {answer.set_aside}"
 
 
 def _next_line(answer: results.Recommendation) -> Iterator[str]:
@@ -457,12 +478,14 @@ def _mix_tables(answer: results.MixAnswer) -> list[Table]:
 
 
 def _busy(share: results.Share) -> str:
-    """The share of all time; of bounds its ends, as of the time itself."""
+    """The share of all time; of bounds its ends, rounded outwards, as of the time itself."""
+    if share.interval == "roof":
+        return f"at least {percent_bound(share.busy)}"
     low, high = share.latency_low_s, share.latency_high_s
     if share.interval != "bounds" or low is None or high is None:
-        return percent(share.busy)
-    ends = [percent(share.busy * end / share.latency_s) for end in (low, high)]
-    return f"between {ends[0]} and {ends[1]}"
+        return relative(share.busy)
+    least, most = (share.busy * end / share.latency_s for end in (low, high))
+    return f"between {percent_bound(least)} and {percent_bound(most, up=True)}"
 
 
 def _mix_rows(plan: results.MixPlan) -> list[tuple[str, ...]]:
@@ -481,7 +504,22 @@ def _mix_rows(plan: results.MixPlan) -> list[tuple[str, ...]]:
         for share in plan.shares
     ]
     if plan.idle_mode is not None and plan.idle_w is not None:
-        idle = percent(max(0.0, 1 - plan.busy))
-        power = pages.amount("power", plan.idle_w)
-        rows.append(("(idle)", plan.idle_mode, "–", "–", "–", idle, "–", "–", power))
+        share = max(0.0, 1 - plan.busy)
+        idle = f"at most {percent_bound(share, up=True)}" if plan.roofed() else relative(share)
+        rows.append(("(idle)", plan.idle_mode, "–", "–", "–", idle, "–", "–", "–"))
     return rows
+
+
+def _mix_powers(answer: results.MixAnswer) -> Iterator[str]:
+    """Of each plan the power while idle, and the mean of all time."""
+    for name, plan in (("one mode", answer.one_mode), ("modes in turn", answer.schedule)):
+        if plan is None or plan.idle_w is None:
+            continue
+        where = f"{name}: " if answer.one_mode is not None and answer.schedule is not None else ""
+        mean = f"mean power unknown, {plan.unknown.get('power_w')}"
+        if plan.power_w is not None:
+            least = "at least " if plan.roofed() else ""
+            mean = f"mean power {least}{pages.amount('power', plan.power_w)}"
+        if plan.is_bounded():
+            mean = "mean power undetermined: only bounds of the times are known"
+        yield f"  {where}idle power {pages.amount('power', plan.idle_w)}, {mean}"

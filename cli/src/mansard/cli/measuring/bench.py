@@ -76,7 +76,7 @@ def demo(
     check_outputs([folder / REPORT], force=force)
     written = api.demo(folder, TerminalReporter(most_notes=2))
     print_report(
-        written, all_rows=all_rows, as_json=as_json, next_line=written.next_step.at(str(folder))
+        written, all_rows=all_rows, as_json=as_json, next_line=written.next_step.line(str(folder))
     )
 
 
@@ -191,7 +191,7 @@ def print_bench(
     ``options``: the board that was measured, for the next command.
     """
     if done.report is not None:
-        command = done.report.next_step.at(runs, options)
+        command = done.report.next_step.line(runs, options)
         print_report(done.report, all_rows=all_rows, as_json=as_json, next_line=command)
     elif not has_extra("report"):
         _print_measured(done, runs)

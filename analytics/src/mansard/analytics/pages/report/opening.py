@@ -153,6 +153,7 @@ def _ceiling_cells(roof: Roofline | None, peaks: Sequence[str]) -> list[str]:
     return [*cells, value_text(roof.bandwidth(DRAM))]
 
 
+_AGAIN = "Close other programs and measure again"
 About = Literal["here", "runs", "board", "elsewhere"]
 
 
@@ -172,6 +173,11 @@ class NextStep(Record, frozen=True, kw_only=True):
         is_named = self.about in {"here", "runs"} and runs != "runs"
         where = f" --runs {shlex.quote(runs)}" if is_named else ""
         return f"{self.command}{where}{options if self.about in {'here', 'board'} else ''}"
+
+    def line(self, runs: str, options: str = "") -> str:
+        """As ``at``, with what has to be done before the command."""
+        before = "close other programs, then " if self.what == _AGAIN else ""
+        return f"{before}{self.at(runs, options)}"
 
     def on_page(self, results: Results) -> str:
         """The command on a page, which names no absolute path of the machine that wrote it."""
@@ -204,9 +210,9 @@ def next_step(results: Results) -> NextStep:
         ),
         (
             any(finding.is_serious for finding in results.findings),
-            "Measure again on an idle machine",
-            f"mansard bench{every} --runs quiet",
-            "board",
+            _AGAIN,
+            f"mansard bench{every} --again",
+            "here",
         ),
         (
             bool(results.measured) and not results.roofs,

@@ -5,8 +5,9 @@ A notice is a line about something missing or unusual, which the page has above 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -34,6 +35,7 @@ from mansard.core.records import Manifest, Phase, Processor, Record, Source, nam
 from mansard.core.text import listed
 
 _MOST_NAMED = 4
+_NUMBER = re.compile(r"\b\d+(?:\.\d+)?\b")
 _MOST_REASONS, _LONGEST_REASON = 2, 300
 
 
@@ -52,7 +54,7 @@ def notices(results: Results) -> tuple[str, ...]:
         *_missing_totals(results),
         *_energy_gaps(results),
         *_lone_modes(results),
-        *_unknown_networks(results),
+        *_unknown_networks(results, labels),
     ]
     by_run = _joined((labels[run_id], what) for run_id, what in by_run_id)
     mild = [display_text(finding.text) for finding in results.findings if not finding.is_serious]
@@ -130,10 +132,16 @@ def _missing_totals(results: Results) -> Iterator[tuple[str, str]]:
         pl.col("rail").is_null() & pl.col("run_id").is_in(with_total)
     )
     unknown = totals.filter(pl.col("energy_j").is_null()).group_by("run_id", "unknown_json")
+    groups: dict[tuple[str, str], list[tuple[int, str]]] = {}  # reasons that differ in numbers
     for row in unknown.len().sort("run_id", "unknown_json").iter_rows(named=True):
         reason = msgspec.json.decode(row["unknown_json"], type=dict[str, str])["total_j"]
-        windows = "1 window has" if row["len"] == 1 else f"{row['len']:,} windows have"
-        yield row["run_id"], f"{windows} no total energy: {display_text(reason)}"
+        key = (row["run_id"], _NUMBER.sub("…", reason))
+        groups.setdefault(key, []).append((row["len"], reason))
+    for (run_id, pattern), members in groups.items():
+        n_windows = sum(n for n, _ in members)
+        windows = "1 window has" if n_windows == 1 else f"{n_windows:,} windows have"
+        reason = members[0][1] if len(members) == 1 else pattern
+        yield run_id, f"{windows} no total energy: {display_text(reason)}"
 
 
 def _energy_gaps(results: Results) -> Iterator[tuple[str, str]]:
@@ -157,17 +165,18 @@ def _lone_modes(results: Results) -> Iterator[tuple[str, str]]:
             yield runs[0][1], "the only mode measured; what is said of others has no error to it"
 
 
-def _unknown_networks(results: Results) -> Iterator[tuple[str, str]]:
-    """Networks whose time is unknown, and what is missing; the rest of them is drawn."""
+def _unknown_networks(results: Results, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Networks whose time is unknown, and what is missing; one note for all runs of one label."""
     unknown = results.networks.filter(pl.col("time_s").is_null() & pl.col("reason").is_not_null())
-    rows = unknown.group_by("run_id", "reason", maintain_order=True).agg(
-        pl.col("network").unique(maintain_order=True)
-    )
-    for run_id, reason, networks in rows.iter_rows():
-        names = [display_name(network) for network in networks]
+    groups: dict[str, list[tuple[str, str, str]]] = {}
+    for row in unknown.select("run_id", "reason", "network").iter_rows():
+        groups.setdefault(labels[row[0]], []).append(row)
+    for rows in groups.values():
+        names = list(dict.fromkeys(display_name(network) for _, _, network in rows))
+        reasons = dict.fromkeys(display_text(reason) for _, reason, _ in rows)
         some = f"{counted(len(names), 'network')}, {', '.join(names[:_MOST_NAMED])}, …,"
         who = listed(names) if len(names) <= _MOST_NAMED else some
-        yield run_id, f"the time of {who} is unknown: {display_text(reason)}"
+        yield rows[0][0], f"the time of {who} is unknown: {'; or '.join(reasons)}"
 
 
 class ModeSummary(Record, frozen=True, kw_only=True):

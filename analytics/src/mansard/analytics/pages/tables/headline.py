@@ -6,6 +6,7 @@ network ran on a device, the table has the modelled ones, each bound with the ra
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ from mansard.analytics.pages.figures.parameters import Chosen, device_options, r
 from mansard.analytics.pages.figures.tables import Column, batch_text, tabulate
 from mansard.analytics.pages.results import Results
 from mansard.core.table import Table
+from mansard.core.text import listed
 from mansard.core.units import ROOF_RATIOS, Interval
 
 MOST_ROWS = 12
@@ -27,7 +29,13 @@ ENDS = ("", "_low", "_high")
 ENGINE = "TensorRT"  # whose range the tables show
 NO_ENERGY = "Energy and power are unknown."
 NO_METER = "Energy and power are unknown: no power meter was read."
-DISTURBED = "Other programs disturbed these measurements; no conclusion uses them."
+# By what the reasons of a measurement say, the first that matches: the kind of disturbance.
+_DISTURBERS = (
+    (r"^another (power mode|governor|setting)|^cores? \d", "changed settings"),
+    (r"\bclock", "clocks outside the mode"),
+    (r"throttled|over-current|temperature", "heat or current limits"),
+    (r"process|program|threads waited|also running|swapped", "other programs"),
+)
 PAST_NOTE = (
     "≥, ≤: the bound of the roofs. Recorded latency was "
     + ", ".join(
@@ -64,6 +72,7 @@ class RunOutcome:
     item_energy: Interval | None  # J
     power_w: float | None
     remark: str = ""
+    disturbances: tuple[str, ...] = ()
 
     @property
     def is_bound(self) -> bool:
@@ -118,9 +127,22 @@ def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> 
     notes = [
         *([NO_ENERGY if has_meter else NO_METER] if unmetered else []),
         *([PAST_NOTE] if any(row.is_bound for row in rows) and not ratios else []),
-        *([DISTURBED] if any("disturbed" in row.source for row in rows) else []),
+        *_disturbed_note(rows),
     ]
     return Headline(table, " ".join(notes))
+
+
+def _disturbed_note(rows: Sequence[RunOutcome]) -> Iterator[str]:
+    """What disturbed rows were disturbed by; nothing if none was."""
+    reasons = [why for row in rows for why in row.disturbances]
+    if not reasons:
+        return
+    kinds = (
+        next((kind for pattern, kind in _DISTURBERS if re.search(pattern, why)), "other causes")
+        for why in reasons
+    )
+    by = listed(list(dict.fromkeys(kinds)))
+    yield f"Disturbed measurements ({by}) are in no conclusion."
 
 
 _SETTINGS = ("Batch", "Precision", "Engine", "Mode")
@@ -196,6 +218,7 @@ def _measured(row: NetworkTimes, mode: str | None) -> RunOutcome:
         item_energy=_of_item(n_items, row.energy_j, row.energy_low_j, row.energy_high_j),
         power_w=row.power_w,
         remark="" if row.disturbed_s else row.remark,
+        disturbances=tuple(row.remark.split("; ")) if row.disturbed_s else (),
     )
 
 
@@ -216,7 +239,8 @@ def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) ->
     """A recommended mode at the batch of the page, else at that of the recommendation."""
     choice = pick.choice
     assert choice is not None  # noqa: S101 - the caller keeps those with a choice
-    shared = {"network": choice.network, "precision": choice.precision, "mode": choice.mode}
+    shared: dict[str, Any] = {"network": choice.network, "precision": choice.precision}
+    shared["mode"] = choice.mode
     shared |= {"engine": "", "recommended": display_name(choice.mode)}
     row = of_batch.get((choice.network, choice.mode, choice.precision))
     if row is None:

@@ -32,7 +32,7 @@ from mansard.analytics.decisions.records import (
 )
 from mansard.analytics.decisions.values import OmittedRows
 from mansard.core.text import listed
-from mansard.core.units import Interval
+from mansard.core.units import ROOF_RATIOS, Interval
 
 
 def with_remarks(batches: pl.DataFrame) -> pl.DataFrame:
@@ -152,6 +152,7 @@ def limit_words(wanted: Wanted, item: str = "item") -> str:
     return " and ".join([*parts, *(f"minimum {text}" for text in least)])
 
 
+NO_COMMANDS = "commands depend on the board"
 LIMIT_WORDS = ("limit", "minimum")  # of a quantity, and of the rate
 
 
@@ -456,3 +457,29 @@ def omitted_notes(rows: OmittedRows | None) -> tuple[str, ...]:
     ]
     why = f": {'; '.join(reasons)}" if reasons else ""
     return (f"{rows.n} of {rows.n_all} predictions have no time and are left out{where}{why}",)
+
+
+_ENGINE = "TensorRT"  # whose slowest ratio to a bound is compared with limits
+
+
+def slowest_words(choice: Candidate, checks: Sequence[LimitCheck]) -> str:
+    """Whether a mode at its roof meets its limits of time at the slowest recorded ratio.
+
+    Empty where another limit is open, or one would be broken at that ratio. It is no verdict.
+    """
+    open_checks = [check for check in checks if check.holds != "kept"]
+    if not open_checks or choice.interval != "roof" or choice.device.endswith("CPU"):
+        return ""
+    slowest = ROOF_RATIOS[_ENGINE][2]
+    slow_s = slowest * choice.latency_s
+    for check in open_checks:
+        is_met = check.quantity == "latency" and slow_s <= check.limit
+        is_met |= check.quantity == "rate" and choice.batch / slow_s >= check.limit
+        if not is_met:
+            return ""
+    item = item_word(choice.network)
+    limits = " and ".join(limit_text(one.quantity, one.limit, item) for one in open_checks)
+    return (
+        f"at {slowest:.0f} times the bound, the slowest recorded with {_ENGINE}, "
+        f"{mode_words(choice)} would still meet {limits}"
+    )

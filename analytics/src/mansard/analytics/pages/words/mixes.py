@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import NBSP, digits, percent, relative
+from mansard.analytics.data.quantities import NBSP, digits, percent_bound, relative
 from mansard.analytics.decisions.time_sharing import MixAnswer, MixPlan
 from mansard.analytics.decisions.workload import MixDecision
-from mansard.analytics.pages.words.comparisons import unknown_modes_sentence
+from mansard.analytics.pages.words.comparisons import NO_COMMANDS, unknown_modes_sentence
 
 _NO_QUEUE = "no queue is modelled: latencies exclude the wait for other networks"
 _IDLE_IS_AWAKE = "idle counts at the mode's constant power; a sleeping board draws less"
@@ -26,6 +26,8 @@ def mix_in_words(decision: MixDecision) -> MixAnswer:
         unknown = {"one_mode": "no single mode keeps up"}
     elif one_mode is not None and schedule is None:
         unknown = {"schedule": "modes in turn would not be better"}
+    is_single = one_mode is not None and schedule is None
+    unknown["commands"] = NO_COMMANDS if is_single else "no single mode is recommended"
     return MixAnswer(
         device=decision.device,
         one_mode=one_mode,
@@ -90,8 +92,8 @@ def mix_sentence(
             return f"No mode keeps up with the {networks}: switching between modes takes too long."
         keeps = "is known to keep" if may_keep_up else "keeps"
         return (
-            f"No mode {keeps} up with the {networks}: {percent(keeps_up)} of the rates can be kept "
-            "with the probability asked for."
+            f"No mode {keeps} up with the {networks}: {percent_bound(keeps_up)} of the rates can "
+            "be kept with the probability asked for."
         )
     parts = []
     if one_mode is not None:
@@ -123,10 +125,13 @@ def _words(plan: MixPlan) -> str:
     drawn = "" if power_w is None else f", {digits(power_w, 3)}{NBSP}W on average"
     beside = " excluding idle power" if power_w is not None and plan.power_w is None else ""
     if plan.roofed():
-        return f"{modes}, busy for at least {percent(plan.busy)} of the time"
+        is_all = all(share.interval == "roof" for share in plan.shares)
+        who = "" if is_all else f" for {', '.join(map(display_name, plan.roofed()))}"
+        least = percent_bound(plan.busy)
+        return f"{modes}, busy for at least {least} of the time (by the roofs alone{who})"
     if plan.is_bounded():
-        return f"{modes}, busy for at most {percent(plan.busy_high)} of the time"
-    return f"{modes}, busy for {percent(plan.busy)} of the time{drawn}{beside}"
+        return f"{modes}, busy for at most {percent_bound(plan.busy_high, up=True)} of the time"
+    return f"{modes}, busy for {relative(plan.busy)} of the time{drawn}{beside}"
 
 
 def _gain(one_mode: MixPlan | None, schedule: MixPlan) -> str:
@@ -145,7 +150,7 @@ def _switching(schedule: MixPlan) -> str:
     n_modes = len(schedule.modes)
     return (
         f"How long a switch takes is unknown: {n_modes} switches in a round may take "
-        f"{percent(left)} of it, no more."
+        f"{percent_bound(left)} of it, no more."
     )
 
 

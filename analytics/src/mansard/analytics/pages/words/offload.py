@@ -74,7 +74,7 @@ def _limit_words(answer: Hierarchical, point: HiPoint) -> str:
     nearest = "No threshold is known to meet every limit; this one comes nearest. "
     first = "" if all(limit.holds == "kept" for limit in on_fit) else nearest
     where = "On the samples held out" if answer.is_held_out else "On these samples"
-    for holds, words in (("broken", "broken"), ("unknown", "neither kept nor broken for sure")):
+    for holds, words in (("broken", "broken"), ("unknown", "uncertain")):
         names = [limit.quantity for limit in point.limits if limit.holds == holds]
         if names:
             first += f"{where} the limit of {' and '.join(names)} is {words}. "

@@ -32,10 +32,12 @@ from mansard.analytics.decisions.records import (
 )
 from mansard.analytics.decisions.values import Values
 from mansard.analytics.pages.words.comparisons import (
+    NO_COMMANDS,
     drop_notes,
     lost_words,
     measured_words,
     omitted_notes,
+    slowest_words,
     unknown_modes_sentence,
     unknown_modes_words,
 )
@@ -163,7 +165,6 @@ def fallback_note(fallback: FallBack) -> str:
     )
 
 
-_NO_COMMANDS = "commands depend on the board"
 _NO_LIMITS_KEPT = "no mode is known to meet the limits"
 
 
@@ -198,7 +199,7 @@ def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recomm
     accuracy, why_no_accuracy = question.accuracy(choice)
     unknown = {
         "accuracy": why_no_accuracy,
-        "commands": _NO_COMMANDS,
+        "commands": NO_COMMANDS,
         "most_excess": decision.why_no_excess if decision.most_excess is None else "",
         "measured": _why_not_measured(decision, choice),
         "measure_next": "no further measurement is expected to change the answer"
@@ -324,7 +325,7 @@ def _nearest(decision: Decision, question: Question, nearest: Candidate) -> Reco
         nearest=decision.nearest,
         relaxations=decision.relaxations,
         notes=_notes(decision, question),
-        unknown={"commands": _NO_COMMANDS, **dict.fromkeys(lacking, _NO_LIMITS_KEPT)}
+        unknown={"commands": NO_COMMANDS, **dict.fromkeys(lacking, _NO_LIMITS_KEPT)}
         | ({"accuracy": why_no_accuracy} if accuracy is None else {}),
     )
 
@@ -387,6 +388,9 @@ def _notes(decision: Decision, question: Question) -> tuple[str, ...]:
     if lacking:
         notes.append(lacking)
     if values.latency.interval[decision.at] == "roof":
-        notes.append(roof_note(values.candidate(decision.at)))
+        candidate = values.candidate(decision.at)
+        notes.append(roof_note(candidate))
+        slowest = slowest_words(candidate, decision.checks)
+        notes += [slowest] if slowest else []
     notes += [lower.text for lower in decision.lower_settings]
     return tuple(notes)

@@ -66,7 +66,7 @@ def schedule_sentence(
     where = listed([display_name(accelerator.name) for accelerator in problem.accelerators])
     value = f"{goal_words(schedule)} {value_text(schedule.goal, schedule.value)}"
     if schedule.broken:
-        head = "No schedule keeps" if schedule.is_optimal else "No schedule was found that keeps"
+        head = "No schedule meets" if schedule.is_optimal else "No schedule was found that meets"
         is_said = any(line.startswith(schedule.goal) for line in schedule.broken)
         nearest = "; ".join((*([] if is_said else [value]), *schedule.broken))
         return f"{head} the limits of {networks} on {where}. The nearest one: {nearest}."

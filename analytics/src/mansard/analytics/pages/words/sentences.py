@@ -122,8 +122,8 @@ def likeliest_sentence(
         "roof": f"its times on {display_name(choice.device)} are those of its roof alone",
     }.get(choice.certainty or "", f"{mode} has a value without an interval")
     return (
-        f"Cannot tell whether any mode meets the {limits} for {network}: {why}. {mode} may meet "
-        f"{_them(wanted)}{facts}"
+        f"It is uncertain whether any mode meets the {limits} for {network}: {why}. {mode} may "
+        f"meet {_them(wanted)}{facts}"
     )
 
 
@@ -208,7 +208,7 @@ def _rounded_limit(way: Relaxation) -> float:
 
 def relaxed_words(relaxations: Sequence[Relaxation]) -> tuple[str, ...]:
     """The looser limits that would be kept with the required probability."""
-    return tuple(f"a looser limit would be kept: {_relaxed(way)}" for way in relaxations)
+    return tuple(f"a looser limit would be met: {_relaxed(way)}" for way in relaxations)
 
 
 def unknown_words(quantities: str, of: str = "") -> str:
@@ -257,13 +257,13 @@ def why_chosen(
 
 
 def _rest(counts: CandidateCounts) -> str:
-    """``, 2 break one, 1 is undetermined``: what is not kept."""
+    """``, 2 break one, 1 is uncertain``: the candidates that do not surely meet the limits."""
     parts = []
     if counts.n_broken:
         parts.append(f"{counts.n_broken} break{'s' if counts.n_broken == 1 else ''} one")
     n_unknown = counts.n_open + counts.n_unknown + counts.n_timeless
     if n_unknown:
-        parts.append(f"{n_unknown} {'is' if n_unknown == 1 else 'are'} undetermined")
+        parts.append(f"{n_unknown} {'is' if n_unknown == 1 else 'are'} uncertain")
     return "".join(f", {part}" for part in parts)
 
 
@@ -353,7 +353,7 @@ def equal_words(n_equals: int) -> str:
     return f"no clear difference from {others}"
 
 
-_HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "undetermined", "broken": "broken"}
+_HOLDS_WORDS: dict[Holds, str] = {"kept": "met", "unknown": "uncertain", "broken": "broken"}
 
 
 def chances_words(checks: Sequence[LimitCheck]) -> str:
@@ -377,7 +377,7 @@ def check_words(check: LimitCheck, candidate: Candidate) -> str:
         holds = f"it holds with a probability of {likely(check.probability)}"
         held = f"{_HOLDS_WORDS[check.holds]}: {holds}"
     elif check.holds == "unknown":
-        held = f"undetermined: {check.unknown['probability']}"
+        held = f"uncertain: {check.unknown['probability']}"
     else:
         held = _HOLDS_WORDS[check.holds]
     return f"{word} {figure(candidate, check.quantity)}, {kind} {limit}: {held}"

@@ -1,0 +1,82 @@
+"""The commands that set a mode, and that measure a program or a network."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mansard.core.power_mode import parse_custom_name
+from mansard.core.records import ProgramRun
+from mansard.core.units import format_frequency
+from mansard.device.mode_commands import commands_for, root_of
+
+if TYPE_CHECKING:
+    from mansard.analytics.data.frames import Frame
+    from mansard.analytics.decisions.records import Recommendation
+    from mansard.analytics.decisions.time_sharing import MixAnswer
+    from mansard.analytics.models.predict.models import Models
+    from mansard.analytics.models.scaling.set_aside import SetAside
+    from mansard.core.records import ModeCommands
+
+
+def mode_text(mode: str) -> str:
+    """As ``--mode`` takes it: a mode that was set clock by clock by its settings."""
+    settings = parse_custom_name(mode)
+    if settings is None:
+        return mode
+    clocks = {"gpu": settings.gpu, "emc": settings.emc, "cpu": settings.cpu}
+    parts = [f"{key}={format_frequency(at.hz)}" for key, at in clocks.items() if at is not None]
+    if not parts:
+        return mode  # a number of cores has a mode of its own
+    return ",".join([*parts, *([] if settings.n_cpus is None else [f"cores={settings.n_cpus}"])])
+
+
+def program_words(program: ProgramRun, *, is_again: bool = False) -> list[str]:
+    """What ``mansard measure`` is told to run the program as it was run before."""
+    words = ["--name", program.workload]
+    if program.metric_pattern is not None:
+        words += ["--metric", program.metric_pattern]
+    return [*words, *(["--again"] if is_again else []), "--", *program.command]
+
+
+def places(runs: str, board: Path | None) -> list[str]:
+    """The folder of runs and the board, where they are not the usual ones."""
+    on_board = [] if board is None else ["--board", str(board)]
+    return [*on_board, *([] if runs == "runs" else ["--runs", runs])]
+
+
+def again_command(aside: SetAside, model: str, runs: Sequence[str], board: Path | None) -> str:
+    """What measures again a network or program of which no run counts.
+
+    ``model``: the network's file, or its name.
+    """
+    run = aside.newest
+    where = places(runs[0] if len(runs) == 1 else "runs", board)
+    words = ["mansard", "measure"]
+    modes = ["--mode", "; ".join(map(mode_text, aside.modes))]
+    if all(parse_custom_name(mode) is None for mode in aside.modes):
+        modes = ["--mode", ",".join(aside.modes)]
+    if isinstance(run, ProgramRun):
+        return shlex.join([*words, *modes, *where, *program_words(run, is_again=True)])
+    return shlex.join([*words, model, "--engine", run.engine, *modes, "--again", *where])
+
+
+def mode_commands(
+    mode: str, answer: Recommendation | MixAnswer, models: Models, modes: Frame, board: Path | None
+) -> tuple[ModeCommands | None, dict[str, str]]:
+    """The commands that set ``mode`` on the device of ``answer``, and what is unknown of it."""
+    machine = models.machines.get(answer.device)
+    root = None if machine is None else root_of(machine, board)
+    clocks = _clocks_of(modes, answer.device, mode)
+    commands, why_not = commands_for(mode, answer.device, machine, root, clocks)
+    unknown = {name: why for name, why in answer.unknown.items() if name != "commands"}
+    return commands, unknown | ({"commands": why_not} if commands is None else {})
+
+
+def _clocks_of(modes: Frame, device: str, mode: str) -> dict[str, float | None]:
+    """The settings of a device's mode, of MODE_SCHEMA."""
+    rows = modes.filter(device=device, mode=mode).head(1).to_dicts()
+    names = ("gpu_hz", "memory_hz", "cpu_hz", "n_cpus")
+    return {name: rows[0][name] for name in names} if rows else {}
