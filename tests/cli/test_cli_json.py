@@ -138,7 +138,7 @@ def test_a_usage_error_of_every_command_is_json_beside_the_line() -> None:
                 "InputError",
                 "there is no such folder",
                 "gone",
-                "measure first, with 'mansard bench'",
+                "measure first, with 'mansard bench --runs gone'",
             ),
         ),
         (
