@@ -97,4 +97,4 @@ def test_nothing_is_proposed_where_nothing_could_change_the_answer() -> None:
     far = recommend(frame([measured, row("30W", 0.02, 0.3, spread=1.05)]), Wanted())
     assert far.measure_next is None
     assert far.n_measured == 1
-    assert "measured in 1 of 2 modes; the chosen one is one of them" in far.why
+    assert "measured in 1 of 2 modes, this one included" in far.why

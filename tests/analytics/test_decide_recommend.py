@@ -182,7 +182,7 @@ def test_neighbours_say_what_they_give_and_take() -> None:
     # 18 − 14 ms, 30 − 20 W, 0.42 − 0.36 J; and 10 W less for 22 ms. 0.40 and 0.36 J: ln 1.11 is
     # less than √2 · ln 1.1
     assert words["50W"] == "4 ms faster, but 10 W more and 60 mJ more per item"
-    assert words["15W"] == "10 W less, but 22 ms slower; energy not told apart"
+    assert words["15W"] == "10 W less, but 22 ms slower; no clear difference in energy"
 
 
 def test_equals_are_those_that_the_intervals_do_not_tell_apart() -> None:

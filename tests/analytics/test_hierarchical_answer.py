@@ -182,7 +182,7 @@ def test_the_verdict_is_that_of_the_judged_samples() -> None:
     assert found.on_fit is not None
     assert [each.holds for each in found.on_fit.limits] == ["kept"]
     assert found.verdict == "infeasible"
-    assert "On the samples held out the limit of accuracy is broken." in found.sentence
+    assert "On the samples held out the limit on accuracy is broken." in found.sentence
     assert analyse(fit, costs, goal, HiSettings(), fit).verdict == "feasible"
 
 

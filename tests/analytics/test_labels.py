@@ -91,7 +91,7 @@ def test_of_two_labels_the_newest_counts_and_both_are_shown(tmp_path: Path) -> N
     )
     times = measured_networks(dataset, compute(dataset).predictions)
     shown = {row.label: (row.time_s, row.remark) for row in times}
-    assert shown == {"v1": (0.01, "another label is newer, and counts"), "v2": (0.03, "")}
+    assert shown == {"v1": (0.01, "a newer label counts instead"), "v2": (0.03, "")}
 
 
 def test_a_label_counts_in_all_modes(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_programs_of_two_labels(tmp_path: Path) -> None:
     dataset = ingest(tmp_path)
     assert [row.run_id for row in counted_programs(dataset)] == ["b"]
     shown = {row.label: (row.time_s, row.remark) for row in measured_programs(dataset)}
-    assert shown == {"v1": (1.0, "another label is newer, and counts"), "v2": (3.0, "")}
+    assert shown == {"v1": (1.0, "a newer label counts instead"), "v2": (3.0, "")}
     assert [line for line in measured_observations(dataset).notes if "was changed" in line] == []
 
 
@@ -129,7 +129,7 @@ def test_servers_of_two_labels_and_a_disturbed_row(tmp_path: Path) -> None:
     serve("c", 3, 9.0, "v2", disturbances=DISTURBED)
     times = measured_generations(ingest(tmp_path))
     shown = {row.label: (row.first_token_s, row.remark) for row in times}
-    assert shown == {"v1": (1.0, "another label is newer, and counts"), "v2": (2.0, "")}
+    assert shown == {"v1": (1.0, "a newer label counts instead"), "v2": (2.0, "")}
 
 
 def test_kernels_of_two_labels(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_unchanged_quantities_are_shown_when_asked_for(
     assert "within 1 %" in out
     _, out, _ = answer(capsys, "compare", runs, runs, "--mode", "2c", "--all", "--threshold", "0")
     assert "within" not in out.split("quantities")[0]
-    assert "not told apart" in out
+    assert "no clear difference" in out
 
 
 def test_the_threshold_says_what_counts(

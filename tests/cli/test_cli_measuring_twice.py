@@ -130,7 +130,7 @@ def test_a_disturbed_row_is_measured_again_without_being_asked(measure: Any) -> 
     code, said = measure()
     assert code == 0
     assert "measured again: sh nap.sh (disturbed: a game ran on the GPU)" in said
-    assert "1 row is better than before" in said
+    assert "1 row improved" in said
     (better,) = programs()
     attempts = read_rows(path.with_name("attempts.jsonl"), ProgramRun).rows
     assert attempts == (disturbed, better)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_limits_have_units_and_are_kept(
     assert one["checks"][0]["limit"] == 9.0
     # 1200 MHz takes 13 W and more: it is faster, and the limit is why it lost.
     lost = {each["candidate"]["mode"]: each["why_lost"] for each in one["neighbours"]}
-    assert "breaks the limit of power" in lost["gpu1200-emc3200"]
+    assert "breaks the limit on power" in lost["gpu1200-emc3200"]
 
 
 def test_all_lists_every_candidate(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,7 +148,7 @@ def test_what_was_measured_counts_and_predictions_are_scaled_to_it_only_when_ask
     assert (plain["choice"]["source"], plain["n_measured"]) == ("modelled", 0)
     assert unscaled["choice"]["latency_s"] == pytest.approx(seconds)
     assert (unscaled["choice"]["source"], unscaled["n_measured"]) == ("measured", 1)
-    assert "measured in 1 of 2 modes; the chosen one is one of them" in unscaled["why"]
+    assert "measured in 1 of 2 modes, this one included" in unscaled["why"]
     (scaled,) = document(capsys, *question, "--calibrate")["recommendations"]
     assert scaled["choice"]["latency_s"] == pytest.approx(seconds)
     assert "calibrated" not in answer(capsys, *question)[2]
@@ -417,6 +418,22 @@ def test_an_image_without_a_batch_is_one_item(
     said = capsys.readouterr().err
     assert "note: net: counted as batch 1: the first dimension of 'x' (3)" in said
     assert "a batch size was left out" in said
+
+
+def test_runs_of_another_machine_do_not_hide_a_published_board(
+    measured: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copytree(measured, tmp_path / "runs")
+    monkeypatch.chdir(tmp_path)
+    code, out, err = answer(capsys, "recommend", "alexnet", "--device", "orin-nano")
+    assert code == 0, err
+    assert "Jetson Orin Nano 8GB (published)" in out
+    code, out, err = answer(capsys, "recommend", "alexnet", "--device", "onin")
+    assert (code, out) == (2, "")
+    assert "no device is called 'onin'" in err
 
 
 def test_a_board_that_is_not_here_is_predicted_from_published_figures(

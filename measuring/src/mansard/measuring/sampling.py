@@ -195,8 +195,8 @@ def _missing(
         return "every sample was disturbed by other work on this machine"
     if n_accepted < protocol.n_accepted_min or n_blocks < protocol.n_blocks_min:
         return (
-            f"only {n_accepted} undisturbed samples in {n_blocks} blocks "
-            f"(needs {protocol.n_accepted_min} in {protocol.n_blocks_min})"
+            f"undisturbed samples: {n_accepted} of {protocol.n_accepted_min} that are needed, "
+            f"in {n_blocks} of {protocol.n_blocks_min} blocks"
         )
     if interval is None:
         return f"{n_blocks} blocks are too few for an interval"

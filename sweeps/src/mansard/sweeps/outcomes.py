@@ -86,9 +86,9 @@ def note_outcome(
         reporter.note(f"{title}: {line} (it was measured {at} UTC)")
     elif n_doubtful:
         n_left = n_doubtful - outcome.n_improved
-        left = f"; of {n_left} the earlier row is the better one" if n_left else ""
-        rows = "1 row is" if outcome.n_improved == 1 else f"{outcome.n_improved} rows are"
-        reporter.note(f"{title}: {rows} better than before{left}")
+        kept = f", {n_left} kept: the earlier {'row is' if n_left == 1 else 'rows are'} better"
+        rows = "1 row" if outcome.n_improved == 1 else f"{outcome.n_improved} rows"
+        reporter.note(f"{title}: {rows} improved{kept if n_left else ''}")
     elif outcome.n_resumed:
         there = "1 trial was" if outcome.n_resumed == 1 else f"{outcome.n_resumed} trials were"
         reporter.note(f"{title}: resumed, {there} already there")

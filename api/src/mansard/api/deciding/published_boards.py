@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from mansard.analytics.data.names import device_labels
+from mansard.analytics.data.opening import open_runs
 from mansard.analytics.data.published.hardware import hardware_rates
 from mansard.analytics.data.published.reference import PAGODA_RUNS, RATES, write_reference
-from mansard.analytics.data.published.store import write_published
+from mansard.analytics.data.published.store import device_names, published_in, write_published
 from mansard.api.deciding.predictions import PredictionRequest
+from mansard.core.errors import UsageError
 from mansard.core.hardware import devices_called
 from mansard.core.storage.leftovers import temporary_folder
 from mansard.sweeps.reporter import Reporter
@@ -23,21 +26,37 @@ def with_published(request: PredictionRequest, reporter: Reporter) -> Iterator[P
     """``request``; without any runs, that of the board which its ``device`` names.
 
     The board's figures are the shipped ones (``published.reference``), else the limits of its
-    hardware. They are used where no folder is named and the default one does not exist. Raises
-    UsageError for a name of no board, or of several.
+    hardware. They are used where no folder is named, and the default one does not exist or has
+    runs of other devices alone. Raises UsageError for a name of no board, or of several.
     """
-    if request.device is None or request.runs != _DEFAULT or Path(_DEFAULT[0]).exists():
+    if request.device is None or request.runs != _DEFAULT or _has_runs_of(request.device):
         yield request
         return
     tables = (*RATES, PAGODA_RUNS)
     called = devices_called(request.device, [table.device for table in tables])
-    of_board = () if called else (hardware_rates(request.device),)
+    try:
+        of_board = () if called else (hardware_rates(request.device),)
+    except UsageError:
+        if not Path(_DEFAULT[0]).exists():
+            raise
+        yield request  # no board either: the runs say which devices there are
+        return
     with temporary_folder() as runs:
         write_reference(runs, tuple(table for table in tables if table.device in called))
         for imported in of_board:
             write_published(runs, imported)
         devices = dict.fromkeys([*called, *(one.rates[0].device for one in of_board)])
         reporter.note(
-            f"note: no runs here: predicted from published figures of {', '.join(devices)}"
+            f"note: no runs of it here: predicted from published figures of {', '.join(devices)}"
         )
         yield replace(request, runs=(str(runs),))
+
+
+def _has_runs_of(device: str) -> bool:
+    """Whether the default folder has runs or tables of a device of this name."""
+    if not Path(_DEFAULT[0]).exists():
+        return False
+    dataset = open_runs(_DEFAULT)
+    measured = device_labels(dataset.all_manifests).values()
+    published = device_names(published_in(dataset.locations)).values()
+    return bool(devices_called(device, [*measured, *published]))

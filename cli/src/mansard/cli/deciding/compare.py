@@ -319,7 +319,7 @@ def _verdict(change: results.Change, threshold: float) -> str:
         return f"within {_percent(threshold)}"
     if change.is_significant is None:
         return change.unknown["is_significant"]
-    return "not told apart"
+    return "no clear difference"
 
 
 def _percent(share: float) -> str:

@@ -120,7 +120,7 @@ def reading_order(row: Record) -> tuple[object, ...]:
     return (device, natural_key(network), precision, batch or 0, engine, mode)
 
 
-_OF_A_LABEL = "another label is newer, and counts"
+_OF_A_LABEL = "a newer label counts instead"
 _EARLIER = "an earlier version of the program"
 
 
@@ -142,7 +142,7 @@ def measured_programs(dataset: Dataset) -> tuple[ProgramTimes, ...]:
     return tuple(row for rows in programs for row in rows)
 
 
-_OF_A_LABEL = "another label is newer, and counts"
+_OF_A_LABEL = "a newer label counts instead"
 
 
 def measured_generations(dataset: Dataset) -> tuple[GenerationTimes, ...]:

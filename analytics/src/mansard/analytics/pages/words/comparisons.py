@@ -252,7 +252,7 @@ def _limits_text(checks: Sequence[LimitCheck]) -> str:
         return ""
     broken = [QUANTITY_WORDS[check.quantity] for check in checks if check.holds == "broken"]
     if broken:
-        return f" breaks the limit of {' and '.join(broken)}"
+        return f" breaks the limit on {' and '.join(broken)}"
     if all(check.holds == "kept" for check in checks):
         return " meets every limit"
     return " may meet every limit"
@@ -286,14 +286,14 @@ def lost_words(
         kind = LIMIT_WORDS[check.quantity == "rate"]
         if check.holds == "broken":
             value = figure(other, check.quantity)
-            return f"breaks the limit of {word}: {value}, {kind} {limit}"
+            return f"breaks the limit on {word}: {value}, {kind} {limit}"
         if check.holds == "unknown" and check.probability is not None:
             return (
                 f"meets the {limit} {kind} with a probability of only "
                 f"{likely(check.probability)}, {asked_words(wanted)} required"
             )
         if check.holds == "unknown":
-            return f"whether it meets the limit of {word}, {limit}, is unknown"
+            return f"whether it meets the limit on {word}, {limit}, is unknown"
     mine, its = (objective_value(candidate, wanted.minimise) for candidate in (choice, other))
     is_less = mine is not None and its is not None and its < mine
     if is_less and not other.is_measured and not is_bounded(other, choice):
@@ -334,7 +334,7 @@ def trade_words(other: Candidate, choice: Candidate) -> str:
             alike.append(name)
     trade = ", but ".join(filter(None, (" and ".join(better), " and ".join(worse))))
     if alike:
-        trade = "; ".join(filter(None, (trade, f"{listed(alike)} not told apart")))
+        trade = "; ".join(filter(None, (trade, f"no clear difference in {listed(alike)}")))
     return trade or f"the same {listed(same)}"
 
 

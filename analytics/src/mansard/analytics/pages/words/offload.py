@@ -77,7 +77,7 @@ def _limit_words(answer: Hierarchical, point: HiPoint) -> str:
     for holds, words in (("broken", "broken"), ("unknown", "uncertain")):
         names = [limit.quantity for limit in point.limits if limit.holds == holds]
         if names:
-            first += f"{where} the limit of {' and '.join(names)} is {words}. "
+            first += f"{where} the limit on {' and '.join(names)} is {words}. "
     return first.strip() or "Every limit holds with the probability asked for."
 
 

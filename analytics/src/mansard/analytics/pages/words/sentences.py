@@ -291,11 +291,11 @@ def decisive_words(
     kind = open_quantity(checks, wanted)
     word, amount = QUANTITY_WORDS[kind], figure(candidate, kind)
     if candidate.is_measured:
-        return f"measuring {where} again would show whether it meets the limit of {word} ({amount})"
+        return f"measuring {where} again would show whether it meets the limit on {word} ({amount})"
     if is_open:
         chance = next(check.probability for check in checks if check.holds != "kept")
         odds = "" if chance is None else f"; it does with {likely(chance)}"
-        tells = f"whether it meets the limit of {word} (modelled as {amount}{odds})"
+        tells = f"whether it meets the limit on {word} (modelled as {amount}{odds})"
     elif candidate == choice:
         tells = f"its {word} (modelled as {amount})"
     else:
@@ -336,7 +336,7 @@ def how_many_measured(counts: CandidateCounts, choice: Candidate | None = None) 
     share = f"measured in {counts.n_measured} of {counts.n_asked} {kind}s"
     if choice is None:
         return (share,)
-    return (f"{share}; the chosen one is {'one of them' if choice.is_measured else 'modelled'}",)
+    return (f"{share}, {'this one included' if choice.is_measured else 'not in this one'}",)
 
 
 _MEASURED: dict[Objective, Quantity] = {
