@@ -258,7 +258,7 @@ def test_modes_pair_by_name_and_single_runs_whatever_their_mode(tmp_path: Path) 
     one, two = sides_of(both, mode="1c"), sides_of(both, mode="2C")
     ((ours, theirs),), _, _ = pair_runs(one, two)
     found = compare(ours, theirs)
-    assert (found.first, found.second) == ("1c", "2c")
+    assert (found.first, found.second) == ("1c (measured)", "2c (measured)")
     assert "mode: 1c and 2c" in found.differences
     peak = next(change for change in found.changes if change.quantity == "fp32 peak")
     assert peak.ratio == pytest.approx(2.0)  # 128 and 64 GFLOP/s

@@ -100,8 +100,8 @@ def compare(
         for is_layer in (False, True)
     )
     return Comparison(
-        first=first.label,
-        second=second.label,
+        first=_titled(first, second),
+        second=_titled(second, first),
         threshold=threshold,
         changes=changes,
         layers=layers,
@@ -114,6 +114,13 @@ def compare(
         ),
         differences=_differences(first, second),
     )
+
+
+def _titled(side: Side, other: Side) -> str:
+    """The side's label with its source, and with its builds where these alone tell it apart."""
+    is_alike = side.label == other.label and side.builds != other.builds
+    builds = f", label {', '.join(side.builds)}" if is_alike and side.builds else ""
+    return f"{side.label}{builds} ({side.source})"
 
 
 def _changes(pairs: Iterable[QuantityPair], threshold: float) -> tuple[Change, ...]:
