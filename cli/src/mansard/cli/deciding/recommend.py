@@ -417,6 +417,8 @@ def _caveats(answer: results.Recommendation) -> Iterator[str]:
     words += ["energy unknown"] if choice.energy_j is None else []
     if choice.interval == "roof":
         words.append(f"≥: at best, by the roofs; {ROOF_FACTORS}")
+        if choice.device.endswith("(published)"):
+            words.append("these roofs are published measurements, which better kernels may exceed")
         words += list(filter(None, [pages.slowest_words(choice, answer.checks)]))
     if choice.is_extrapolated:
         words.append("clocks outside the measured range: measure before use")
