@@ -326,5 +326,9 @@ def _note_next(result: results.MeasureResult, runs: Path) -> None:
     if not result.times:
         return
     if all(row.predicted_s is None for row in result.times):
-        note(f"no predictions yet: mansard bench --runs {runs} measures the roofs")
+        why = result.times[0].unknown["predicted_s"]
+        if why.endswith("has no roofs"):  # no kernel was measured in this mode
+            note(f"no predictions yet: mansard bench --runs {runs} measures the roofs")
+        else:
+            note(f"no predictions: {why}; mansard bench --again --runs {runs} measures it again")
     note(f"saved in {runs}: mansard report --runs {runs} draws it")
