@@ -41,6 +41,7 @@ _NETWORK_SCHEMA = schema_of(
     flag="is_drawn is_disturbed",
 )
 _SAME = ("mode", "batch", "network", "precision")
+_SETTING = ("batch", "precision", "phase")
 # A filter: what is drawn of the chosen mode, batch and precision, and the chosen network.
 SHOWN = (
     f"{equals('mode')} && {equals('batch')} && {equals_or_all('precision')}"
@@ -233,17 +234,18 @@ def _under(
 
 
 def measured_points(results: Results, roofs: Mapping[str, Roofline]) -> pl.DataFrame:
-    """Networks at their work over the measured time; those that have a roof in that mode.
+    """Networks at their work over the recorded time; those that have a roof in that mode.
 
     As ``network_points``, the engine and the source; of one network several engines may be there.
-    What binds them is the model's. Disturbed runs are among them, and say so.
+    What binds them is the model's. Disturbed runs are among them, and say so. Published times come
+    last.
     """
     labels = mode_labels(results)
     scored = {
         (row["label"], row["network"], row["batch"], row["precision"], row["phase"]): row
         for row in results.networks.iter_rows(named=True)
     }
-    rows = []
+    rows: list[dict[str, object]] = []
     for run in results.measured:
         key = (labels[run.device, run.mode], run.network, run.batch, run.precision)
         row = scored.get((*key, run.phase))
@@ -268,6 +270,28 @@ def measured_points(results: Results, roofs: Mapping[str, Roofline]) -> pl.DataF
                 "energy": joules(run.energy_j),
                 "is_drawn": True,
                 "is_disturbed": is_disturbed,
+            }
+        )
+    for one in results.decided.filter(pl.col("source") == "published").iter_rows(named=True):
+        where = labels.get((one["device"], one["mode"]), "")
+        row = scored.get((where, *(one[name] for name in ("network", *_SETTING))))
+        if row is None or not one["latency_s"] or not row["work_flop"]:
+            continue
+        ends = (one["latency_low_s"], one["latency_high_s"], one["interval"])
+        rows.append(
+            {
+                "mode": row["label"],
+                "network": one["network"],
+                "batch": batch_text(one["batch"]),
+                "precision": one["precision"],
+                "engine": "published",
+                "source": "published",
+                **_under(row, roofs, in_giga(row["work_flop"] / one["latency_s"])),
+                **_priced(row["work_flop"], one["energy_j"], one["latency_s"]),
+                "time": seconds(one["latency_s"], *ends),
+                "energy": joules(one["energy_j"]),
+                "is_drawn": True,
+                "is_disturbed": False,
             }
         )
     schema = {**_NETWORK_SCHEMA, "engine": pl.String, "source": pl.String}
