@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-import polars as pl
+from pathlib import Path
 
-from mansard.analytics.pages.figures.network_points import MOST_HOLLOW, Points, spread
+import polars as pl
+import pytest
+
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.data.published.reference import PAGODA_RUNS, RATES, write_reference
+from mansard.analytics.pages.figures.network_points import (
+    MOST_HOLLOW,
+    Points,
+    roof_points,
+    spread,
+)
 from mansard.analytics.pages.figures.parameters import EVERY
 from mansard.analytics.pages.figures.roof_shares import share_bars
+from mansard.analytics.pages.results import compute
+from tests.analytics.score_factory import layer, score, write_scores
 
 COLUMNS = ("mode", "batch", "network", "precision")
 
@@ -71,3 +83,16 @@ def test_bars_are_the_measured_first_each_from_the_best_with_what_the_model_allo
     every = points.counts().filter(precision=EVERY)
     counts = every.select("n_measured", "n_drawn", "n_modelled").rows()
     assert counts == [(2, 1, 1)]
+
+
+def test_a_published_time_is_drawn_at_what_it_reached(tmp_path: Path) -> None:
+    (orin,) = (table for table in RATES if table.name == "agx_orin_64_rates")
+    write_reference(tmp_path, (orin, PAGODA_RUNS))
+    write_scores(tmp_path, [score("resnet50", [layer(0, 8 * 10**9, 2 * 10**8)], batch=1)])
+    found = compute(open_runs([tmp_path]))
+    points = roof_points(found)
+    (published,) = points.measured.filter(pl.col("mode").str.ends_with("MAXN")).to_dicts()
+    assert (published["network"], published["source"]) == ("resnet50", "published")
+    # 8 GFLOP in the 15.37 ms of the table
+    assert published["rate"] == pytest.approx(8 / 15.366e-3, rel=1e-3)
+    assert published["intensity"] == pytest.approx(40)
