@@ -33,8 +33,8 @@ def write_profiler_files(
             path.is_file() and listed.get(name) == file_hash(read_whole(path, folder))
         ):
             raise UsageError(
-                "is there already, and Mansard did not write it, or it was changed since; what was "
-                "measured is kept in --runs",
+                "already exists and was not written by Mansard, or it was changed since; measured "
+                "values are kept in --runs",
                 where=str(path),
                 fix="give another folder, or --force to replace it",
             )

@@ -133,6 +133,8 @@ ROWS: dict[str, tuple[str, dict[str, _Row]]] = {
             "--output": "other.html",
             "--mode": ("report --runs few", "--mode modes.csv"),
             "--board": "board",
+            "--batch": ("report squeezenet1_1 --runs runs", "--batch 2"),
+            "--precision": ("report squeezenet1_1 --runs runs", "--precision fp16"),
             "--all": ("report --runs measured", "--all"),
             "--json": "",
         },

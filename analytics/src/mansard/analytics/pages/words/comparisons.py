@@ -282,7 +282,8 @@ def lost_words(
 ) -> str:
     """Why ``other`` lost: the limit that it breaks or may break, or its higher cost."""
     for check in sorted(checks, key=lambda check: check.holds != "broken"):
-        limit, word = limit_text(check.quantity, check.limit), QUANTITY_WORDS[check.quantity]
+        limit = limit_text(check.quantity, check.limit, item_word(other.network))
+        word = QUANTITY_WORDS[check.quantity]
         kind = LIMIT_WORDS[check.quantity == "rate"]
         if check.holds == "broken":
             value = figure(other, check.quantity)
