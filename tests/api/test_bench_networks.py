@@ -35,7 +35,7 @@ def test_a_network_with_an_unknown_operator_stops_no_bench(tmp_path: Path) -> No
     assert totals(found).at_least["macs"] == 2 * CONV_MACS
     # the options of another command are not advised here
     assert reporter.notes == [
-        f"note: {path}: 2 of 3 layers are unknown, so no times are predicted; "
+        f"note: {path}: 2 of 3 nodes are unknown, so no times are predicted; "
         f"'mansard score {path} --allow-unknown' says why"
     ]
 

@@ -225,10 +225,10 @@ def test_boards_are_compared_with_the_costs_of_launches_for_all_or_for_none(
     assert agx < nano
 
 
-def test_one_board_alone_keeps_its_launches(tmp_path: Path) -> None:
+def test_a_board_is_predicted_alike_alone_and_beside_others(tmp_path: Path) -> None:
     write_reference(tmp_path / "all", RATES)
     write_reference(tmp_path / "one", tuple(table for table in RATES if "AGX" in table.device))
     alone = demo_latencies(open_runs((str(tmp_path / "one"),)))
     beside = demo_latencies(open_runs((str(tmp_path / "all"),)))
     ((device, time_s),) = alone.items()
-    assert time_s > beside[device]
+    assert time_s == beside[device]  # published costs of launches are in neither

@@ -227,6 +227,6 @@ def test_what_is_put_back_within_a_trial_disturbs_that_trial_alone(
 def test_a_journal_that_is_gone_ends_the_sweep(agx_orin: Path, tmp_path: Path) -> None:
     journal, runs = agx_orin / "var/lib/mansard/journal.json", tmp_path / "runs"
     controller = LocalController(agx_orin, settle_s=0)
-    with pytest.raises(DeviceError, match="with it what was to be put back"):
+    with pytest.raises(DeviceError, match="with it the settings to restore"):
         sweep(controller, agx_orin, runs, at_trial(2, journal.unlink))
     assert len(kept(runs)) == 2

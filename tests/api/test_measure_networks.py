@@ -126,7 +126,7 @@ def test_a_provider_of_gpus_is_refused_where_the_cpu_is_measured() -> None:
     probe = EngineProbe(
         engine="ort", version="1.19.2", versions={}, providers=("cuda", "cpu"), absent={}
     )
-    with pytest.raises(UsageError, match="provider 'cuda' needs a GPU, and the CPU is to be"):
+    with pytest.raises(UsageError, match="provider 'cuda' needs a GPU, but the CPU was requested"):
         choose_provider(probe, "cuda", has_gpu=False)
     assert choose_provider(probe, "cuda", has_gpu=True) == "cuda"
     assert choose_provider(probe, None, has_gpu=False) == "cpu"

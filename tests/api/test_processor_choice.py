@@ -89,7 +89,7 @@ def test_a_card_on_the_bus_without_a_driver_is_said_before_the_cpu(tmp_path: Pat
         write(tmp_path, f"sys/bus/pci/devices/0000:01:00.0/{name}", f"{text}\n")
     assert notes_of(tmp_path, None) == [
         "note: this machine has NVIDIA card (PCI 10de:2330), which cannot be measured: no driver "
-        "of NVIDIA answers here; measured is its CPU, made up"
+        "of NVIDIA answers here; the CPU, made up, is measured"
     ]
     assert notes_of(tmp_path, "cpu") == []
 

@@ -61,7 +61,7 @@ def test_where_the_driver_does_not_answer_the_first_line_says_so(
         "note: this machine has Stand-in card, which cannot be measured: CUDA's driver gives this "
         "process no access"
     )
-    assert "; measured is its CPU, " in first
+    assert "; the CPU, " in first
 
 
 def test_a_bench_of_the_cpu_beside_a_card_says_so_and_sets_nothing(tmp_path: Path) -> None:

@@ -129,7 +129,8 @@ def test_one_published_mode_has_no_front(
     code, _, err = answer(capsys, "figure", "pareto", "--runs", folder, "-o", tmp_path)
     assert (code, err) == (
         2,
-        "mansard: the Pareto front needs two modes; measure more: mansard bench --mode all\n",
+        "mansard: the Pareto front needs two modes; measure more: "
+        f"mansard bench --runs {folder} --mode all\n",
     )
 
 

@@ -110,7 +110,7 @@ def test_a_command_for_another_machine_is_told_to_be(
 ) -> None:
     runs = write_two_modes(tmp_path / "runs")
     (found,) = document(capsys, "recommend", "alexnet", "--runs", runs, *ASKED)["recommendations"]
-    assert found["notes"][0].startswith("the command is for Example CPU, not for this machine")
+    assert found["notes"][0].startswith("the command is for Example, not for this machine")
 
 
 def test_runs_in_an_object_store_have_no_command_for_they_cannot_be_added_to(

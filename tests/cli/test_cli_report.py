@@ -168,7 +168,7 @@ def test_work_and_traffic_of_scored_networks_are_printed(tmp_path: Path) -> None
     write_scores(runs, [score("a", [layer(0, 3 * 10**9, 7_500_000)])])
     done = mansard("report", "--all", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "GFLOP 3.000, traffic (MB) 7.500" in " ".join(done.stdout.split())
+    assert "GFLOP 3.000, traffic 7.500 MB" in " ".join(done.stdout.split())
 
 
 def test_a_network_in_more_precisions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,6 +183,6 @@ def test_a_network_in_more_precisions(tmp_path: Path, capsys: pytest.CaptureFixt
     code, _, err = answer(capsys, "report", "--precision", "fp16", "--runs", runs)
     assert code == 2
     assert err == (
-        "mansard: --precision has no effect without a network; name one: mansard report MODEL "
-        "--precision fp16\n"
+        "mansard: --precision has no effect without a network; name one: mansard report "
+        f"--runs {runs} MODEL --precision fp16\n"
     )

@@ -49,7 +49,7 @@ def test_what_was_restored_is_said(board: Path) -> None:
         f"/{GPU}/max_freq 408000000 → 612000000",
         f"/{GPU}/min_freq 408000000 → 306000000",
     ]
-    assert f"612000000 > /{GPU}/max_freq (as it was found)" in done.stderr
+    assert f"612000000 > /{GPU}/max_freq (the former state)" in done.stderr
     assert snapshot(board) == before
     assert restore(board).stdout.startswith("nothing to restore")
 

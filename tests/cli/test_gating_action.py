@@ -203,7 +203,7 @@ def test_a_long_comparison_is_cut_to_the_length_of_a_comment(tmp_path: Path) -> 
         for number in range(400)
     ]
     write_programs(tmp_path / "runs", rows, label="build")
-    inputs = {"measure": SCORED, "repeat": "1", "runs": "runs", "label": "build"}
+    inputs = {"measure": SCORED, "repeat": "1", "runs": "runs", "label": "build", "unknown": "warn"}
     job = run_action(scored(tmp_path, 1), {**inputs, "baseline": "runs"})
     assert job.code == 0, job.log
     comment = Path(job.outputs["comment"])

