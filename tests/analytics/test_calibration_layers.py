@@ -249,8 +249,8 @@ def test_the_share_of_the_engine_is_of_its_own_layers(tmp_path: Path) -> None:
     )
     assert timed is not None
     assert timed.other_share == {
-        ("Example CPU", "inference", ENGINE): 0.25,
-        ("Example CPU", "inference", f"{ENGINE} 1 thread"): 0.5,
+        ("Example", "inference", ENGINE): 0.25,
+        ("Example", "inference", f"{ENGINE} 1 thread"): 0.5,
     }
     # The roofs are of what was run alone.
     assert timed.roofs["score_id"].n_unique() == 1

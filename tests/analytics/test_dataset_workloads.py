@@ -79,7 +79,7 @@ def test_a_folder_of_networks_alone_opens(tmp_path: Path) -> None:
     assert found.manifests == ()
     assert found.trials.is_empty()
     models = find_models(found)
-    assert models.devices == ("Example CPU",)
+    assert models.devices == ("Example",)
     assert models.modes["mode"].to_list() == ["2c"]
 
 

@@ -110,7 +110,7 @@ def test_a_result_above_its_limit_is_a_warning_and_nothing_is_recommended(tmp_pa
         "in 2c, fma fp32, 7 per element ran faster than the hardware can; a count or a clock of "
         "this run is wrong: report this with the run's folder"
     )
-    assert warnings(found) == (f"Example CPU: {finding.reason}",)
+    assert warnings(found) == (f"Example: {finding.reason}",)
     assert "ran faster than the hardware can; a count or a clock" in render(found)
     (roof,) = found.roofs
     assert odd.trial_id not in roof.peak("fp32").trial_ids

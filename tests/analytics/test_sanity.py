@@ -71,7 +71,7 @@ def test_most_samples_rejected(tmp_path: Path) -> None:
     (found,) = of_run(tmp_path, trials)
     assert found.is_serious
     assert found.text == (
-        "Example CPU: in 2c, 53 % of the samples were rejected; "
+        "Example: in 2c, 53 % of the samples were rejected; "
         "measure again with nothing else running"
     )
 
@@ -223,13 +223,13 @@ def test_energies_that_contradict_themselves(
         assert only(found, "energy").reason.startswith(f"in 1c, {what}")
         # The times are not in doubt: what asks for no energy is answered.
         predictions = pl.DataFrame(
-            [{"device": "Example CPU", "network": "net", "score_id": "s"}],
+            [{"device": "Example", "network": "net", "score_id": "s"}],
             schema={name: PREDICTION_SCHEMA[name] for name in ("device", "network", "score_id")},
         )
         assert refusals(found, predictions, ["s"], needs_energy=False) == {}
         assert refusals(found, predictions, [], needs_energy=True) == {}  # by measured times
         refused = refusals(found, predictions, ["s"], needs_energy=True)
-        assert list(refused) == [("Example CPU", "net")]
+        assert list(refused) == [("Example", "net")]
 
 
 def results_of(runs: Path) -> Results:

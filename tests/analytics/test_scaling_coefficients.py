@@ -123,7 +123,7 @@ def test_of_several_runs_in_a_mode_the_finished_one_of_most_trials_counts() -> N
     assert [run.run_id for run in newest_runs([broken])] == ["broken"]
     runs = [broken, large, later, small, other]
     assert run_notes(runs, device_labels(runs)) == (
-        "Example CPU: 4 runs in mode 2c; what is modelled rests on that of 2026-02-02 03:04",
+        "Example: 4 runs in mode 2c; what is modelled rests on that of 2026-02-02 03:04",
     )
     assert run_notes([large, other], device_labels(runs)) == ()
 
@@ -136,7 +136,7 @@ def test_devices_are_told_apart() -> None:
     twins = [manifest("a", on=machine()), manifest("b", on=machine(machine_hash="b" * 16))]
     first, second = device_labels(twins).values()
     assert first != second
-    assert first.startswith("Example CPU (")
+    assert first.startswith("Example (")
     hostile = device_labels([manifest("x", on=machine(HOSTILE + "\n" * 200))])["x"]
     assert "\n" not in hostile
     assert hostile.startswith("</script>")
@@ -163,8 +163,8 @@ def test_boards_of_a_fleet_are_called_by_their_hosts() -> None:
         for key, host in (("a", "orin-1"), ("b", "orin-2"), ("c", ""))
     ]
     labels = device_labels(boards)
-    assert labels["a"].startswith("orin-1: NVIDIA Jetson Orin Nano ")
-    assert labels["b"].startswith("orin-2: NVIDIA Jetson Orin Nano ")
+    assert labels["a"].startswith("orin-1: Jetson Orin Nano ")
+    assert labels["b"].startswith("orin-2: Jetson Orin Nano ")
     assert labels["c"].startswith("NVIDIA Jetson Orin Nano ")
     short = short_devices(labels.values())
     assert [short[labels[key]] for key in "ab"] == ["orin-1", "orin-2"]

@@ -142,7 +142,7 @@ def test_the_command_schedules_runs(
     assert document(capsys, "schedule", saved)["best"]["groups"] == found["best"]["groups"]
     code, _, err = answer(capsys, "schedule", "other", "--runs", runs)
     assert code == 2
-    assert "mansard measure other --each-layer stages --groups 8 --transitions" in err
+    assert " other --each-layer stages --groups 8 --transitions" in err
 
 
 def test_modelled_times_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

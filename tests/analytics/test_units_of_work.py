@@ -117,11 +117,11 @@ def test_no_mark_of_int8_is_in_flop(page: str) -> None:
 
 def test_axes_over_both_name_both_units(page: str) -> None:
     roofline = str(specs(Page(page))["roofline"])
-    assert "'title': 'GFLOP/s (int8: GOP/s)'" in roofline
+    assert "'title': 'TFLOP/s (int8: TOP/s)'" in roofline
     assert "'title': 'Intensity, FLOP/byte (int8: OP/byte)'" in roofline
-    assert "'title': 'GFLOP/J (int8: GOP/J)'" in str(specs(Page(page))["energy-roofline"])
+    assert "'title': 'TFLOP/J (int8: TOP/J)'" in str(specs(Page(page))["energy-roofline"])
     # No chain of the board is of integers.
-    assert "'title': 'GFLOP/s'" in str(specs(Page(page))["chains"])
+    assert "'title': 'TFLOP/s'" in str(specs(Page(page))["chains"])
 
 
 def test_without_int8_no_unit_of_it_is_there(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_without_int8_no_unit_of_it_is_there(tmp_path: Path) -> None:
     write_run(tmp_path / "run", gpu_manifest("floats"), trials)
     write_scores(tmp_path, scores("fp16"))
     page = render(compute(ingest(tmp_path)))
-    assert "'title': 'GFLOP/s'" in str(specs(Page(page))["roofline"])
+    assert "'title': 'TFLOP/s'" in str(specs(Page(page))["roofline"])
     assert not re.search(r"[^L]OP/(s|byte|J)", page)
 
 
