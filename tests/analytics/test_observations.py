@@ -83,7 +83,7 @@ def test_reasons_that_differ_in_a_number_are_one_line_with_the_range(tmp_path: P
     ]
     write_networks(tmp_path, rows)
     assert sorted(measured_observations(ingest(tmp_path)).notes) == [
-        "a, b: run, but not used for predictions: the CPU clock was at 1900 to 2201.6 MHz, above its cap of "
-        "1113.6 MHz",
+        "a, b: run, but not used for predictions: the CPU clock was at 1900 to 2201.6 MHz, "
+        "above its cap of 1113.6 MHz",
         "c: run, but not used for predictions: throttled 3 times",
     ]

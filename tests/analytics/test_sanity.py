@@ -71,8 +71,7 @@ def test_most_samples_rejected(tmp_path: Path) -> None:
     (found,) = of_run(tmp_path, trials)
     assert found.is_serious
     assert found.text == (
-        "Example: in 2c, 53 % of the samples were rejected; "
-        "measure again with nothing else running"
+        "Example: in 2c, 53 % of the samples were rejected; measure again with nothing else running"
     )
 
 
