@@ -25,7 +25,7 @@ from mansard.core.precision import unit_title
 
 MOST_LAYERS_DRAWN = 30  # of one network in one mode, under the roofs
 MOST_LAYERS = 60  # of one network in one mode, in its table
-MOST_LAYER_ROWS = 1800  # in all: each is some 90 bytes of a page that stays under 2 MB
+MOST_LAYER_ROWS = 1600  # in all: each is some 90 bytes of a page that stays under 2 MB
 MOST_CLASSES = 8  # of the layers of one network; those that take less are one
 OTHERS = "others"
 MOST_NETWORK_POINTS = 1200  # in all; networks of one batch are kept however many they are
