@@ -123,7 +123,7 @@ def test_too_few_samples_before_the_cap() -> None:
     samples = run(Recording(0.1, cycle([(1.0, 0.999, 0)])))
     assert samples.repetitions_per_sample == 1
     assert samples.stability == "unstable"
-    assert "(needs 80 in 8)" in str(samples.stability_reason)
+    assert "10 of 80 that are needed, in 1 of 8 blocks" in str(samples.stability_reason)
 
 
 def test_stop_keeps_what_there_is() -> None:
