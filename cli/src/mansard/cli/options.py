@@ -96,7 +96,7 @@ ModeOption = Annotated[
     str | None,
     typer.Option(
         help="Power modes: 15W, MAXN, all, 'gpu=612MHz,cores=4' or a TOML grid; 2c on a "
-        "plain machine. The present mode by default."
+        "plain machine. The current mode by default."
     ),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print every write; change nothing.")]

@@ -132,7 +132,7 @@ def save_image(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Save the image of this version as a file, with its digest beside it."""
+    """Save the image of this version as a file, with its digest in a second file."""
     if not path.with_name(f"{path.name}.sha256").is_file():  # beside what was saved before
         check_outputs([path], force=force)
     saved = container_images.save_image(path, name, board, images, container_engine)

@@ -50,16 +50,16 @@ def run_networks(
     ] = None,
     provider: ProviderOption = None,
     mode: Annotated[
-        str | None, typer.Option(help="Power modes, as for bench; the present mode by default.")
+        str | None, typer.Option(help="Power modes, as for bench; the current mode by default.")
     ] = None,
     pick: PickOption = None,
     calls: Annotated[
         int,
-        typer.Option(min=1, max=100_000, help="Calls of each network to count; 1 by default."),
+        typer.Option(min=1, max=100_000, help="Calls of each network to count."),
     ] = 1,
     cache: Annotated[
         Literal["all", "none"],
-        typer.Option(help="Flush caches before each kernel: all (the default) or none."),
+        typer.Option(help="Caches to flush before each kernel."),
     ] = "all",
     ncu: Annotated[
         Path | None,
@@ -144,7 +144,7 @@ def import_exports(
     runs: Annotated[Path, typer.Option(help="Folder of runs.", readable=False)] = (Path("runs")),
     as_json: JsonOption = False,
 ) -> None:
-    """Import EXPORTS of Nsight Compute: time, FLOP and bytes of each kernel.
+    """Import exports of Nsight Compute: time, FLOP and bytes of each kernel.
 
     Reads the raw page (ncu --csv --page raw), the details page, summaries by kernel, their text,
     tables of metrics, CSV of the GUI and, if ncu is installed, reports (.ncu-rep). Imported

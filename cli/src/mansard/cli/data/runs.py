@@ -86,7 +86,7 @@ def import_tables(
     runs: Annotated[Path, typer.Option(help="Folder of runs.", readable=False)] = (Path("runs")),
     as_json: JsonOption = False,
 ) -> None:
-    """Import published TABLES of (mode, GFLOP/s, GB/s) or (mode, network, time, power).
+    """Import published tables of (mode, GFLOP/s, GB/s) or (mode, network, time, power).
 
     Also reads files of trtexec, jetson_stats, zeus, llama-bench, vLLM, SGLang, trtllm-bench and
     MLPerf. --fixed adds values that they do not contain: --fixed mode=MAXN --fixed

@@ -65,7 +65,7 @@ def telemetry(
     force: ForceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
-    """Summarise LOGS of tegrastats: ranges of every field, energy of the rails, utilisation."""
+    """Summarise logs of tegrastats: ranges of every field, energy of the rails, utilisation."""
     form = "json" if as_json else form
     check_outputs([output], force=force)
     _check_options(logs or [], live=live, duration=duration, form=form, output=output)

@@ -58,7 +58,7 @@ def figure(
     ] = None,
     style: Annotated[
         Literal["paper", "slide"],
-        typer.Option(help="paper: 3.5 in, 8 pt type. slide: 9 in, 14 pt type."),
+        typer.Option(help="paper: 3.5 in, 8 pt font. slide: 9 in, 14 pt font."),
     ] = "paper",
     width: Annotated[
         str | None, typer.Option(help="Width of the figure: 3.5in, 89mm or 252pt.")
@@ -66,12 +66,12 @@ def figure(
     height: Annotated[str | None, typer.Option(help="Height of the figure: 2.5in.")] = None,
     font: Annotated[
         str | None,
-        typer.Option(metavar="FAMILY", help="Family of the type; Liberation Sans by default."),
+        typer.Option(metavar="FAMILY", help="Font family; Liberation Sans by default."),
     ] = None,
     fonts: Annotated[
         Path | None, typer.Option(help="Folder of font files for --font.", readable=False)
     ] = None,
-    font_size: Annotated[str | None, typer.Option(help="Size of the type: 8pt.")] = None,
+    font_size: Annotated[str | None, typer.Option(help="Font size: 8pt.")] = None,
     title: Annotated[bool, typer.Option("--title/--no-title", help="Draw the title.")] = True,
     table: Annotated[
         bool, typer.Option("--table", help="Also write the ceilings as a LaTeX table.")
@@ -81,8 +81,8 @@ def figure(
 ) -> None:
     """Draw a figure for a paper or a slide, with its values (.csv) and its caption (.txt).
 
-    Figures are light, name the device and the mode, and have an exact size. PDF embeds its fonts. A
-    file in .tex is a LaTeX table of the ceilings.
+    Figures have a light background and an exact size, and name the device and the mode. PDF files
+    embed their fonts. A .tex file is a LaTeX table of the ceilings.
     """
     request = api.FigureRequest(
         kind=kind,

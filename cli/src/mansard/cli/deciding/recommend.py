@@ -132,7 +132,7 @@ def recommend(
         int | None,
         typer.Option(
             min=1, max=100,
-            help="Measure up to N modes on this board to settle an open answer.",
+            help="Measure up to N modes on this board to settle an uncertain answer.",
         ),
     ] = None,
     dry_run: Annotated[

@@ -33,8 +33,8 @@ _Text = str | None
 def tune(
     samples: Annotated[
         Path | None,
-        typer.Argument(help="Recorded samples: .npz, .csv or .parquet of p1, p2, predicted, label "
-                       "and remote.", readable=False),
+        typer.Argument(metavar="SAMPLES", help="Recorded samples: .npz, .csv or .parquet of p1, "
+                       "p2, predicted, label and remote.", readable=False),
     ] = None,
     network: Annotated[
         _Text, typer.Option(help="Instead of SAMPLES: an ONNX file to run on this CPU.")
