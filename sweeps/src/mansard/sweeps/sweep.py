@@ -92,9 +92,7 @@ class DryRun(msgspec.Struct, frozen=True):
 
     board: str | None
     modes: tuple[PlannedMode, ...]
-    duration_s: (
-        float | None
-    )  # upper limit of the time to measure what is missing; None: not planned yet
+    duration_s: float | None  # longest time to measure what is missing; None: not planned yet
     summary: str  # how much is to be measured, in words
 
 

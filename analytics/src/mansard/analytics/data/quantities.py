@@ -131,7 +131,8 @@ def in_unit(
     """``value`` in multiples of ``unit`` without its name, which the head of the column has.
 
     Without its interval where that is narrow; a wide one, or bounds, are a range. ``kind``: as for
-    ``seconds``. ``roof``: how the real value relates to that of a roof; "=": it may be either.
+    ``seconds``. ``roof``: the sign before a value at the roof: "≥" for times and energies, "≤" for
+    rates; "=" writes none, for a power, which the roof does not bound.
     """
     if value is None:
         return UNKNOWN
