@@ -232,7 +232,7 @@ def _writes(
     return DryRun(board, planned, None, f"{many}; {after}")
 
 
-def _running(board: Path | None) -> AbstractContextManager[None]:
+def _running(board: Path | None) -> AbstractContextManager[Path | None]:
     """The board switched on while it is measured, if it is a simulated one."""
     if not is_simulated(root := board_root(board)):
         return nullcontext()
