@@ -217,8 +217,8 @@ def _by_kind(
 def _bound(interval: Interval, prefixes: _Prefixes, unit: str, *, up: bool = False) -> str:
     """The value of a roof, rounded down, or up where it is the most.
 
-    Its interval is of the ceilings alone, so it decides how many digits there are and no more:
-    real values are farther away, and all that compares modes at their roofs compares the values.
+    Its interval is that of the ceilings alone and sets only the number of digits: modes at their
+    roofs are compared by value.
     """
     low, high = interval.ends
     value = interval.value
