@@ -241,7 +241,7 @@ def total_excess(row: Row, wanted: Wanted) -> float:
     for what, most in limits_asked(wanted):
         of = span(row, what)
         if of is not None:
-            ratios.append(max(1.0, of[0 if kind_of(row) in {"bounds", "roof"} else 1] / most))
+            ratios.append(max(1.0, of[0 if kind_of(row) == "bounds" else 1] / most))
     return math.prod(ratios)
 
 

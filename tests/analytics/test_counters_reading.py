@@ -184,7 +184,7 @@ def test_tables_one_after_the_other_are_launches_of_all() -> None:
         ("a,b\n1,2\n", "is not an export"),
         (b"NVR\x00\x01", "is a report"),
         (b"\x00\x01\x02", "is not text"),
-        (raw_page({TIME: "fortnight"}, [["1"]]), "a unit that is unknown"),
+        (raw_page({TIME: "fortnight"}, [["1"]]), "an unknown unit"),
         (raw_page({TIME: "ns"}, [["=cmd|calc"]]), "not a count"),
         (raw_page({TIME: "ns"}, [["-5"]]), "not a count"),
         (raw_page({TIME: "ns"}, [["inf"]]), "not a count"),

@@ -108,6 +108,15 @@ def test_the_nearest_mode_breaks_all_limits_least() -> None:
     assert [each.mode for each in found.nearest] == ["15W", "MAXN"]
 
 
+def test_the_nearest_mode_at_its_roof_is_so_by_its_value() -> None:
+    # 15W: 3 s, its ceilings between 1.5 and 6; 30W: 2.8 s, between 2 and 3.92. The limit is 1 s.
+    rows = [row("15W", 3.0, spread=2.0), row("30W", 2.8, spread=1.4)]
+    found = recommend(
+        frame([each | {"interval": "roof"} for each in rows]), Wanted(max_latency_s=1.0)
+    )
+    assert [each.mode for each in found.nearest] == ["30W", "15W"]
+
+
 def test_all_modes_of_a_short_list_are_shown() -> None:
     rows = [row(f"mode{at}", 0.010 + at / 1000, 0.2 + at / 100) for at in range(5)]
     found = recommend(frame(rows), Wanted())

@@ -89,7 +89,7 @@ def test_limits_are_at_the_measured_clock_and_sm_count(roof: Roofline) -> None:
     assert fp32.clock_hz == 612e6
     half = standing(roof, "fma", "fp16", "fma", "cupy")
     assert half.limit is None
-    assert half.unknown["share"] == "what an sm_87 does of fp16 in a cycle is unknown"
+    assert half.unknown["share"] == "the fp16 FLOP/cycle of an sm_87 are unknown"
     # The port: 204.5 bytes × 612 MHz, less than 3199 MHz × 2 × 32 bytes.
     read = standing(roof, "stream", "DRAM", "read", "cupy")
     assert read.limit == pytest.approx(125.154e9)
@@ -251,7 +251,7 @@ def test_a_slice_and_a_gpu_without_its_l2(tmp_path: Path) -> None:
     part = msgspec.structs.replace(orin(), mig="1g.12gb", unknown={"memory_hz": "not told"})
     sliced = roof_of(tmp_path / "a", [read], gpu_manifest("r", gpu=part))
     (only,) = sliced.kernel_comparisons
-    assert only.unknown["limit"] == "how much of the memory's bandwidth a MIG slice gets is unknown"
+    assert only.unknown["limit"] == "the share of the memory's bandwidth of a MIG slice is unknown"
     unknown = {**orin().unknown, "l2_bytes": "CUDA does not say"}
     bare = msgspec.structs.replace(orin(), l2_bytes=None, unknown=unknown)
     found = roof_of(tmp_path / "b", [read], gpu_manifest("r", gpu=bare))

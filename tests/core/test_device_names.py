@@ -36,6 +36,7 @@ def test_a_developer_kit_is_its_board_where_no_name_has_the_words() -> None:
     # Only the module of 8 GB has a developer kit; of AGX Orin there are kits of 32 and of 64 GB.
     assert devices_called("orin-nano-8gb", [KIT]) == (KIT,)
     assert devices_called("orin-nano-4gb", [KIT]) == ()
+    assert devices_called("xavier-nx-16gb", ["NVIDIA Jetson Xavier NX 8GB"]) == ()  # one board's
     assert devices_called("agx-orin-32gb", ["NVIDIA Jetson AGX Orin Developer Kit"]) == ()
     assert devices_called("Größe", ["Größe 2"]) == ("Größe 2",)
 

@@ -31,6 +31,7 @@ def test_a_module_gives_its_memory_less_carve_outs_and_the_system() -> None:
         ("orin-nano-super", "orin-nano-8gb"),  # the developer kit has 8 GB
         ("NVIDIA Jetson Orin Nano Developer Kit", "orin-nano-8gb"),
         ("agx-orin-3", "agx-orin-32gb"),
+        ("agx orin 32 GB dev kit", "agx-orin-32gb"),
     ],
 )
 def test_modules_are_found_by_their_usual_names(name: str, key: str) -> None:
@@ -46,7 +47,9 @@ def test_a_name_of_several_or_of_none_is_refused() -> None:
         module_memory("orin")
     with pytest.raises(UsageError, match="called 'agx-onin'; did you mean agx-orin-32gb, agx-ori"):
         module_memory("agx-onin")
-    for name in ("rtx", "", "--", "<script>", "o" * 500):
+    # The board has a variant of that size, but its memory is not in the table.
+    sizes = ("nano-2gb", "Jetson Nano 2GB Developer Kit", "xavier-nx-16gb", "agx-xavier-64gb")
+    for name in ("rtx", "", "--", "<script>", "o" * 500, *sizes):
         with pytest.raises(UsageError, match="no module is called"):
             module_memory(name)
 

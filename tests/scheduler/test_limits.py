@@ -175,10 +175,10 @@ def test_changes_of_unknown_cost_are_not_offered_and_said_to_be() -> None:
     found = solve(unknown)
     assert found.n_assignments == 3  # whole on one, or from the GPU to the DLA after h
     assert found.notes == (
-        "net: what a change of accelerator costs is unknown after 2 of 2 groups (g first):"
+        "net: the cost of a change of accelerator is unknown after 2 of 2 groups (g first):"
         " those changes are not offered",
     )
-    with pytest.raises(InputError, match="net, h: what a change from gpu to dla0 costs is un"):
+    with pytest.raises(InputError, match="net, h: the cost of a change from gpu to dla0 is un"):
         evaluate(unknown, [["gpu", "dla0", "dla0"]], "given")
     with pytest.raises(InputError, match=r"tpu: not an accelerator"):
         evaluate(unknown, [["tpu", "gpu", "gpu"]], "given")

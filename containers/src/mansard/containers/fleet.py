@@ -140,8 +140,8 @@ class Fleet(msgspec.Struct, Generic[Result], frozen=True):
     def check(self, done: str = "measured", again: str = "resumes") -> None:
         """Raises DeviceError that names the failed boards and why; for one board its own error.
 
-        ``done`` is what the others are, ``again`` what the same command does with the rest. A board
-        that cannot do what was asked for fails again, so it is not promised for that one.
+        ``done`` is what the others are, ``again`` what the same command does with the rest:
+        boards whose error is no UsageError, which the command would raise again.
         """
         if not self.errors:
             return

@@ -298,7 +298,7 @@ def _user(engine: ContainerEngine, board: Path, gpu: GpuKind) -> User:
     if not engine.facts.is_local:
         if gpu == "none":
             return User(uid=NOBODY, gid=NOBODY, why="the caller has no account over there")
-        return User(uid=0, gid=0, why="which groups may use the devices there is unknown here")
+        return User(uid=0, gid=0, why="the groups that may use the devices there are unknown here")
     needed = [] if board == SYSTEM_ROOT else [board]
     if gpu == "jetson":
         needed.append(Path(DEBUG_FILES))

@@ -49,7 +49,10 @@ def commands_for(
     if kind == "jetson" or (kind == "published" and "jetson" in device.casefold()):
         return _of_jetson(mode, machine, root, clocks or {})
     if machine is None:
-        return None, "the device was not measured here, so what sets its modes is unknown"
+        return (
+            None,
+            "the device was not measured here, so the commands that set its modes are unknown",
+        )
     cores = _CORES.fullmatch(mode)
     if cores is not None:
         return _cores(int(cores[1]), machine), ""

@@ -317,7 +317,7 @@ def _missing_costs(arrays: ProblemArrays) -> list[str]:
         missing = [network.groups[at].name for at in np.flatnonzero(is_unknown.any(axis=(1, 2)))]
         if missing:
             notes.append(
-                f"{network.name}: what a change of accelerator costs is unknown after"
+                f"{network.name}: the cost of a change of accelerator is unknown after"
                 f" {len(missing)} of {len(network.groups) - 1} groups ({missing[0]} first):"
                 " those changes are not offered"
             )

@@ -165,7 +165,7 @@ def _assignment(arrays: ProblemArrays, assignment: Sequence[Sequence[str]]) -> I
         before = on[g - 1]
         if at and a != before and not arrays.is_offered(g - 1, before, a):
             raise InputError(
-                f"what a change from {names[before]} to {names[a]} costs is unknown",
+                f"the cost of a change from {names[before]} to {names[a]} is unknown",
                 where=where,
                 fix=f"give leave_s of {network.groups[at - 1].name} on {names[before]} and"
                 f" enter_s of {network.groups[at].name} on {names[a]}",

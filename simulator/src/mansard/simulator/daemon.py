@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from random import Random
 from typing import IO
@@ -213,20 +213,21 @@ def running(root: Path) -> Iterator[Path]:
         end_program(daemon, patience_s=_STOP_S)
 
 
-@contextmanager
-def switched_on(root: Path) -> Iterator[None]:
+def switched_on(root: Path) -> AbstractContextManager[Path | None]:
     """Run the board under ``root``, if it is a simulated one that no process runs already.
 
     Without its kernel a simulated board stays at its present clocks, whatever mode is set.
     """
+    return running(root) if _is_off(root) else nullcontext()
+
+
+def _is_off(root: Path) -> bool:
     try:
         board_of(root)
         _take_lock(root).close()
     except (InputError, DeviceError, OSError):  # a real board, one that runs, a read-only folder
-        yield
-        return
-    with running(root):
-        yield
+        return False
+    return True
 
 
 def _stopped(daemon: subprocess.Popen[bytes], root: Path, how: str) -> DeviceError:

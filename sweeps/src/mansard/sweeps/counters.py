@@ -164,7 +164,7 @@ def _chip(gpu: Gpu | None) -> str:
     sm = compute_capability() if gpu is None else gpu.sm
     if sm is None:
         raise UsageError(
-            "no NVIDIA driver answers, so it is unknown which chip is here",
+            "no NVIDIA driver answers, so the chip is unknown",
             fix="load the driver, or name the chip with --chip",
         )
     chip = chip_of(sm)

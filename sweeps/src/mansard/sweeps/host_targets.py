@@ -303,10 +303,10 @@ def _note_change(
 def restore_host(
     worker: BoardWorker, wanted: WantedImage, reporter: Reporter, *, is_dry_run: bool
 ) -> tuple[str, ...]:
-    """Have the board of ``worker`` put back; what that was, or would be, in lines.
+    """Restore the board of ``worker``; returns what was restored, or would be, in lines.
 
-    By the user who logs in; in a container there where this user may not, the host's Python cannot,
-    or it is an engine of this machine. Raises ContainerError, and what is wrong with the board.
+    The user who logs in does so. A container does where this user may not, where the host's Python
+    cannot, or where the host is an engine of this machine. Raises MansardError.
     """
     host = worker.host
     reporter = BoardReporter(worker.name, worker.send, reporter)

@@ -83,10 +83,9 @@ def sweep_networks(request: MeasureRequest, preparation: Preparation, reporter: 
     """
     with keeping_scores(request.runs, preparation):
         if request.hosts:
-            reachable_hosts(request)  # reports faults of hosts before anything else
-            preparation.prepare(
-                request.models, reporter
-            )  # and faults of networks once for all boards
+            # Reports faults of hosts before anything else, and faults of networks once for all.
+            reachable_hosts(request)
+            preparation.prepare(request.models, reporter)
         return sweep(request, partial(_plan, request, preparation), reporter)
 
 

@@ -92,9 +92,7 @@ class DryRun(msgspec.Struct, frozen=True):
 
     board: str | None
     modes: tuple[PlannedMode, ...]
-    duration_s: (
-        float | None
-    )  # upper limit of the time to measure what is missing; None: not planned yet
+    duration_s: float | None  # longest time to measure what is missing; None: not planned yet
     summary: str  # how much is to be measured, in words
 
 
@@ -234,7 +232,7 @@ def _writes(
     return DryRun(board, planned, None, f"{many}; {after}")
 
 
-def _running(board: Path | None) -> AbstractContextManager[None]:
+def _running(board: Path | None) -> AbstractContextManager[Path | None]:
     """The board switched on while it is measured, if it is a simulated one."""
     if not is_simulated(root := board_root(board)):
         return nullcontext()

@@ -199,21 +199,20 @@ def device_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
 
 
 def _with_id(name: str, identity: str) -> str:
-    """``name`` and the start of an id; no page cuts this off, for the name is cut before."""
-    room = LONGEST_NAME - _ID_CHARACTERS - len(" ()")
-    cut = name if len(name) <= room else f"{name[: room - 1].rstrip()}…"
-    return f"{cut} ({identity[:_ID_CHARACTERS]})"
+    """``name`` and the start of an id: at most ``LONGEST_NAME``, so that no page cuts the id."""
+    room = LONGEST_NAME - _ID_CHARACTERS - len("… ()")
+    return f"{uncounted(printable(name, room))} ({identity[:_ID_CHARACTERS]})"
 
 
 def short_devices(devices: Iterable[str]) -> dict[str, str]:
-    """What tells devices apart, by their ``device_labels``: their hosts, where these are known."""
+    """Short names by ``device_labels``: the host's, where each device has its own."""
     hosts = {device: device.partition(_HOST_END)[0] for device in dict.fromkeys(devices)}
     n_of_host = Counter(hosts.values())
     return {device: host if n_of_host[host] == 1 else device for device, host in hosts.items()}
 
 
 def _hosts(manifests: Sequence[Manifest]) -> dict[str, str]:
-    """What the machines are called, by their id; empty of a single one."""
+    """The host's name of each machine, by machine id; empty where there is one machine."""
     machines = {machine_id(manifest.machine): manifest.host for manifest in manifests}
     machines |= {machine_id(one.machine): one.host for one in manifests if one.host}
     return machines if len(machines) > 1 else {}

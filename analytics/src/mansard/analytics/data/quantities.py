@@ -131,7 +131,8 @@ def in_unit(
     """``value`` in multiples of ``unit`` without its name, which the head of the column has.
 
     Without its interval where that is narrow; a wide one, or bounds, are a range. ``kind``: as for
-    ``seconds``. ``roof``: how the real value relates to that of a roof; "=": it may be either.
+    ``seconds``. ``roof``: the sign before a value at the roof: "≥" for times and energies, "≤" for
+    rates; "=" writes none, for a power, which the roof does not bound.
     """
     if value is None:
         return UNKNOWN
@@ -216,8 +217,8 @@ def _by_kind(
 def _bound(interval: Interval, prefixes: _Prefixes, unit: str, *, up: bool = False) -> str:
     """The value of a roof, rounded down, or up where it is the most.
 
-    Its interval is of the ceilings alone, so it decides how many digits there are and no more:
-    real values are farther away, and all that compares modes at their roofs compares the values.
+    Its interval is that of the ceilings alone and sets only the number of digits: modes at their
+    roofs are compared by value.
     """
     low, high = interval.ends
     value = interval.value

@@ -46,9 +46,8 @@ def pool_repeats(observations: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """
     import polars as pl
 
-    energy = pl.col("energy_j")
-    energy = energy.filter((energy.is_finite() & (energy > 0)).fill_null(value=False)).median()
     columns = [column for name, scatter in _SCATTERS for column in _pooled(name, scatter)]
+    energy = pl.col("energy_j").filter(_is_usable("energy_j")).median()
     reason = pl.col("reason").drop_nulls().first()
     pooled = observations.group_by(*by, maintain_order=True).agg(*columns, energy, reason)
     return pooled.with_columns(
@@ -63,9 +62,8 @@ def _pooled(column: str, scatter: float) -> list[pl.Expr]:
     import polars as pl
 
     name = column.rpartition("_")[0]
-    value = pl.col(column)
-    is_usable = (value.is_finite() & (value > 0)).fill_null(value=False)
-    usable = value.filter(is_usable)
+    is_usable = _is_usable(column)
+    usable = pl.col(column).filter(is_usable)
     logs = usable.log()
     within = pl.col(f"{name}_deviation").filter(is_usable).fill_null(0.0)
     n, n_prior = logs.len(), _RUN_ROWS
@@ -77,6 +75,13 @@ def _pooled(column: str, scatter: float) -> list[pl.Expr]:
         (variance * of_median).sqrt().alias(f"{name}_deviation"),
         n.alias(f"{name}_n"),
     ]
+
+
+def _is_usable(column: str) -> pl.Expr:
+    import polars as pl
+
+    value = pl.col(column)
+    return (value.is_finite() & (value > 0)).fill_null(value=False)
 
 
 def _quantiles(n_rows: pl.Series) -> pl.Series:

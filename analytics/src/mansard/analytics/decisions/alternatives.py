@@ -307,7 +307,7 @@ def pareto_front(predictions: pl.DataFrame) -> pl.DataFrame:
 
 
 _SHOWN = 5
-_FEW = 8  # candidates, all of which are shown
+_FEW = 8  # candidates: a list of at most that many is shown whole
 
 
 def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tuple[Candidate, ...]:
@@ -315,8 +315,8 @@ def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tu
     objective.
 
     So each neighbour shows what the next step in that direction costs; the same one may be the
-    answer for several of them and is named once. If there are few candidates, the others follow,
-    those with the least objective first: no mode is left out of a short list.
+    answer for several of them and is named once. Where there are few candidates, or ``wanted``
+    lists all, the others follow, those with the least objective first.
     """
     bands = (values.latency.value, values.power.value, values.energy.value)
     known = [band for band in bands if not np.isnan(band[usable]).all()]

@@ -347,16 +347,14 @@ def nearness(values: Values, screened: Screen, at: int, among: Mask) -> Nearness
 def _total_excess(values: Values, screened: Screen) -> tuple[Array, Array]:
     """ln of the product of each row's values over the limits that it breaks, at least and at most.
 
-    The two differ only for bounds. Roofs count by their lower ends.
+    The two differ only for bounds. Roofs count by their values, by which modes are compared there.
     """
     ends = []
     for quantity, limit in screened.limits:
         band, bound = values.of(quantity), upper_bound(quantity, limit)
-        low, high = band.ends()
         is_bounded = band.interval == "bounds"
-        least = np.where(is_bounded | (band.interval == "roof"), low, band.value)
-        most = np.where(is_bounded, high, least)
-        ends.append([np.log(np.maximum(1.0, end / bound)) for end in (least, most)])
+        both = (np.where(is_bounded, end, band.value) for end in band.ends())
+        ends.append([np.log(np.maximum(1.0, end / bound)) for end in both])
     # An unknown quantity counts as breaking no limit.
     total = np.nan_to_num(np.array(ends), nan=0.0).sum(axis=0)
     return total[0], total[1]

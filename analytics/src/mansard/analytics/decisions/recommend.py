@@ -276,8 +276,8 @@ def _has_ends(values: Values) -> Mask:
 def of_one_batch(predictions: pl.DataFrame) -> pl.DataFrame:
     """``predictions`` (PREDICTION_SCHEMA) of one batch of each network on each device.
 
-    That is the smallest that ran, else the smallest. Answers that nobody asked for another batch
-    then belong to the tables and figures beside them, which show this one.
+    That is the smallest that ran, else the smallest. Tables and figures show it, and so do answers
+    to questions that name no batch.
     """
     of = ("device", "network", "phase")
     batch = pl.col("batch").fill_null(1)

@@ -36,7 +36,7 @@ class Wanted:
     other quantities are of decode: an item is a token. ``batches``: which batch sizes are open;
     None means all that were predicted ("auto"). ``probability``: how likely each limit has to hold.
     ``falls_back``: the least time is wanted where too few modes have an energy to compare.
-    ``lists_all``: every candidate is wanted beside the choice, not only those that come near.
+    ``lists_all``: the answer lists every candidate, not only those next to the choice.
     """
 
     minimise: Objective = "energy"

@@ -173,7 +173,7 @@ def library_lines(image: Image) -> tuple[str, ...]:
 def _holds(marker: str, python: tuple[int, ...]) -> bool:
     match = _MARKER.fullmatch(marker)
     if match is None:
-        raise ValueError(f"a marker that is unknown: {marker}")
+        raise ValueError(f"unknown marker: {marker}")
     key = version_key(match[2])
     if match[1] == "==":
         return python == key

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from mansard.core.hardware.named_modes import boards_called
+from mansard.core.hardware.named_modes import boards_called, differ_in_memory
 
 _NEAR = 0.7  # of a word's letters: ``onin`` is near ``orin``
 _MOST_NEAR = 4
@@ -34,7 +34,9 @@ def _of_board(wanted: str, names: Sequence[str]) -> list[str]:
     return [
         name
         for name in names
-        if (called := boards_called(name)) and all(board in boards for board in called)
+        if not differ_in_memory(wanted, name)
+        and (called := boards_called(name))
+        and all(board in boards for board in called)
     ]
 
 

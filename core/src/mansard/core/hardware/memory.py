@@ -24,14 +24,13 @@ idle lines of AGX Orin (used 1313, 2448 and 3492) and Thor (3429). Before JetPac
 
 from __future__ import annotations
 
-import re
 from types import MappingProxyType
 
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.hardware.device_names import near_hint
-from mansard.core.hardware.named_modes import boards_called
+from mansard.core.hardware.device_names import near_hint, plain_device
+from mansard.core.hardware.named_modes import boards_called, differ_in_memory
 
 _MIB = 1 << 20
 _SMALL, _LARGE, _OLD = (944, 1748), (1313, 3492), (330, 1903)  # MiB that the system uses
@@ -92,14 +91,10 @@ def module_memory(name: str) -> MemoryCapacity:
 
     Raises UsageError for a name that none has, or several have; either lists what is meant.
     """
-    words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    words = words.removeprefix("jetson-").replace("-super", "").replace("-t5000", "")
-    sized = re.sub(r"-(\d+)(-gb)?$", r"-\1gb", words)
-    matches = [key for key in MODULE_MEMORY if sized in (key, key.rpartition("-")[0])]
-    if len(matches) != 1:
-        matches = _modules_of_board(name) or [
-            key for key in MODULE_MEMORY if words and words in key
-        ]
+    plain = plain_device(name)
+    matches = _modules_of_board(name) or [
+        key for key in MODULE_MEMORY if plain and plain in plain_device(key)
+    ]
     if len(matches) == 1:
         return MODULE_MEMORY[matches[0]]
     what = f"several modules are called {name!r}" if matches else f"no module is called {name!r}"
@@ -115,5 +110,6 @@ def _modules_of_board(name: str) -> list[str]:
     return [
         key
         for key, memory in MODULE_MEMORY.items()
-        if any(board in boards for board in boards_called(memory.name))
+        if not differ_in_memory(name, key)
+        and any(board in boards for board in boards_called(memory.name))
     ]

@@ -74,15 +74,13 @@ class NamedModes(msgspec.Struct, frozen=True, kw_only=True):
 def boards_called(name: str) -> tuple[NamedModes, ...]:
     """The boards that ``name`` may mean: "Orin Nano" four, "Orin Nano 4GB" two of them.
 
-    Empty where no board here has that name. In ``orin-1: Jetson AGX Orin`` what is before the colon
-    is what people call one board.
+    Empty where no board here has that name. A host before a colon, as in ``orin-1: Jetson AGX
+    Orin``, does not count.
     """
-    model = name.rpartition(": ")[2]
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model)
-    text = " ".join(re.findall(r"[a-z0-9]+", spaced.casefold()))
+    text = _words(name)
     part = re.search(r"\bp\d{4} \d{4}\b", text)
     modules = next((known for words, known in _MODULES if re.search(words, text)), ())
-    size = re.search(r"\b(\d+) ?gb\b|\b(?:orin|nano|nx|xavier) (\d+)\b", text)
+    memory_gb = _named_gb(text)
     is_super = re.search(r"\bsuper\b", text) is not None
     boards = tuple(
         board
@@ -92,12 +90,29 @@ def boards_called(name: str) -> tuple[NamedModes, ...]:
             if part
             else board.module in modules
         )
-        and (size is None or int(size[1] or size[2]) in board.memory_gb)
+        and (memory_gb is None or memory_gb in board.memory_gb)
         and (board.is_super or not is_super)
     )
     # "Orin Nano Super" is what NVIDIA calls its developer kit; the 4GB module has none.
-    is_kit = re.search(r"\b(dev|developer|devkit|kit)\b", text) or (is_super and size is None)
+    is_kit = re.search(r"\b(dev|developer|devkit|kit)\b", text) or (is_super and memory_gb is None)
     return tuple(board for board in boards if board.has_kit or not is_kit) or boards
+
+
+def differ_in_memory(first: str, second: str) -> bool:
+    """Whether both names say how many GB of memory a board has, and not the same number."""
+    sizes = {_named_gb(_words(name)) for name in (first, second)}
+    return None not in sizes and len(sizes) > 1
+
+
+def _words(name: str) -> str:
+    model = name.rpartition(": ")[2]
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model)
+    return " ".join(re.findall(r"[a-z0-9]+", spaced.casefold()))
+
+
+def _named_gb(words: str) -> int | None:
+    size = re.search(r"\b(\d+) ?gb\b|\b(?:orin|nano|nx|xavier) (\d+)\b", words)
+    return None if size is None else int(size[1] or size[2])
 
 
 # In this order: "orin nano" is no "nano".

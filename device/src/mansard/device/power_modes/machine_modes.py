@@ -155,7 +155,7 @@ class CardModes:
         try:
             tables, limit_mw = self._choices.tables, self._state.power_limit_mw
         except DeviceError as error:
-            return (f"what the card can be set to is unknown: {error}",)
+            return (f"the settings that the card accepts are unknown: {error}",)
         now = [] if limit_mw is None else [f"its power limit is {limit_mw / 1e3:g} W now"]
         ranges = [
             f"{key} from {format_amount(table.steps[0], table.unit)} to "

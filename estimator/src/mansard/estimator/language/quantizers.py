@@ -50,8 +50,8 @@ def format_of_parts(parts: Mapping[str, StoredPart], shape: Shape) -> WeightForm
     scales = next((parts[name] for name in _SCALES if name in parts), None)
     if scales is None or rest or n_bits not in {2, 3, 4, 8} or not scales.n_numbers:
         raise ModelError(
-            f"it has {packed.n_bytes} bytes of {packed.dtype} for {n_weights} weights, in a format "
-            "that is unknown"
+            f"it has {packed.n_bytes} bytes of {packed.dtype} for {n_weights} weights, in an "
+            "unknown format"
         )
     if n_bits == 4 and "weight.absmax" in parts:
         return WEIGHT_FORMATS["NF4"]

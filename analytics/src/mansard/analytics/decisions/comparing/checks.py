@@ -57,9 +57,9 @@ class CheckResult(Record, frozen=True, kw_only=True):
     """The result of one check for one quantity, or for a kind without a value.
 
     ``p_worse``: p of a change that keeps the limit, corrected for all checks. ``p_within``: p of
-    one that exceeds it. ``needed``: repetitions or runs of each side that would settle the verdict,
-    ``more_first`` and ``more_second`` of them are missing. ``disturbed_first``: runs of the first
-    side that are not counted, because they were disturbed.
+    one that exceeds it. ``needed``: repetitions or runs of each side that would settle the verdict;
+    ``more_first`` and ``more_second``: how many of them each side lacks. ``disturbed_first``: runs
+    of the first side that do not count, because they were disturbed.
     """
 
     check: str
@@ -278,8 +278,8 @@ def _with_needs(result: CheckResult, pair: QuantityPair, needed: Needed | None) 
 
 
 def _with_disturbed(result: CheckResult, n_first: int, n_second: int) -> CheckResult:
-    """``result`` of a quantity without a value on a side where this many runs were disturbed: the
-    least that is missing is one run that is not."""
+    """``result`` of a quantity without a value; each side with disturbed runs, ``n_first`` and
+    ``n_second``, needs at least one more run."""
     if not n_first and not n_second:
         return result
     return with_known(

@@ -295,7 +295,7 @@ def _launch(opened: OpenLaunch, where: str, *, comma: bool, has_units: bool) -> 
         factor = unit_factor(unit_text) if unit_text else base_factor(metric)
         if factor is None:
             raise InputError(
-                f"line {line}: {metric} is in {unit[:40]!r}, a unit that is unknown",
+                f"line {line}: {metric} is in {unit[:40]!r}, an unknown unit",
                 where=where,
                 fix="export it with --print-units base",
             )

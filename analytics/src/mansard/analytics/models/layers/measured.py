@@ -73,10 +73,8 @@ def measured_layers(
 
 
 def _profile_words(row: Measurement) -> str:
-    return f"its profile of {counted(len(row.profiled_s), 'call')}" if row.profiled_s else _OWN
-
-
-_OWN = "its own profile"
+    n_calls = len(row.profiled_s or ())
+    return f"its profile of {counted(n_calls, 'call')}" if n_calls else "its own profile"
 
 
 def _newest(in_mode: Sequence[Roofline], mode: str) -> LayerRoofs:

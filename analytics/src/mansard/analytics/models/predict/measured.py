@@ -142,9 +142,6 @@ def measured_programs(dataset: Dataset) -> tuple[ProgramTimes, ...]:
     return tuple(row for rows in programs for row in rows)
 
 
-_OF_A_LABEL = "a newer label counts instead"
-
-
 def measured_generations(dataset: Dataset) -> tuple[GenerationTimes, ...]:
     """The best row of each server, model, lengths, concurrency, mode and label."""
     runs = {run.run_id: run for run in dataset.workload_manifests}

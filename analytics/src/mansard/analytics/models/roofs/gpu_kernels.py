@@ -148,7 +148,7 @@ def _compute_limit(
     per_cycle = sm_flop_per_cycle(gpu.sm, ceiling.subject, unit)
     n_sms = next((rate.n_sms for rate in trials if rate.n_sms is not None), gpu.n_sms)
     if per_cycle is None:
-        return None, f"what an sm_{gpu.sm} does of {ceiling.name} in a cycle is unknown"
+        return None, f"the {ceiling.name} FLOP/cycle of an sm_{gpu.sm} are unknown"
     if clock_hz is None:
         return None, "no kernel measured the clock"
     return n_sms * per_cycle * clock_hz, ""
@@ -158,7 +158,7 @@ def memory_limit(manifest: Manifest, gpu: Gpu, clock_hz: float | None) -> tuple[
     """The most that main memory can move, bytes/s; where it is not known, why."""
     module = _module(manifest)
     if gpu.mig is not None:
-        return None, "how much of the memory's bandwidth a MIG slice gets is unknown"
+        return None, "the share of the memory's bandwidth of a MIG slice is unknown"
     if gpu.is_integrated and module is None:
         return None, "CUDA does not tell the memory clock of an integrated GPU"
     bus_bits = module.memory_bus_bits if module else gpu.memory_bus_bits

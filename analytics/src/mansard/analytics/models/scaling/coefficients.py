@@ -1,7 +1,7 @@
 """Measurements of kernels and calls, as the modes and coefficients that models exchange.
 
 One mode of a device is one set of rows. Of several runs in one mode the newest one counts: first
-those that came to their end, of them those that are known well, of them those that know the most
+those that came to their end, of them those that are known well, of them those that have the most
 kernels, of them those of the most trials, of them the one begun last. A run is known well if it has
 at least half as many stable, undisturbed trials as the best run of the mode: a run of a busy hour
 does not replace one of a quiet hour.
@@ -145,10 +145,10 @@ _WELL_KNOWN = 0.5  # of the good trials of the best run in a mode
 
 
 class GoodTrials(NamedTuple):
-    """What a run of kernels knows: ``n`` stable, undisturbed trials.
+    """How much of a run of kernels is usable.
 
-    ``n_kinds``: kernels, each by its precision, with an undisturbed trial. A run that lacks one
-    has no such ceiling.
+    ``n``: stable, undisturbed trials. ``n_kinds``: kernels, each by its precision, with an
+    undisturbed trial; the others give no ceiling.
     """
 
     n: int
@@ -159,7 +159,7 @@ _NONE_GOOD = GoodTrials(0, 0)
 
 
 def good_trials(dataset: Dataset) -> dict[str, GoodTrials]:
-    """What each run of kernels knows, by run id."""
+    """The usable trials of each run of kernels, by run id."""
     is_good = UNDISTURBED & (pl.col("stability") == "stable")
     kind = pl.struct("kernel", "family", "precision").filter(UNDISTURBED)
     counts = dataset.trials.group_by("run_id").agg(n=is_good.sum(), n_kinds=kind.n_unique())
@@ -177,8 +177,8 @@ def newest_runs(
 ) -> tuple[Manifest, ...]:
     """One run for each mode of each device, in the order of their first.
 
-    Of several labels of a device the newest counts, in all modes. ``good``: what each run knows, by
-    run id; without it all runs count as known well.
+    Of several labels of a device the newest counts, in all modes. ``good``: usable trials by run
+    id; without it all runs count as known well.
     """
     last: dict[str, Manifest] = {}
     for manifest in sorted(manifests, key=lambda one: (one.started_utc, one.run_id)):
