@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from mansard.analytics.data.quantities import digits, joules, seconds, watts
+from mansard.analytics.data.quantities import counted, digits, joules, seconds, watts
 from mansard.api import results
 from mansard.cli.console import is_verbose
 from mansard.cli.data.network_runs import device_cells, run_tables, why_lines
@@ -80,7 +80,7 @@ def overview_lines(summary: results.Summary, run_ids: Collection[str] | None) ->
     yield from why_lines(summary.measured, _MOST_NETWORKS)
     n_left = len({mode.machine_id for mode in summary.modes}) - _MOST_DEVICES
     if n_left > 0:
-        yield f"{n_left} more {'device' if n_left == 1 else 'devices'}: {REST}"
+        yield f"{counted(n_left, 'more device')}: {REST}"
 
 
 def _run_tables(
