@@ -230,7 +230,7 @@ class TerminalReporter:
     def note(self, line: str) -> None:
         """One line; of many "note: …" the first ones, unless the command is verbose.
 
-        Quiet commands show the note on waiting for the machine too: it explains the delay.
+        A quiet command shows a note on waiting for the machine too: it explains the delay.
         """
         if _verbosity.is_quiet and line.endswith(WAITING):
             _write_note(plain(shown(line)))

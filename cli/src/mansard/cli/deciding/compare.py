@@ -132,7 +132,7 @@ def compare(
 
 
 def _print_saved(save: Path | None, compared: results.Compared) -> None:
-    """Where the baseline is and what it has no value of, or why there is none."""
+    """Note where the baseline is and what it leaves out, or why there is none."""
     if compared.unsaved:
         note(f"no baseline is written: {compared.unsaved}")
     elif save is not None:
@@ -307,7 +307,7 @@ def _p(p: float | None) -> str:
 
 
 def _verdict(change: results.Change, threshold: float) -> str:
-    """What the second is against the first; within the threshold they are equal."""
+    """How the second compares with the first; within the threshold they are equal."""
     if change.is_significant:
         way = "higher" if change.ratio > 1 else "lower"
         if change.is_better is None:
