@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -109,8 +110,13 @@ def print_layers(
             if whole.difference_s is None:
                 note(f"{whole.network}: sum not compared: {whole.unknown['difference_s']}")
         _note_energy(result.parts)
-        note(f"saved in {runs}: mansard report --runs {runs} draws it")
+        note_saved(runs)
     result.check()
+
+
+def note_saved(runs: Path) -> None:
+    """Note where the runs are, and the command that draws them."""
+    note(f"saved in {runs}: mansard report --runs {shlex.quote(str(runs))} draws it")
 
 
 def _note_energy(parts: Sequence[results.PartTimes]) -> None:
@@ -318,13 +324,13 @@ def _note_doubts(one: results.MeasuredNetwork, where: str, shown: Collection[str
 
 
 def _note_next(result: results.MeasureResult, runs: Path) -> None:
-    """Where it is kept, and what to do with it."""
+    """Note how to get predictions if there are none, where the runs are, and how to draw them."""
     if not result.times:
         return
     if all(row.predicted_s is None for row in result.times):
-        why = result.times[0].unknown["predicted_s"]
+        why, folder = result.times[0].unknown["predicted_s"], shlex.quote(str(runs))
         if why.endswith("has no roofs"):  # no kernel was measured in this mode
-            note(f"no predictions yet: mansard bench --runs {runs} measures the roofs")
+            note(f"no predictions yet: mansard bench --runs {folder} measures the roofs")
         else:
-            note(f"no predictions: {why}; mansard bench --again --runs {runs} measures it again")
-    note(f"saved in {runs}: mansard report --runs {runs} draws it")
+            note(f"no predictions: {why}; mansard bench --again --runs {folder} measures it again")
+    note_saved(runs)
