@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mansard.analytics.data.store import is_url
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.records import ProgramRun
 from mansard.core.units import format_frequency
@@ -41,6 +42,12 @@ def program_words(program: ProgramRun, *, is_again: bool = False) -> list[str]:
     return [*words, *(["--again"] if is_again else []), "--", *program.command]
 
 
+def folder_of(runs: Sequence[str]) -> str | None:
+    """The folder to measure into: the only one of ``runs``, else the default; None for a URL."""
+    folder = runs[0] if len(runs) == 1 else "runs"
+    return None if is_url(folder) else folder
+
+
 def places(runs: str, board: Path | None) -> list[str]:
     """The options ``--board`` and ``--runs``, where they differ from the defaults."""
     on_board = [] if board is None else ["--board", str(board)]
@@ -53,7 +60,7 @@ def again_command(aside: SetAside, model: str, runs: Sequence[str], board: Path 
     ``model``: the network's file, or its name.
     """
     run = aside.newest
-    where = places(runs[0] if len(runs) == 1 else "runs", board)
+    where = places(folder_of(runs) or "runs", board)
     words = ["mansard", "measure"]
     has_custom = any(parse_custom_name(mode) is not None for mode in aside.modes)
     modes = ["--mode", ("; " if has_custom else ",").join(map(mode_text, aside.modes))]
