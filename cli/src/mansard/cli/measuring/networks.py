@@ -57,7 +57,7 @@ def measure_layers(
     request = request_of(models, modes, how, place)
     if modes.dry_run:
         _print_dry_run(request, place, output)
-        note("--each-layer then runs the parts; their number is not known in advance")
+        note("--each-layer then runs the parts; their number is unknown in a dry run")
         return
     kind, slowest = command_line.parse_each_layer(how.each_layer or "all")
     settings = api.LayerSettings(
