@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace as replaced
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, get_origin
@@ -20,7 +21,7 @@ from mansard import api
 from mansard.analytics.data.quantities import joules
 from mansard.api.arguments import checked, hints_of
 from mansard.api.deciding.problem_files import read_problem
-from mansard.core.errors import MansardError, UsageError
+from mansard.core.errors import MansardError, MissingLibrary, UsageError
 from mansard.core.records.base import Record
 from mansard.sweeps.reporter import format_duration
 from tests.cli.test_cli_schedule import TWO
@@ -288,3 +289,15 @@ def test_a_difference_may_be_below_0_and_a_time_not() -> None:
     )  # ``value`` says no unit: it may be a difference
     with pytest.raises(UsageError, match=r"format_duration: duration_s is -2.0; give a finite"):
         checked(format_duration)(-2.0)
+
+
+def _importing() -> Iterator[int]:
+    yield 1
+    import_module("polars.no_such_part")
+
+
+def test_a_generator_names_a_missing_library_as_other_functions_do() -> None:
+    numbers = checked(_importing)()
+    assert next(numbers) == 1
+    with pytest.raises(MissingLibrary, match="this needs polars, which is not installed"):
+        next(numbers)

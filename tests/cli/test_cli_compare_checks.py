@@ -271,8 +271,8 @@ def test_a_gate_says_how_many_more_runs_it_needs_and_which_were_disturbed(
     assert code == 4
     assert f"needs {more} more runs of each side" in said
     assert (
-        f"undetermined: 1 of 1 checks (exit code 4): measure {more} more runs of the first and "
-        f"{more} more runs of the second (--again); 1 run of the second was disturbed and does "
+        f"undetermined: 1 of 1 checks (exit code 4): measure {more} more runs of each side "
+        "(--again); 1 run of the second was disturbed and does "
         "not count"
     ) in said
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mansard.cli.measuring.networks import note_saved
 from tests.api.test_nn_profiler import written
 from tests.cli.decide_runs import answer
 from tests.inference.small_networks import perceptron
@@ -103,3 +104,10 @@ def test_wrong_usage_is_one_line(
     assert last.startswith("mansard: ")
     assert said in last
     assert not runs.exists()
+
+
+def test_the_command_after_a_measurement_can_be_copied(capsys: pytest.CaptureFixture[str]) -> None:
+    note_saved(Path("my runs"))
+    assert capsys.readouterr().err == (
+        "saved in my runs: mansard report --runs 'my runs' draws it\n"
+    )

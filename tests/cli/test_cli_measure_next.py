@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.opening import open_runs
+from mansard.analytics.models.scaling.set_aside import SetAside
 from mansard.api import NetworkRequest, PredictionRequest, Wanted, recommend
+from mansard.api.deciding.measuring_words import again_command
 from mansard.api.deciding.next_measurement import find_measurement
 from mansard.core.records import NamedWindow
 from tests.analytics.factory import (
@@ -124,6 +126,15 @@ def test_runs_in_an_object_store_have_no_command_for_they_cannot_be_added_to(
     assert find_measurement(candidate, dataset, machine(), asked) is not None
     elsewhere = dataclasses.replace(asked, runs=("s3://bucket/runs",))
     assert find_measurement(candidate, dataset, machine(), elsewhere) is None
+
+
+def test_a_program_of_an_object_store_is_measured_again_into_the_default_folder() -> None:
+    aside = SetAside(name="llm", newest=program("programs", (2.0,)), modes=("2c",))
+    found = again_command(aside, "llm", ("s3://bucket/runs",), None)
+    assert shlex.split(found) == [
+        *("mansard", "measure", "--mode", "2c", "--name", "llm", "--again"),
+        *("--", "./llm", "--prompt", "hello"),
+    ]
 
 
 def test_what_others_published_has_no_command(

@@ -131,6 +131,18 @@ def test_quiet_and_verbose_stand_before_the_command_or_behind_it(
     take_verbosity([])
 
 
+@pytest.mark.parametrize(
+    ("given_words", "tells_files"),
+    [("-v", False), ("-q -v", False), ("-v modes -v", True), ("-vv", True), ("-vv -q", False)],
+)
+def test_files_are_told_with_the_second_v(given_words: str, tells_files: bool) -> None:
+    from mansard.cli import console
+
+    take_verbosity(given_words.split())
+    assert console._verbosity.tells_files is tells_files
+    take_verbosity([])
+
+
 def test_a_quiet_command_prints_results_and_errors_alone(tmp_path: Path) -> None:
     runs = write_two_modes(tmp_path / "runs")
     words = ("batch", "alexnet", "--runs", runs, "--batch", "1,2")

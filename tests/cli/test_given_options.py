@@ -31,6 +31,11 @@ CASES = (
         "'mansard board restore --hosts-file f.toml --host a'; mansard doctor",
     ),
     ("measure x --runs r", "mansard data merge", "mansard data merge"),
+    (
+        "recommend --runs r --board b",
+        "mansard measure 'a b.onnx' --mode '15W; 30W' --board b --runs r; or",
+        "mansard measure 'a b.onnx' --mode '15W; 30W' --board b --runs r; or",
+    ),
     ("report --runs r", "'sudo mansard board restore'", "'sudo mansard board restore'"),
 )
 

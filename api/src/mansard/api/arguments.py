@@ -11,7 +11,7 @@ import ast
 import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import is_dataclass, replace
 from functools import cache, wraps
 from importlib import import_module
@@ -51,6 +51,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         hints = hints_of(function)
         bound = parameters.bind(*args, **kwargs)
         with ExitStack() as stack:
+            stack.enter_context(_naming_missing_library())
             files = stack.enter_context(ModelFiles())
             for name, value in bound.arguments.items():
                 bound.arguments[name] = _fitted(value, hints[name], files)
@@ -58,12 +59,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
                 _check_type(value, hints[name], name, function.__name__)
             for name, value in bound.arguments.items():
                 _check_parts(value, hints[name], name, function.__name__)
-            try:
-                result = function(*bound.args, **bound.kwargs)
-            except ModuleNotFoundError as error:
-                if missing := missing_library(error):
-                    raise missing from error
-                raise
+            result = function(*bound.args, **bound.kwargs)
             if isgenerator(result):
                 return _within(stack.pop_all(), result)
             return as_result(result)
@@ -72,9 +68,20 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _within(stack: ExitStack, items: Iterator[Any]) -> Iterator[Any]:
-    """``items``; ``stack`` is left after the last one."""
+    """``items``; ``stack`` is closed after the last one."""
     with stack:
         yield from items
+
+
+@contextmanager
+def _naming_missing_library() -> Iterator[None]:
+    """Raises MissingLibrary for a library of an extra that is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if missing := missing_library(error):
+            raise missing from error
+        raise
 
 
 def _fitted(value: Any, hint: Any, files: ModelFiles) -> Any:
@@ -229,7 +236,7 @@ def hints_of(owner: Any) -> dict[str, Any]:
     for cls in classes:
         for name, hint in get_annotations(cls).items():
             evaluated = _evaluated(hint, cls.__module__)
-            if get_origin(evaluated) is not ClassVar:  # which is no field
+            if get_origin(evaluated) is not ClassVar:  # not a field
                 hints[name] = evaluated
     return hints
 

@@ -145,10 +145,10 @@ def _without_report(runs: Path, swept: Swept, reporter: Reporter) -> BenchResult
 
 
 def dry_run(request: SweepRequest, reporter: Reporter = SILENT) -> Iterator[DryRun]:
-    """What a bench would do on each board, one after the other; nothing is touched.
+    """The modes, writes and estimated time of a bench, board by board; nothing is changed.
 
-    Of networks the same, without parts that are run alone; of other requests each write that sets
-    their modes. Raises as ``bench`` does, after the boards that could be asked.
+    A request for networks has the same, without parts that are run alone; other requests have only
+    the writes that set their modes. Raises as ``bench`` does, after the boards without an error.
     """
     if isinstance(request, MeasureRequest):
         request = with_image(request)

@@ -70,11 +70,11 @@ def _has_nvpmodel(root: Path) -> bool:
 def restore(
     board: Path | None = None, reporter: Reporter = SILENT, *, is_dry_run: bool = False
 ) -> Restored | None:
-    """Put clocks, cores and power mode back as an interrupted bench found them.
+    """Restore the clocks, cores and power mode that an interrupted bench changed.
 
-    A bench does so itself, whatever ends it but a power cut or SIGKILL. None where no run was
-    cut off. Raises DeviceError where something could not be restored; nothing is forgotten then.
-    ``is_dry_run``: nothing is touched; the result has what would be set.
+    A bench does so itself unless a power cut or SIGKILL ends it. None if no run was interrupted.
+    Raises DeviceError if something could not be restored; the record is kept then.
+    ``is_dry_run``: nothing is changed; the result has what would be set.
     """
     if is_dry_run:
         return planned_restore(board_root(board))
@@ -89,13 +89,13 @@ def restore_hosts(
     *,
     is_dry_run: bool = False,
 ) -> Fleet[tuple[str, ...]]:
-    """Have boards elsewhere put back: for each what that was, in lines, or an error.
+    """Restore boards over the network: for each the restored settings, in lines, or an error.
 
-    All at once, over ssh where the user who logs in may do it, else in a container there.
-    ``hosts``: user@board, or names in ``hosts_file``. ``images``: TOML file that adds images.
-    ``is_dry_run``: nothing is touched; the lines are what would be set. A board that fails does not
-    stop the others; ``check`` of the result raises its error. Raises UsageError and InputError for
-    hosts that are not understood.
+    All boards are restored at once, over ssh if the user who logs in has the rights, else in a
+    container there. ``hosts``: user@board, or names in ``hosts_file``. ``images``: TOML file that
+    adds images. ``is_dry_run``: nothing is changed; the lines are what would be set. A board that
+    fails does not stop the others; ``check`` of the result raises its error. Raises UsageError and
+    InputError for invalid hosts.
     """
     from mansard.sweeps.host_targets import restore_host
     from mansard.sweeps.targets import WantedImage

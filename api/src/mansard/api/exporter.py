@@ -57,7 +57,7 @@ class _Server(BoundedConnections, WSGIServer):
     most_s = CONNECTION_S
 
 
-_LABELS = ("host", "board")  # of every metric; identical boards differ in their host
+_LABELS = ("host", "board")  # of every metric; the host distinguishes identical boards
 _CAUSES = ("thermal", "over-current", "power", "cap", "unknown")
 
 
@@ -114,9 +114,9 @@ _QUANTITIES = (
 
 
 class Exporter:
-    """Keeps the last look at each board, and is what ``prometheus_client`` collects from.
+    """The last sample of each board, as a collector of ``prometheus_client``.
 
-    ``machine``: the label ``host`` of every board; None: a board's own name, that of its host.
+    ``machine``: the label ``host`` of every board; None: the name of each board, its host's.
     """
 
     def __init__(self, machine: str | None = None) -> None:
@@ -127,7 +127,7 @@ class Exporter:
         self.address = ""
 
     def take(self, sample: BoardSample) -> None:
-        """Show this look from now on."""
+        """Show this sample from now on."""
         with self._lock:
             self._samples[sample.board] = sample
             self._lost.discard(sample.board)
@@ -149,8 +149,8 @@ class Exporter:
 def export_metrics(address: str, *, are_hosts: bool = False) -> Iterator[Exporter]:
     """An HTTP server with the metrics until the end of the block; ``.address`` is its URL.
 
-    The label ``host`` tells identical boards apart: it is the name of this machine, or where the
-    boards ``are_hosts`` the name that each was given.
+    The label ``host`` distinguishes identical boards. It is the name of this machine, or, if the
+    boards ``are_hosts``, the name that each was given.
     ``address``: ``:9100`` is this machine alone, ``0.0.0.0:9100`` every network that it is in,
     ``[::1]:9100`` IPv6. There is no access control: every program that reaches the port can read
     the metrics. Raises UsageError for another text, DeviceError where it cannot be listened on.
@@ -178,6 +178,9 @@ def _metrics(samples: list[BoardSample], lost: list[str], machine: str | None) -
     """``machine``: the host of all boards; None: each is its own."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+    def names(board: str) -> tuple[str, ...]:
+        return (machine or board, board)  # of _LABELS
+
     up = GaugeMetricFamily("mansard_up", "Whether the board answers", labels=[*_LABELS])
     info = GaugeMetricFamily(
         "mansard_board_info",
@@ -190,25 +193,23 @@ def _metrics(samples: list[BoardSample], lost: list[str], machine: str | None) -
         labels=[*_LABELS, "cause"],
     )
     for sample in samples:
-        names = (machine or sample.board, sample.board)
-        up.add_metric(names, 1)
-        info.add_metric([*names, sample.mode or "", sample.source], 1)
+        up.add_metric(names(sample.board), 1)
+        info.add_metric([*names(sample.board), sample.mode or "", sample.source], 1)
         for cause, is_on in _throttled(sample):
-            throttled.add_metric([*names, cause], float(is_on))
+            throttled.add_metric([*names(sample.board), cause], float(is_on))
     for board in lost:
-        up.add_metric([machine or board, board], 0)
+        up.add_metric(names(board), 0)
     yield from (up, info, throttled)
     for quantity in _QUANTITIES:
         family = CounterMetricFamily if quantity.is_counter else GaugeMetricFamily
         labels = [*_LABELS, *([quantity.label] if quantity.label else [])]
         metric = family(f"mansard_{quantity.name}", quantity.words, labels=labels)
         for sample in samples:
-            names = (machine or sample.board, sample.board)
             for part in getattr(sample, quantity.parts) if quantity.parts else (sample,):
                 value = getattr(part, quantity.field)
                 if value is not None:
                     further = [str(getattr(part, quantity.label))] if quantity.label else []
-                    metric.add_metric([*names, *further], value)
+                    metric.add_metric([*names(sample.board), *further], value)
         yield metric
 
 

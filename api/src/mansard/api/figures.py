@@ -53,10 +53,10 @@ def figure(
 def _with_scores(
     dataset: Dataset, request: FigureRequest, reporter: Reporter
 ) -> tuple[Dataset, FigureRequest]:
-    """``dataset`` with scores of the files and networks of the zoo that a figure names, and the
-    names that they have in it.
+    """``dataset`` with scores of the named files and networks of the zoo; ``request`` with the
+    names that these have in it.
 
-    Nothing is kept: ``report`` adds scores to a folder of runs.
+    The scores are not written: ``report`` adds scores to a folder of runs.
     """
     batches = () if request.batch is None else (request.batch,)
     scores: dict[str, list[ModelScore]] = {}

@@ -32,7 +32,7 @@ from mansard.core.text import printable
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 _NEW_OBJECTS = 50_000  # between two looks for garbage: nearly all objects last as long as a command
 _KEPT = "interrupted; what was finished is kept, the same command resumes"
-# By command; all others write the whole of their output or nothing.
+# By command; all others write their whole output or nothing.
 _INTERRUPTED = MappingProxyType(
     {
         **dict.fromkeys(("demo", "bench", "measure", "multi run", "multi contention"), _KEPT),

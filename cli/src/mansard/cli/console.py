@@ -50,20 +50,21 @@ class _Verbosity:
 
 _verbosity = _Verbosity()
 _QUIET, _VERBOSE = frozenset(("-q", "--quiet")), frozenset(("-v", "--verbose"))
-_FILES = "-vv"
+_FILES = "-vv"  # the same as two of _VERBOSE
 
 
 def take_verbosity(arguments: Sequence[str]) -> list[str]:
-    """The arguments without ``-q`` and ``-v``, which hold from now on; the last of them counts.
+    """The arguments without ``-q`` and ``-v``, which apply from now on; the last of them counts.
 
     A second ``-v``, or ``-vv``, also tells files and durations.
-    They may stand before the command or behind it, but not behind ``--``.
+    They may be before or after the command, but not after ``--``.
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     given = [word for word in arguments[:end] if word in _QUIET | _VERBOSE | {_FILES}]
     _verbosity.is_quiet = bool(given) and given[-1] in _QUIET
     _verbosity.is_verbose = bool(given) and given[-1] not in _QUIET
-    _verbosity.tells_files = _verbosity.is_verbose and (_FILES in given or len(given) > 1)
+    is_doubled = _FILES in given or sum(word in _VERBOSE for word in given) > 1
+    _verbosity.tells_files = _verbosity.is_verbose and is_doubled
     return [word for word in arguments[:end] if word not in given] + list(arguments[end:])
 
 
@@ -79,7 +80,7 @@ def is_verbose() -> bool:
 
 @contextlib.contextmanager
 def reporting_work() -> Iterator[None]:
-    """In a verbose command: which files it reads and writes, and how long it took."""
+    """With ``-vv``: which files the command reads and writes, and how long it took."""
     started_s = time.monotonic()
     with told_files(detail) if _verbosity.tells_files else contextlib.nullcontext():
         yield
@@ -229,7 +230,7 @@ class TerminalReporter:
     def note(self, line: str) -> None:
         """One line; of many "note: …" the first ones, unless the command is verbose.
 
-        Quiet commands show the note on waiting for the machine too: it explains the delay.
+        A quiet command shows a note on waiting for the machine too: it explains the delay.
         """
         if _verbosity.is_quiet and line.endswith(WAITING):
             _write_note(plain(shown(line)))

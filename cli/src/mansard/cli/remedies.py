@@ -1,4 +1,4 @@
-"""Commands in remedies and notes are for the board, the hosts and the runs that were given.
+"""Commands in remedies and notes get the board, the hosts and the runs that were given.
 
 ``doctor --board X`` that advises ``mansard board restore`` means ``mansard board restore --board
 X``: without the option, the command would be about another machine.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 _HOSTS = frozenset(("bench", "measure", "board restore", "board watch"))
-# By option: the commands that take it.
+# By option: the commands that accept it.
 _COMMANDS = MappingProxyType(
     {
         "--board": _HOSTS | {"doctor", "board modes"},
@@ -22,13 +22,14 @@ _COMMANDS = MappingProxyType(
     }
 )
 _ALL = "|".join(sorted(frozenset().union(*_COMMANDS.values()), key=len, reverse=True))
-# A command and its words: up to the quote or the sentence's end that closes it.
-_COMMAND = re.compile(rf"\bmansard (?P<command>{_ALL})\b(?P<words>[^'\n;]*)")
+# A command, and the words after it: up to its closing quote or the end of the sentence. An argument
+# in quotes is one of the words.
+_COMMAND = re.compile(rf"\bmansard (?P<command>{_ALL})\b(?P<words>(?:(?<=\s)'[^'\n]*'|[^'\n;])*)")
 _given: dict[str, list[str]] = {}
 
 
 def take_given(words: Sequence[str]) -> None:
-    """Keep those options of a command line, without what is behind "--", until the next one."""
+    """Keep these options of a command line without its program, until the next call."""
     _given.clear()
     for at, word in enumerate(words):
         name, equals, value = word.partition("=")
@@ -39,7 +40,7 @@ def take_given(words: Sequence[str]) -> None:
 
 
 def with_given(text: str) -> str:
-    """``text`` whose commands have the options that were given, as far as they take them."""
+    """``text`` whose commands have the given options that they accept, each once."""
     return _COMMAND.sub(_complete, text) if _given else text
 
 

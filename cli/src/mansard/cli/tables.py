@@ -401,8 +401,8 @@ def without_silent(table: Table, droppable: Collection[str]) -> Table:
 
 
 def measured_source(source: str) -> str:
-    """Where the figures of a network, a program or a server come from.
+    """The source of the figures of a network, a program or a server.
 
-    On a simulated board they run on this machine, whose speed does not follow the simulated clocks.
+    With a simulated board these run on this host, whose speed does not follow simulated clocks.
     """
     return "times of this host, simulated energy" if source == "simulated" else source

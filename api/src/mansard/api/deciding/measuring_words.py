@@ -1,4 +1,4 @@
-"""The commands that set a mode, and that measure a program or a network."""
+"""Commands that set a mode, and that measure a program or a network, as words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mansard.analytics.data.store import is_url
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.records import ProgramRun
 from mansard.core.units import format_frequency
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def mode_text(mode: str) -> str:
-    """As ``--mode`` takes it: a mode that was set clock by clock by its settings."""
+    """``mode`` as ``--mode`` accepts it: a custom mode as its settings."""
     settings = parse_custom_name(mode)
     if settings is None:
         return mode
@@ -34,30 +35,35 @@ def mode_text(mode: str) -> str:
 
 
 def program_words(program: ProgramRun, *, is_again: bool = False) -> list[str]:
-    """What ``mansard measure`` is told to run the program as it was run before."""
+    """The arguments of ``mansard measure`` that repeat a run of ``program``."""
     words = ["--name", program.workload]
     if program.metric_pattern is not None:
         words += ["--metric", program.metric_pattern]
     return [*words, *(["--again"] if is_again else []), "--", *program.command]
 
 
+def folder_of(runs: Sequence[str]) -> str | None:
+    """The folder to measure into: the only one of ``runs``, else the default; None for a URL."""
+    folder = runs[0] if len(runs) == 1 else "runs"
+    return None if is_url(folder) else folder
+
+
 def places(runs: str, board: Path | None) -> list[str]:
-    """The folder of runs and the board, where they are not the usual ones."""
+    """The options ``--board`` and ``--runs``, where they differ from the defaults."""
     on_board = [] if board is None else ["--board", str(board)]
     return [*on_board, *([] if runs == "runs" else ["--runs", runs])]
 
 
 def again_command(aside: SetAside, model: str, runs: Sequence[str], board: Path | None) -> str:
-    """What measures again a network or program of which no run counts.
+    """The command that measures a network or program again.
 
     ``model``: the network's file, or its name.
     """
     run = aside.newest
-    where = places(runs[0] if len(runs) == 1 else "runs", board)
+    where = places(folder_of(runs) or "runs", board)
     words = ["mansard", "measure"]
-    modes = ["--mode", "; ".join(map(mode_text, aside.modes))]
-    if all(parse_custom_name(mode) is None for mode in aside.modes):
-        modes = ["--mode", ",".join(aside.modes)]
+    has_custom = any(parse_custom_name(mode) is not None for mode in aside.modes)
+    modes = ["--mode", ("; " if has_custom else ",").join(map(mode_text, aside.modes))]
     if isinstance(run, ProgramRun):
         return shlex.join([*words, *modes, *where, *program_words(run, is_again=True)])
     return shlex.join([*words, model, "--engine", run.engine, *modes, "--again", *where])
@@ -66,7 +72,10 @@ def again_command(aside: SetAside, model: str, runs: Sequence[str], board: Path 
 def mode_commands(
     mode: str, answer: Recommendation | MixAnswer, models: Models, modes: Frame, board: Path | None
 ) -> tuple[ModeCommands | None, dict[str, str]]:
-    """The commands that set ``mode`` on the device of ``answer``, and what is unknown of it."""
+    """The commands that set ``mode`` on the device of ``answer``; and ``unknown`` of the answer.
+
+    That has the reason if there are no commands.
+    """
     machine = models.machines.get(answer.device)
     root = None if machine is None else root_of(machine, board)
     clocks = _clocks_of(modes, answer.device, mode)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mansard.analytics.data.names import device_labels, display_name, window_name
-from mansard.analytics.data.store import is_url
 from mansard.analytics.models.scaling.use_of_rows import windows_by_name
-from mansard.api.deciding.measuring_words import mode_text, places, program_words
+from mansard.api.deciding.measuring_words import folder_of, mode_text, places, program_words
 from mansard.api.deciding.predictions import PredictionRequest
 from mansard.core.formats.onnx import model_files, model_name
 from mansard.estimator import zoo
@@ -66,8 +65,8 @@ def find_measurement(
     ``machine``: that of the candidate's device; None where it is known by the tables of others
     alone. A network needs a file, or to be of the zoo.
     """
-    runs = asked.runs[0] if len(asked.runs) == 1 else "runs"
-    if machine is None or is_url(runs):
+    runs = folder_of(asked.runs)
+    if machine is None or runs is None:
         return None
     program = _program_of(candidate.network, dataset)
     model = _model_of(candidate.network, asked)

@@ -133,9 +133,10 @@ def predict(
     >>> best["mode"], best["source"]
     ('gpu1200-emc3200', 'published')
     """
-    models, basis = find_basis(as_request(request, runs), reporter)
+    asked = as_request(request, runs)
+    models, basis = find_basis(asked, reporter)
     prediction = predict_all(models, basis)
-    _check_any(models, as_request(request, runs), is_any=not prediction.predictions.is_empty())
+    _check_any(models, asked, is_any=not prediction.predictions.is_empty())
     for line in prediction.notes:
         reporter.note(line)
     return prediction
@@ -232,7 +233,7 @@ def predicted_parts(
 
 
 def _check_any(models: Models, request: PredictionRequest, *, is_any: bool) -> None:
-    """Raises InputError where nothing is predicted; names the runs that do not count."""
+    """Raises InputError if nothing is predicted; it names runs that do not count."""
     if not is_any:
         _refuse_set_aside(models, request, request.networks, "or predict from roofs: mansard bench")
     check_any(models.dataset, is_any=is_any)
@@ -241,7 +242,7 @@ def _check_any(models: Models, request: PredictionRequest, *, is_any: bool) -> N
 def _refuse_set_aside(
     models: Models, request: PredictionRequest, networks: Sequence[NetworkRequest], other_way: str
 ) -> None:
-    """Raises InputError for the first of ``networks`` (none: any) whose runs were all disturbed."""
+    """Raises InputError for the first of ``networks`` (none: of all) of which no run counts."""
     notes = set_aside_notes(models, request)
     named = [network.display_name() for network in networks] or list(notes)
     for name in named:
@@ -255,7 +256,7 @@ def _refuse_set_aside(
 
 
 def set_aside_notes(models: Models, request: PredictionRequest) -> dict[str, tuple[str, str]]:
-    """By name the networks and programs of which no run counts: why, and what measures again."""
+    """By name of each network and program without a usable run: why, and a command to repeat it."""
     files = {network.display_name(): network.name for network in request.networks}
     return {
         name: (
@@ -408,7 +409,7 @@ def _is_recorded(name: str, known: Collection[str]) -> bool:
 
 
 def _is_unknown(name: str, known: Collection[str]) -> bool:
-    """Whether a name is neither that of a file nor of a network with times or of the zoo."""
+    """Whether nothing is called ``name``: no file, network of the zoo, or network with times."""
     return model_files(name) is None and name not in known and not zoo.has(name)
 
 

@@ -1,4 +1,4 @@
-"""Predictions for a board that is not here: published figures in the place of runs."""
+"""Predictions for a board without runs, from published figures."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _DEFAULT = PredictionRequest().runs
 
 @contextlib.contextmanager
 def with_published(request: PredictionRequest, reporter: Reporter) -> Iterator[PredictionRequest]:
-    """``request``; without any runs, that of the board which its ``device`` names.
+    """``request``; if its ``device`` has no runs, with published figures of that board as runs.
 
-    The board's figures are the shipped ones (``published.reference``), else the limits of its
-    hardware. They are used where no folder is named, and the default one does not exist or has
-    runs of other devices alone. Raises UsageError for a name of no board, or of several.
+    These are the shipped figures (``published.reference``), else the limits of the hardware. They
+    are used if no folder is named and the default folder does not exist or has no runs of the
+    device. Raises UsageError for a name of no board, or of several.
     """
     if request.device is None or request.runs != _DEFAULT or _has_runs_of(request.device):
         yield request
@@ -39,7 +39,7 @@ def with_published(request: PredictionRequest, reporter: Reporter) -> Iterator[P
     except UsageError:
         if not Path(_DEFAULT[0]).exists():
             raise
-        yield request  # no board either: the runs say which devices there are
+        yield request  # no board either: the error of the runs lists their devices
         return
     with temporary_folder() as runs:
         write_reference(runs, tuple(table for table in tables if table.device in called))
@@ -47,7 +47,8 @@ def with_published(request: PredictionRequest, reporter: Reporter) -> Iterator[P
             write_published(runs, imported)
         devices = dict.fromkeys([*called, *(one.rates[0].device for one in of_board)])
         reporter.note(
-            f"note: no runs of it here: predicted from published figures of {', '.join(devices)}"
+            f"note: no runs of {request.device}: predicted from published figures of "
+            f"{', '.join(devices)}"
         )
         yield replace(request, runs=(str(runs),))
 

@@ -96,7 +96,7 @@ def recommend(
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """A recommendation, and what would measure its ``measure_next``; None where nothing can.
 
-    ``is_here``: that is a mode of the machine at hand.
+    ``is_here``: whether that is a mode of this machine.
     """
 
     recommendation: Recommendation
@@ -129,10 +129,13 @@ def answer_questions(
     answers = [answer for part in parts for answer in part]
     check_models(models, {answer.network for answer in answers}, reporter)
     elsewhere = cache(partial(elsewhere_note, board=request.board))  # one look at this machine
-    notes = set_aside_notes(models, request)
+    notes = {
+        name: f"{sentence}; measure again: {command}"
+        for name, (sentence, command) in set_aside_notes(models, request).items()
+    }
     answers = [
-        msgspec.structs.replace(answer, set_aside="; measure again: ".join(notes.get(name, ())))
-        for name, answer in [(answer.network, answer) for answer in answers]
+        msgspec.structs.replace(answer, set_aside=notes.get(answer.network, ""))
+        for answer in answers
     ]
     return tuple(
         _with_commands(decided, models, basis.modes, request, elsewhere)
@@ -364,7 +367,7 @@ def _with_commands(
 
 
 def _defaults(models: Models, default: str | None, board: Path | None) -> dict[str, str]:
-    """The mode that each device starts in: ``default``, or what the board at hand names."""
+    """The mode that each device starts in: ``default``, or the default of this board."""
     if default is not None:
         return _named_default(models, default)
     defaults: dict[str, str] = {}

@@ -89,10 +89,10 @@ def restore(
 def _print_boards(
     fleet: results.Fleet[tuple[str, ...]], *, is_dry_run: bool, as_json: bool
 ) -> None:
-    """Print what was, or would be, put back on each board; raises the errors of the others."""
+    """Print what each board restored or would restore; raises the errors of the others."""
     if as_json:
         boards = [
-            {"board": name, "restored": None, "lines": lines}  # it tells them as lines alone
+            {"board": name, "restored": None, "lines": lines}  # a host sends lines only
             for name, lines in fleet.results.items()
         ]
         print_json("restore", {"boards": boards})

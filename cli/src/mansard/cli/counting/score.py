@@ -48,8 +48,8 @@ _DROPPED_FIRST = (
     "precision",
     "GMAC",
 )
-_DROPPED_OF_LAYERS = (*("runs", "precision", "unit", "group", "fused (MB)"),)
-# Columns that training has no values of.
+_DROPPED_OF_LAYERS = ("runs", "precision", "unit", "group", "fused (MB)")
+# Columns without values in training.
 _INFERENCE_ALONE = frozenset({"fused (MB)", "group", "sum (MB)"})
 
 _UPDATES = {"in-place": "in place", "copied": "copied", "none": "–"}
@@ -209,7 +209,7 @@ def _check_format(output_format: Format, output: Path | None) -> None:
 
 
 def _print_notes(scores: Sequence[ModelScore]) -> None:
-    models_of: dict[str, dict[str, None]] = {}  # a text that several networks have is printed once
+    models_of: dict[str, dict[str, None]] = {}  # a note on several networks is printed once
     for score in scores:
         for text in score.notes:
             models_of.setdefault(text, {})[score.model] = None
@@ -281,7 +281,7 @@ def _print_layers(score: ModelScore) -> None:
 
 
 def _named(score: ModelScore) -> str:
-    """``resnet50 (batch 8, fp16, training)``: what tells one score of a network from another."""
+    """``resnet50 (batch 8, fp16, training)``: unique among the scores of a network."""
     batch = () if score.batch is None else (f"batch {score.batch}",)
     return f"{score.model} ({', '.join((*batch, score.precision, score.phase))})"
 
@@ -289,8 +289,9 @@ def _named(score: ModelScore) -> str:
 def _print_rows(score: ModelScore, title: str, layers: Sequence[LayerScore], rest: str) -> None:
     columns, rows = _layer_rows(layers)
     table = Table(title, columns, rows[:_MOST_ROWS])
-    said = {"precision": score.precision, "runs": "1"}  # in the title, or what runs is mostly
-    hidden = {name for name, text in said.items() if {text} == set(_column(table, name))}
+    # The title has the precision, and most layers run once.
+    usual = {"precision": score.precision, "runs": "1"}
+    hidden = {name for name, text in usual.items() if {text} == set(_column(table, name))}
     table = table.without(hidden | (_INFERENCE_ALONE if score.phase == "training" else set()))
     less_important = (*_DROPPED_OF_LAYERS, columns[-1], "operator", "parameters (k)")
     print_fitting(table, less_important, "--format csv or json has them")
@@ -305,9 +306,9 @@ def _column(table: Table, name: str) -> list[str]:
 def score_rows(scores: Sequence[ModelScore]) -> Rows:
     """Columns and one row of totals for each score.
 
-    Nodes are those that work or move something. Weights, the peak of activations, and keys
-    and values stand beside their sum. The cached traffic, keys and values, and dimensions have
-    a column where they tell something.
+    Only nodes with work or traffic are counted. Weights, the peak of activations, and keys and
+    values are followed by their sum. The cached traffic, keys and values, and dimensions have a
+    column if a score has a value or they differ.
     """
     precisions = [score.precision for score in scores]
     columns = ("network", "batch", "precision", "phase", "nodes", "GMAC")

@@ -33,9 +33,7 @@ class Best(NamedTuple):
     row: results.NetworkTimes
     quantity: Literal["energy", "time"]  # in which it is best
     other: results.NetworkTimes  # the fastest, or the next best
-    equals: Sequence[
-        str
-    ]  # modes whose interval of that quantity overlaps: then none is recommended
+    equals: Sequence[str]  # modes whose intervals overlap with its: then none is recommended
 
 
 def run_tables(
@@ -55,8 +53,8 @@ def run_tables(
 
 
 def why_lines(times: Sequence[results.NetworkTimes], most: int) -> Iterator[str]:
-    """Why each mode is recommended, or why none is; what "at best" means for real times."""
-    where = {device: name and f" on {name}" for device, name in device_cells(times).items()}
+    """Why each mode is recommended, or why none is; and what "at best" means for real times."""
+    where = on_devices(times)
     for rows in list(grouped(times, _network_key).values())[:most]:
         best = best_mode(rows)
         if best is not None:
@@ -104,8 +102,8 @@ def _reason(best: Best) -> str:
         names = listed([best.row.mode, *best.equals])
         if len(best.equals) > _MOST_EQUALS:
             names = f"{best.row.mode} and {len(best.equals)} other modes"
-        quantities = "energies" if is_energy else "times"
-        return f"{names} cannot be distinguished: the intervals of their {quantities} overlap"
+        plural = "energies" if is_energy else "times"
+        return f"{names} cannot be distinguished: the intervals of their {plural} overlap"
     claim = "uses the least energy" if is_energy else "is fastest"
     return f"{best.row.mode} {claim}{_compared(best)}"
 
@@ -138,9 +136,14 @@ class _OfDevice(Protocol):
 
 
 def device_cells(rows: Iterable[_OfDevice]) -> Mapping[str, str]:
-    """What a table of ``rows`` calls each device; nothing where all are of one."""
+    """The short name of each device in a table of ``rows``; empty if there is only one."""
     names = pages.short_devices(row.device for row in rows)
     return names if len(names) > 1 else dict.fromkeys(names, "")
+
+
+def on_devices(rows: Iterable[_OfDevice]) -> Mapping[str, str]:
+    """`` on NAME`` for each device of ``rows``; empty if there is only one."""
+    return {device: name and f" on {name}" for device, name in device_cells(rows).items()}
 
 
 def _of_one_mode(

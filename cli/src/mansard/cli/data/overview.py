@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from mansard.analytics.data.quantities import digits, joules, seconds, watts
+from mansard.analytics.data.quantities import counted, digits, joules, seconds, watts
 from mansard.api import results
 from mansard.cli.console import is_verbose
 from mansard.cli.data.network_runs import device_cells, run_tables, why_lines
@@ -75,12 +75,12 @@ def ceiling_tables(summary: results.Summary, run_ids: Collection[str] | None) ->
 
 
 def overview_lines(summary: results.Summary, run_ids: Collection[str] | None) -> Iterator[str]:
-    """Why the recommended modes are, and what the tables leave out."""
+    """Why modes are recommended, and how many devices the tables leave out."""
     summary = summary.of_runs(run_ids)
     yield from why_lines(summary.measured, _MOST_NETWORKS)
     n_left = len({mode.machine_id for mode in summary.modes}) - _MOST_DEVICES
     if n_left > 0:
-        yield f"{n_left} more {'device' if n_left == 1 else 'devices'}: {REST}"
+        yield f"{counted(n_left, 'more device')}: {REST}"
 
 
 def _run_tables(
@@ -94,14 +94,14 @@ def _run_tables(
 def by_device(
     rows: Sequence[_OfDevice], table: Callable[[Sequence[_OfDevice], str | None], Table]
 ) -> list[Table]:
-    """A table of the rows, or where they are of several devices one for each, with its name."""
+    """One table for each device, with its name if there are several."""
     devices = grouped(rows, lambda row: row.device)
     several = len(devices) > 1
     return [table(group, device if several else None) for device, group in devices.items()]
 
 
 def programs_table(programs: Sequence[results.ProgramTimes], device: str | None = None) -> Table:
-    """Programs that were run and their windows: time, energy, power and their metric."""
+    """Programs and their windows: time, energy, power and metric."""
     names = device_cells(programs)
     rows = [
         (
@@ -120,19 +120,8 @@ def programs_table(programs: Sequence[results.ProgramTimes], device: str | None 
         for row in programs[:_MOST_MEASURED]
     ]
     heads = (
-        *(
-            "device",
-            "program",
-            "mode",
-            "label",
-            "time",
-            "energy",
-            "power",
-            "metric",
-            "runs",
-            "source",
-        ),
-        "remark",
+        *("device", "program", "mode", "label", "time", "energy", "power", "metric", "runs"),
+        *("source", "remark"),
     )
     what = "Programs" if device is None else f"Programs on {device}"
     title = title_with_rest(what, share_of(len(rows), len(programs), "rows"))
@@ -141,7 +130,7 @@ def programs_table(programs: Sequence[results.ProgramTimes], device: str | None 
 
 
 def generations_table(times: Sequence[results.GenerationTimes], device: str | None = None) -> Table:
-    """Servers of language models: first token, tokens and the energies of both phases."""
+    """Servers of language models: first token, rates of tokens and energies of both phases."""
     names = device_cells(times)
     rows = [
         (
@@ -167,26 +156,9 @@ def generations_table(times: Sequence[results.GenerationTimes], device: str | No
         for row in times[:_MOST_MEASURED]
     ]
     heads = (
-        *(
-            "device",
-            "model",
-            "server",
-            "mode",
-            "label",
-            "tokens",
-            "at once",
-            "first token",
-            "token",
-        ),
-        *(
-            "decode tokens/s",
-            "output tokens/s",
-            "prefill J/token",
-            "decode J/token",
-            "power",
-            "source",
-            "remark",
-        ),
+        *("device", "model", "server", "mode", "label", "tokens", "at once", "first token"),
+        *("token", "decode tokens/s", "output tokens/s", "prefill J/token", "decode J/token"),
+        *("power", "source", "remark"),
     )
     what = share_of(len(rows), len(times), "rows")
     of = "Language model servers"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from mansard import api
-from mansard.analytics.data.quantities import capacity, fixed, joules, quantity, seconds
+from mansard.analytics.data.quantities import capacity, counted, fixed, joules, quantity, seconds
 from mansard.api import results
 from mansard.cli.console import note, print_json, print_lines, print_whole
 from mansard.cli.deciding.markdown import markdown_lines
@@ -132,7 +132,7 @@ def compare(
 
 
 def _print_saved(save: Path | None, compared: results.Compared) -> None:
-    """Where the baseline is and what it has no value of, or why there is none."""
+    """Note where the baseline is and what it leaves out, or why there is none."""
     if compared.unsaved:
         note(f"no baseline is written: {compared.unsaved}")
     elif save is not None:
@@ -157,7 +157,7 @@ def _all_tables(compared: results.Compared, *, all_rows: bool) -> Iterator[Table
 
 
 def _check_tables(compared: results.Compared) -> Iterator[Table]:
-    """What was checked: first what is worse, then what is not known."""
+    """What was checked: first what is worse, then what is undetermined."""
     order = ("worse", "unknown", "within")
     rows = sorted(compared.checks, key=lambda one: order.index(one.verdict))
     if rows:
@@ -166,7 +166,8 @@ def _check_tables(compared: results.Compared) -> Iterator[Table]:
 
 
 def _check_row(one: results.CheckResult) -> tuple[str, ...]:
-    needs = f"; needs {_needs(one)}" if one.needed else ""
+    more = _more(one.more_first, one.more_second, one.needed_of or "")
+    needs = f"; needs {more}" if more else ""
     disturbed = _disturbed(one.disturbed_first, one.disturbed_second)
     needs += f"; {disturbed}" if disturbed and one.verdict == "unknown" else ""
     return (
@@ -178,31 +179,25 @@ def _check_row(one: results.CheckResult) -> tuple[str, ...]:
     )
 
 
-def _needs(one: results.CheckResult) -> str:
-    """``5 more runs of each side``: what would settle a check."""
-    first, second = one.more_first or 0, one.more_second or 0
-    of = one.needed_of or ""
-    if first == second:
-        return f"{_count(first, of)} of each side"
-    parts = ((first, "first"), (second, "second"))
-    return " and ".join(f"{_count(n, of)} of the {side}" for n, side in parts if n)
+def _more(first: int | None, second: int | None, unit: str) -> str:
+    """``5 more runs of each side``; ``unit``: the plural, as in ``needed_of``."""
+    noun = f"more {unit.removesuffix('s')}"
+    if first and first == second:
+        return f"{counted(first, noun)} of each side"
+    return _of_sides(first, second, noun)
 
 
-def _count(n: int, of: str) -> str:
-    return f"{n:,} more {of.removesuffix('s') if n == 1 else of}"
+def _of_sides(first: int | None, second: int | None, noun: str) -> str:
+    """``2 runs of the first and 1 run of the second``; empty without any."""
+    sides = ((first, "first"), (second, "second"))
+    return " and ".join(f"{counted(n, noun)} of the {side}" for n, side in sides if n)
 
 
 def _disturbed(first: int, second: int) -> str:
-    """``2 runs of the second were disturbed and do not count``; empty where none was."""
-    parts = [
-        f"{n} {'run' if n == 1 else 'runs'} of the {side}"
-        for n, side in ((first, "first"), (second, "second"))
-        if n
-    ]
-    if not parts:
-        return ""
+    """``2 runs of the second were disturbed and do not count``; empty without any."""
+    runs = _of_sides(first, second, "run")
     verbs = ("was", "does") if first + second == 1 else ("were", "do")
-    return f"{' and '.join(parts)} {verbs[0]} disturbed and {verbs[1]} not count"
+    return f"{runs} {verbs[0]} disturbed and {verbs[1]} not count" if runs else ""
 
 
 def _last(compared: results.Compared) -> Iterator[str]:
@@ -222,22 +217,25 @@ def _last(compared: results.Compared) -> Iterator[str]:
 
 def _remedy(checks: Sequence[results.CheckResult]) -> str:
     """How often to measure again: the most that a check of each side needs."""
+    undetermined = [one for one in checks if one.verdict == "unknown"]
     parts = []
     for unit, option in (("runs", "--again"), ("repetitions", "--repeat")):
-        of = [one for one in checks if one.verdict == "unknown" and one.needed_of == unit]
-        sides = {
-            "first": max((one.more_first or 0 for one in of), default=0),
-            "second": max((one.more_second or 0 for one in of), default=0),
-        }
-        words = [f"{_count(n, unit)} of the {side}" for side, n in sides.items() if n]
-        if words:
-            parts.append(f"{' and '.join(words)} ({option})")
+        of = [one for one in undetermined if one.needed_of == unit]
+        more = _more(
+            _most(one.more_first for one in of), _most(one.more_second for one in of), unit
+        )
+        if more:
+            parts.append(f"{more} ({option})")
     remedy = f": measure {', and '.join(parts)}" if parts else ""
     disturbed = _disturbed(
-        max((one.disturbed_first for one in checks if one.verdict == "unknown"), default=0),
-        max((one.disturbed_second for one in checks if one.verdict == "unknown"), default=0),
+        _most(one.disturbed_first for one in undetermined),
+        _most(one.disturbed_second for one in undetermined),
     )
     return f"{remedy}; {disturbed}" if disturbed else remedy
+
+
+def _most(numbers: Iterable[int | None]) -> int:
+    return max((n or 0 for n in numbers), default=0)
 
 
 def _tables(comparison: results.Comparison, *, all_rows: bool) -> list[Table]:
@@ -309,7 +307,7 @@ def _p(p: float | None) -> str:
 
 
 def _verdict(change: results.Change, threshold: float) -> str:
-    """What the second is against the first; within the threshold they are equal."""
+    """How the second compares with the first; within the threshold they are equal."""
     if change.is_significant:
         way = "higher" if change.ratio > 1 else "lower"
         if change.is_better is None:

@@ -54,7 +54,6 @@ from mansard.cli.options import (
 )
 from mansard.cli.tables import print_tables, with_items, without_silent
 from mansard.core.errors import UsageError
-from mansard.core.records import ModeCommands
 from mansard.core.table import Table
 from mansard.core.units import ROOF_FACTORS, Interval, parse_optional, parse_share
 
@@ -255,16 +254,18 @@ def _print(answers: Sequence[results.Recommendation], *, all_rows: bool, as_json
         print_lines([answer.sentence])
         print_lines(_reasons(answer) if is_verbose() else _caveats(answer))
         if not is_verbose() and answer.verdict != "feasible":
-            print_lines(_next_line(answer))  # nothing is to be set before it is known to be right
-        else:
-            _print_commands(answer.commands)
+            print_lines(_next_line(answer))  # a mode that may break a limit is measured first
+        elif answer.choice is not None:
+            _print_commands(answer)
     if not is_verbose():
         note("-v shows reasons, intervals and notes")
 
 
-def _print_commands(commands: ModeCommands | None) -> None:
-    """The lines that set a mode and undo it, to be copied."""
+def _print_commands(answer: results.Recommendation | results.MixAnswer) -> None:
+    """The lines that set a mode and undo it, to be copied; or why there are none."""
+    commands = answer.commands
     if commands is None:
+        print_lines([f"  commands: unknown, {answer.unknown['commands']}"])
         return
     print_whole(*(f"  set:  {line}" for line in commands.set_lines))
     print_whole(*(f"  undo: {line}" for line in commands.undo_lines))
@@ -281,9 +282,8 @@ def _print_mixes(answers: Sequence[results.MixAnswer], *, as_json: bool) -> None
         notes = answer.notes if is_verbose() else ()
         powers = _mix_powers(answer)
         print_lines((answer.sentence, *powers, *(f"  note: {line}" for line in notes)))
-        if answer.commands is None and answer.one_mode is not None:
-            print_lines([f"  commands: unknown, {answer.unknown['commands']}"])
-        _print_commands(answer.commands)
+        if answer.one_mode is not None:
+            _print_commands(answer)
 
 
 def _recommendation_tables(answer: results.Recommendation, *, all_rows: bool) -> list[Table]:
@@ -334,7 +334,7 @@ def _lost(why: str) -> str:
 def _unknown_rows(
     answer: results.Recommendation, choice: results.Candidate
 ) -> list[tuple[str, ...]]:
-    """The modes of which nothing is known, each with the reason."""
+    """The modes without predictions, each with the reason."""
     _, batch, precision, *_ = _row(choice, "")
     unknown = ("unknown",) * 4
     return [(mode, batch, precision, *unknown, why) for mode, why in answer.modes_unknown.items()]
@@ -347,7 +347,7 @@ def _titled(table: Table, answer: results.Recommendation) -> Table:
 
 
 def _overview_table(answers: Sequence[results.Recommendation]) -> Table:
-    """One row for each recommendation: the choice, and what it saves against another mode."""
+    """One row for each recommendation: the choice, and its savings over another mode."""
     heads = _COLUMNS if is_verbose() else _UNITS
     columns = ("device", "network", *heads[:-1], "compared with", "verdict")
     table = Table("Recommendations", columns, [_overview_row(answer) for answer in answers])
@@ -370,7 +370,7 @@ def _overview_row(answer: results.Recommendation) -> tuple[str, ...]:
 
 
 def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """One row for each candidate; what is remarked of it twice stands in one cell."""
+    """One row for each candidate, with all of its remarks in one cell."""
     merged: dict[tuple[str, ...], list[str]] = {}
     for *cells, remark in rows:
         merged.setdefault(tuple(cells), []).append(remark)
@@ -409,7 +409,7 @@ def _in_units(one: results.Candidate) -> tuple[str, str, str, str]:
 
 
 def _caveats(answer: results.Recommendation) -> Iterator[str]:
-    """How sure the answer is, in one line; and why there are no commands."""
+    """How sure the answer is, in one line; and runs that do not count."""
     choice = answer.choice
     if choice is None:
         return
@@ -430,8 +430,6 @@ def _caveats(answer: results.Recommendation) -> Iterator[str]:
     if words:
         yield f"  {'; '.join(words)}"
     yield from _set_aside(answer)
-    if answer.commands is None:
-        yield f"  commands: unknown, {answer.unknown['commands']}"
 
 
 def _reasons(answer: results.Recommendation) -> Iterator[str]:
@@ -455,8 +453,6 @@ def _reasons(answer: results.Recommendation) -> Iterator[str]:
     yield from _next_line(answer)
     yield from _set_aside(answer)
     yield from (f"  note: {line}" for line in answer.notes)
-    if answer.commands is None and answer.choice is not None:
-        yield f"  commands: unknown, {answer.unknown['commands']}"
 
 
 def _set_aside(answer: results.Recommendation) -> Iterator[str]:
@@ -469,13 +465,17 @@ def _next_line(answer: results.Recommendation) -> Iterator[str]:
         yield f"  next: {answer.measure_next.what}: {answer.measure_next.how}"
 
 
+def _plans(answer: results.MixAnswer) -> list[tuple[str, results.MixPlan]]:
+    """The single mode and the schedule, those that there are."""
+    named = (("one mode for all", answer.one_mode), ("modes in turn", answer.schedule))
+    return [(name, plan) for name, plan in named if plan is not None]
+
+
 def _mix_tables(answer: results.MixAnswer) -> list[Table]:
-    """What runs where, for the single mode and for the schedule."""
-    plans = (("one mode for all", answer.one_mode), ("modes in turn", answer.schedule))
+    """The networks of each plan, with their modes."""
     return [
         Table(f"{answer.device}: {name}", _MIX_COLUMNS, _mix_rows(plan))
-        for name, plan in plans
-        if plan is not None
+        for name, plan in _plans(answer)
     ]
 
 
@@ -513,15 +513,19 @@ def _mix_rows(plan: results.MixPlan) -> list[tuple[str, ...]]:
 
 
 def _mix_powers(answer: results.MixAnswer) -> Iterator[str]:
-    """Of each plan the power while idle, and the mean of all time."""
-    for name, plan in (("one mode", answer.one_mode), ("modes in turn", answer.schedule)):
-        if plan is None or plan.idle_w is None:
-            continue
-        where = f"{name}: " if answer.one_mode is not None and answer.schedule is not None else ""
-        mean = f"mean power unknown, {plan.unknown.get('power_w')}"
-        if plan.power_w is not None:
-            least = "at least " if plan.roofed() else ""
-            mean = f"mean power {least}{pages.amount('power', plan.power_w)}"
-        if plan.is_bounded():
-            mean = "mean power undetermined: only bounds of the times are known"
-        yield f"  {where}idle power {pages.amount('power', plan.idle_w)}, {mean}"
+    """The idle power and the mean power of each plan."""
+    plans = _plans(answer)
+    for name, plan in plans:
+        if plan.idle_w is not None:
+            where = f"{name}: " if len(plans) > 1 else ""
+            idle = pages.amount("power", plan.idle_w)
+            yield f"  {where}idle power {idle}, mean power {_mean_power(plan)}"
+
+
+def _mean_power(plan: results.MixPlan) -> str:
+    if plan.is_bounded():
+        return "undetermined: only bounds of the times are known"
+    if plan.power_w is None:
+        return f"unknown, {plan.unknown.get('power_w')}"
+    least = "at least " if plan.roofed() else ""
+    return f"{least}{pages.amount('power', plan.power_w)}"

@@ -9,6 +9,7 @@ import typer
 
 from mansard import api
 from mansard.analytics import pages
+from mansard.analytics.data.quantities import counted
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import (
@@ -236,7 +237,7 @@ def _tables(answer: results.Hierarchical) -> list[Table]:
     if answer.chosen is None:
         return []
     where = "held out" if answer.is_held_out else "all"
-    title = f"{answer.n_judged:,} sample{'' if answer.n_judged == 1 else 's'} ({where})"
+    title = f"{counted(answer.n_judged, 'sample')} ({where})"
     tables = [(f"Rules on {title}", answer.rules)]
     if len(answer.modes) > 1:
         tables.append((f"The best threshold of each mode, on {title}", answer.modes))

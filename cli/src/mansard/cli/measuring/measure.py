@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from mansard import api
-from mansard.analytics.data.quantities import relative
+from mansard.analytics.data.quantities import counted, relative
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.data.network_runs import device_cells
@@ -55,25 +55,7 @@ def measure_program(
     output: OutputGroup,
 ) -> None:
     """Run a program in each mode and print its time and energy; raises the error of what failed."""
-    request = _program_request(command, modes, machine, identity, program, output)
-    if modes.dry_run:
-        print_dry_runs(api.dry_run(request, TerminalReporter()), as_json=output.as_json)
-        return
-    if program.metric is not None and os.isatty(request.stdout):
-        note("with --metric the program writes to a pipe, not a terminal")
-    measured = api.measure_program(request, TerminalReporter())
-    print_programs(measured, all_rows=output.all_rows, as_json=output.as_json)
-
-
-def _program_request(
-    command: Sequence[str],
-    modes: ModeGroup,
-    machine: MachineGroup,
-    identity: IdentityGroup,
-    program: ProgramGroup,
-    output: OutputGroup,
-) -> api.ProgramRequest:
-    return api.ProgramRequest(
+    request = api.ProgramRequest(
         command=tuple(command),
         name=identity.name,
         metric=program.metric,
@@ -92,6 +74,13 @@ def _program_request(
         is_again=modes.again,
         stdout=2 if output.as_json else 1,
     )
+    if modes.dry_run:
+        print_dry_runs(api.dry_run(request, TerminalReporter()), as_json=output.as_json)
+        return
+    if program.metric is not None and os.isatty(request.stdout):
+        note("with --metric the program writes to a pipe, not a terminal")
+    measured = api.measure_program(request, TerminalReporter())
+    print_programs(measured, all_rows=output.all_rows, as_json=output.as_json)
 
 
 def print_programs(result: results.ProgramResult, *, all_rows: bool, as_json: bool) -> None:
@@ -126,7 +115,7 @@ def _note_doubts(one: results.MeasuredProgram, where: str) -> None:
     if lacking:
         what = "" if lacking[0] is whole else f" of {lacking[0].workload}"
         n_more = len(lacking) - 1 if what else 0
-        others = f" and {n_more} other{'s' * (n_more > 1)}" if n_more else ""
+        others = f" and {counted(n_more, 'other')}" if n_more else ""
         note(f"{mode}: energy unknown{what}{others}: {lacking[0].unknown['energy_j']}")
     if one.run.stability == "unstable":
         interval = f"±{plain(relative(one.run.stability_interval))}"

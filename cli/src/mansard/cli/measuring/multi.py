@@ -270,9 +270,10 @@ def print_mappings(rows: Sequence[results.MeasuredMulti]) -> None:
     numbers = {name: at for at, name in enumerate(dict.fromkeys(f.row.mapping for f in rows), 1)}
     for measured in rows:
         row, many = measured.row, len(numbers) > 1
-        n_networks = len(row.networks)
         title = f"Mapping {numbers[row.mapping]}: " if many else ""
-        title += f"{n_networks} network{'s' * (n_networks > 1)} in {measured.mode}, {row.order}"
+        title += (
+            f"{quantities.counted(len(row.networks), 'network')} in {measured.mode}, {row.order}"
+        )
         title += f", {measured_source(row.source)}" if row.source == "simulated" else ""
         if row.failure is not None:
             note(f"{title}: not run: {row.failure}")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from mansard import api
 from mansard.analytics.data.quantities import seconds
 from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines
-from mansard.cli.data.network_runs import device_cells, run_tables, why_lines
+from mansard.cli.data.network_runs import on_devices, run_tables, why_lines
 from mansard.cli.data.summary import (
     accuracy_tables,
     group_tables,
@@ -56,7 +57,7 @@ def measure_layers(
     request = request_of(models, modes, how, place)
     if modes.dry_run:
         _print_dry_run(request, place, output)
-        note("--each-layer then runs the parts; their number is unknown before")
+        note("--each-layer then runs the parts; their number is unknown in a dry run")
         return
     kind, slowest = command_line.parse_each_layer(how.each_layer or "all")
     settings = api.LayerSettings(
@@ -109,8 +110,13 @@ def print_layers(
             if whole.difference_s is None:
                 note(f"{whole.network}: sum not compared: {whole.unknown['difference_s']}")
         _note_energy(result.parts)
-        note(f"saved in {runs}: mansard report --runs {runs} draws it")
+        note_saved(runs)
     result.check()
+
+
+def note_saved(runs: Path) -> None:
+    """Note where the runs are, and the command that draws them."""
+    note(f"saved in {runs}: mansard report --runs {shlex.quote(str(runs))} draws it")
 
 
 def _note_energy(parts: Sequence[results.PartTimes]) -> None:
@@ -154,7 +160,7 @@ def _print_dry_run(request: api.MeasureRequest, place: PlaceGroup, output: Outpu
 def request_of(
     models: Sequence[str], modes: ModeGroup, how: NetworkGroup, place: PlaceGroup
 ) -> api.MeasureRequest:
-    """What is to be measured; raises UsageError for a value that is not understood."""
+    """The request that the options describe; raises UsageError for an invalid value."""
     settings = build_settings(
         how,
         provider=how.provider,
@@ -244,10 +250,10 @@ def as_dictionary(result: results.MeasureResult) -> dict[str, object]:
 
 
 def print_times(result: results.MeasureResult, *, with_layers: bool, all_rows: bool) -> None:
-    """Print the tables of networks, and on stderr what is to be known of their rows."""
-    names = device_cells(result.times)
-    where: dict[str, str] = defaultdict(str)
-    where |= {run: _on(names[row.device]) for row in result.times for run in row.run_ids}
+    """Print the tables of networks, and on stderr the doubts about their rows."""
+    on_device = on_devices(result.times)
+    where: dict[str, str] = defaultdict(str)  # by run
+    where |= {run: on_device[row.device] for row in result.times for run in row.run_ids}
     if all_rows:
         print_tables(measured_tables(result.times))
     else:
@@ -263,12 +269,8 @@ def print_times(result: results.MeasureResult, *, with_layers: bool, all_rows: b
         _note_doubts(one, where[one.row.run_id], shown)
     for row in result.times:
         if row.energy_high_j is not None and row.energy_j is None and row.time_s is not None:
-            name = f"{row.network} in {row.mode}{_on(names[row.device])}"
+            name = f"{row.network} in {row.mode}{on_device[row.device]}"
             note(f"{name}: energy unknown: {row.unknown['energy_j']}")
-
-
-def _on(device: str) -> str:
-    return device and f" on {device}"
 
 
 def _layers(one: results.MeasuredNetwork, where: str) -> Table:
@@ -299,7 +301,7 @@ def _name(one: results.MeasuredNetwork) -> str:
 
 
 def _note_doubts(one: results.MeasuredNetwork, where: str, shown: Collection[str]) -> None:
-    """What is to be known of a row beside its remark in the table, which is one of ``shown``."""
+    """Print the doubts about a row that no remark in the table, one of ``shown``, states."""
     name, row = f"{_name(one)}{where}", one.row
     if row.failure is not None:
         if row.failure not in shown:
@@ -322,13 +324,13 @@ def _note_doubts(one: results.MeasuredNetwork, where: str, shown: Collection[str
 
 
 def _note_next(result: results.MeasureResult, runs: Path) -> None:
-    """Where it is kept, and what to do with it."""
+    """Note how to get predictions if there are none, where the runs are, and how to draw them."""
     if not result.times:
         return
     if all(row.predicted_s is None for row in result.times):
-        why = result.times[0].unknown["predicted_s"]
+        why, folder = result.times[0].unknown["predicted_s"], shlex.quote(str(runs))
         if why.endswith("has no roofs"):  # no kernel was measured in this mode
-            note(f"no predictions yet: mansard bench --runs {runs} measures the roofs")
+            note(f"no predictions yet: mansard bench --runs {folder} measures the roofs")
         else:
-            note(f"no predictions: {why}; mansard bench --again --runs {runs} measures it again")
-    note(f"saved in {runs}: mansard report --runs {runs} draws it")
+            note(f"no predictions: {why}; mansard bench --again --runs {folder} measures it again")
+    note_saved(runs)
