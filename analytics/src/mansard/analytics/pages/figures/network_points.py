@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.names import display_name, in_order, network_key
-from mansard.analytics.data.quantities import UNKNOWN, joules, seconds
+from mansard.analytics.data.quantities import GIGA, UNKNOWN, joules, seconds
 from mansard.analytics.models.predict.columns import NO_SLOWER_THAN_FP32
 from mansard.analytics.models.predict.groups import COMPUTED_IN
 from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.charting import Chart, plot, shape_scale, with_tooltip
-from mansard.analytics.pages.figures.figure import GIGA, Drawn, in_giga, positive, schema_of
+from mansard.analytics.pages.figures.figure import Drawn, in_giga, positive, schema_of
 from mansard.analytics.pages.figures.parameters import EVERY, equals, equals_or_all, mode_labels
 from mansard.analytics.pages.figures.tables import batch_text, bound_text
 from mansard.analytics.pages.results import Results

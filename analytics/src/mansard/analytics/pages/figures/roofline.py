@@ -9,12 +9,11 @@ from collections.abc import Iterable, Sequence
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.quantities import counted, quantity
+from mansard.analytics.data.quantities import GIGA, counted, quantity
 from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling
 from mansard.analytics.models.roofs.roofline import Ridge, Roofline
 from mansard.analytics.pages.figures.charting import Chart, following, log_scale, plot, with_tooltip
 from mansard.analytics.pages.figures.figure import (
-    GIGA,
     Figure,
     Following,
     Missing,

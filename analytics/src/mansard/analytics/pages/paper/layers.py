@@ -11,7 +11,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_name, in_order
-from mansard.analytics.data.quantities import counted, quantity
+from mansard.analytics.data.quantities import GIGA, counted, quantity
 from mansard.analytics.models.layers.measured import AT_MOST, layers_with_scores
 from mansard.analytics.models.layers.rows import RoofedLayers
 from mansard.analytics.models.roofs.ceilings import DRAM
@@ -24,7 +24,7 @@ from mansard.analytics.pages.figures.engine_layers import (
     point_frame,
     roof_frame,
 )
-from mansard.analytics.pages.figures.figure import GIGA, si_prefix
+from mansard.analytics.pages.figures.figure import si_prefix
 from mansard.analytics.pages.figures.naming import NamedLine
 from mansard.analytics.pages.figures.network_points import layer_points
 from mansard.analytics.pages.figures.parameters import roof_devices

@@ -11,9 +11,9 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import in_order
-from mansard.analytics.data.quantities import counted
+from mansard.analytics.data.quantities import MILLI, counted
 from mansard.analytics.pages.figures.charting import STAR, Chart, log_scale, plot
-from mansard.analytics.pages.figures.figure import MILLI, Prefix, schema_of, si_prefix
+from mansard.analytics.pages.figures.figure import Prefix, schema_of, si_prefix
 from mansard.analytics.pages.figures.modes import AT_BEST, mode_points
 from mansard.analytics.pages.figures.naming import NamedLine, place_names, point_texts
 from mansard.analytics.pages.figures.parameters import mode_labels, roof_devices
