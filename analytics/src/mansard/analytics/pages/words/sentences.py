@@ -20,7 +20,6 @@ from mansard.analytics.decisions.records import (
     Wanted,
 )
 from mansard.analytics.pages.words.comparisons import (
-    LIMIT_WORDS,
     QUANTITY_WORDS,
     asked_words,
     compared_facts,
@@ -29,6 +28,7 @@ from mansard.analytics.pages.words.comparisons import (
     item_word,
     likely,
     limit_text,
+    limit_word,
     limit_words,
     mode_words,
     named_limits,
@@ -370,7 +370,7 @@ def check_words(check: LimitCheck, candidate: Candidate) -> str:
     """A limit of ``candidate``, and whether it holds: ``time 4.76 ms, limit 40 ms: …``."""
     word, item = QUANTITY_WORDS[check.quantity], item_word(candidate.network)
     limit = limit_text(check.quantity, check.limit, item)
-    kind = LIMIT_WORDS[check.quantity == "rate"]
+    kind = limit_word(check.quantity)
     if check.value is None:
         return f"{word} unknown, {kind} {limit}: {check.unknown['value']}"
     if check.probability is not None:
