@@ -104,7 +104,7 @@ def likeliest_sentence(
 ) -> str:
     """The sentence if candidates may meet the limits, but none with the requested probability.
 
-    ``is_likeliest``: every candidate has a probability to keep them, and none a greater one.
+    ``is_likeliest``: every candidate has a probability to meet them, and none a greater one.
     """
     limits, mode = named_limits(wanted, item_word(choice.network)), mode_words(choice)
     network = network_words(choice)
@@ -178,13 +178,13 @@ def nearest_sentence(
     if open_words:
         known = "1 candidate" if counts.n_broken == 1 else f"{counts.n_broken} candidates"
         claim = (
-            f"Cannot tell whether any mode meets the {limits} for {network}: {known} of "
+            f"It is unknown whether any mode meets the {limits} for {network}: {known} of "
             f"{counts.n_asked} cannot, and {open_words}"
         )
     ways = "; or ".join(map(_relaxed, relaxations))
     relax = f"One looser limit is enough: {ways}." if ways else "One looser limit is not enough."
     if not ways and not is_all_known:
-        relax = "Cannot tell whether one looser limit is enough."
+        relax = "It is unknown whether one looser limit is enough."
     if nearest.interval == "roof":
         relax = "The limit that it can meet is unknown: the network was not measured."
     place = f"{mode_words(nearest)} {NEARNESS_WORDS[rank]}"
@@ -207,7 +207,7 @@ def _rounded_limit(way: Relaxation) -> float:
 
 
 def relaxed_words(relaxations: Sequence[Relaxation]) -> tuple[str, ...]:
-    """The looser limits that would be kept with the required probability."""
+    """The looser limits that would be met with the required probability."""
     return tuple(f"a looser limit would be met: {_relaxed(way)}" for way in relaxations)
 
 
