@@ -315,9 +315,9 @@ def test_a_network_that_ran_without_roofs_names_the_command_that_measures_them(
     results = compute(ingest(tmp_path / "my runs"))
     for kind in ("roofline", "energy", "layers"):
         with pytest.raises(UsageError) as refused:
-            svg_of(results, kind, tmp_path, models=("a",), runs=("my runs",))
+            svg_of(results, kind, tmp_path, models=("a",))
         assert refused.value.what.startswith("a ran, but no kernel was measured")
-        assert refused.value.fix == "measure the roofs: mansard bench --runs 'my runs'"
+        assert refused.value.fix == "measure the roofs: mansard bench"
 
 
 def test_a_network_has_the_batch_and_the_runs_of_its_own(tmp_path: Path) -> None:

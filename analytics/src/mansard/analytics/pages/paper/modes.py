@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import in_order
+from mansard.analytics.data.names import display_name, in_order
 from mansard.analytics.data.quantities import MILLI, counted, in_unit
 from mansard.analytics.pages.figures.charting import LIGHT, STAR, Chart, log_scale, plot
 from mansard.analytics.pages.figures.figure import Prefix, schema_of, si_prefix
@@ -71,9 +72,8 @@ def pareto_content(results: Results, wish: Wish) -> Content:
             "the Pareto front needs two modes"
             if few
             else f"the energy of {subject.network} is unknown, so there is no Pareto front",
-            fix="measure more: mansard bench --mode all"
-            if few
-            else "measure on a board with a power meter: mansard bench --mode all",
+            fix=f"measure {'more' if few else 'on a board with a power meter'}: "
+            "mansard bench --mode all",
         )
     words = [
         _FRONT,
@@ -89,7 +89,8 @@ def modes_content(results: Results, wish: Wish) -> Content:
     subject = _subject(results, wish)
     if subject.n_modes < 2:
         raise UsageError(
-            "a figure of modes needs two of them", fix="measure more: mansard bench --mode all"
+            "a figure of modes needs two of them",
+            fix="measure more: mansard bench --mode all",
         )
     ordered = subject.frame.sort("latency_ms", "mode")
     kept = ordered
@@ -127,7 +128,10 @@ def _subject(results: Results, wish: Wish, *, needs_energy: bool = False) -> _Su
         raise UsageError("this figure shows every mode", fix="leave --mode out")
     main = points.filter("is_main") if len(wish.precisions) != 1 else points
     if main.is_empty():
-        raise UsageError(f"no latency of {network} is known", fix=f"mansard measure {network}")
+        raise UsageError(
+            f"the latency of {display_name(network)} is unknown",
+            fix=f"measure it: mansard measure {shlex.quote(network)}{wish.options}",
+        )
     first = main.row(0, named=True)
     frame = _in_columns(main.filter(pl.col("precision") == first["precision"]), own, labels)
     return _Subject(

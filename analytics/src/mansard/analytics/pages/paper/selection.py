@@ -41,18 +41,11 @@ class Wish:
     mode: str | None = None
     precisions: Sequence[str] = ()
     batch: int | None = None
-    folder: str = "runs"  # of runs, for the commands in errors
-
-    @property
-    def runs(self) -> str:
-        """The option that names the folder in a command; empty of the default."""
-        return "" if self.folder == "runs" else f" --runs {shlex.quote(self.folder)}"
 
     @property
     def options(self) -> str:
-        """The options that name the precisions and the folder in a command."""
-        precisions = f" --precision {','.join(self.precisions)}" if self.precisions else ""
-        return f"{precisions}{self.runs}"
+        """The option that names the precisions in a command."""
+        return f" --precision {','.join(self.precisions)}" if self.precisions else ""
 
 
 def choose_device(results: Results, wish: Wish, fitting: Collection[str] = ()) -> str:
@@ -62,7 +55,7 @@ def choose_device(results: Results, wish: Wish, fitting: Collection[str] = ()) -
     """
     devices = device_options(results)
     if not devices:
-        raise UsageError(_NO_RUNS, fix=f"measure first: mansard bench{wish.runs}")
+        raise UsageError(_NO_RUNS, fix="measure first: mansard bench")
     if wish.device is None:
         first = first_choice(results).device or devices[0]
         ran = in_order([times.device for times in _runs_of(results, wish)])
@@ -89,7 +82,7 @@ def choose_roof(results: Results, wish: Wish, need: Need = "score") -> Roofline:
     ``need``: energy, of a figure that draws it.
     """
     if not results.roofs:
-        raise _no_roofs(_runs_of(results, wish) or results.measured, wish)
+        raise _no_roofs(_runs_of(results, wish) or results.measured)
     devices = roof_devices(results)
     metered = {devices[roof.label] for roof in results.roofs if roof.run_id in results.energies}
     device = choose_device(results, wish, metered if need == "energy" else set(devices.values()))
@@ -97,7 +90,7 @@ def choose_roof(results: Results, wish: Wish, need: Need = "score") -> Roofline:
     if not roofs:
         raise UsageError(
             f"no kernel was measured on {display_name(device)}, so it has no roofs",
-            fix=f"measure them: mansard bench{wish.runs}",
+            fix="measure them: mansard bench",
         )
     if wish.mode is None:
         in_mode = {times.mode for times in _runs_of(results, wish) if times.device == device}
@@ -142,7 +135,7 @@ def _absent(
     name = _find(model, every)
     if name is None:
         others = f"name one of {_some(known)}, or " if known else ""
-        score = f"mansard report {shlex.quote(printable(model, 60))}{wish.runs}"
+        score = f"mansard report {shlex.quote(printable(model, 60))}"
         what = f"no network {printable(model, 60)!r} was measured or scored there"
         return UsageError(what, fix=f"{others}score it: {score}")
     shown = display_name(name)
@@ -151,7 +144,7 @@ def _absent(
     scored = results.networks.filter(pl.col("network") == name)
     if need == "energy" and len(scored) and scored["energy_j"].is_null().all():
         what = f"the energy of {shown} is unknown"
-        return UsageError(what, fix=f"read a power meter: mansard measure {named}{wish.runs}")
+        return UsageError(what, fix=f"read a power meter: mansard measure {named}")
     if wish.precisions:
         scored = scored.filter(pl.col("precision").is_in(wish.precisions))
     if wish.batch is not None:
@@ -174,9 +167,9 @@ def _absent(
     return UsageError(what, fix=f"score it: mansard report {named}{wish.options}")
 
 
-def _no_roofs(ran: Sequence[NetworkTimes], wish: Wish) -> UsageError:
+def _no_roofs(ran: Sequence[NetworkTimes]) -> UsageError:
     what = f"{_some_networks(ran)} ran, but {_NO_RUNS}" if ran else _NO_RUNS
-    return UsageError(what, fix=f"measure the roofs: mansard bench{wish.runs}")
+    return UsageError(what, fix="measure the roofs: mansard bench")
 
 
 def _reasons(scored: pl.DataFrame) -> list[str]:
@@ -191,13 +184,13 @@ def no_network(results: Results, wish: Wish, device: str) -> UsageError:
         again = shlex.quote(ran[0].network)
         return UsageError(
             f"other work disturbed {_some_networks(ran)}",
-            fix=f"measure again: mansard measure {again} --mode all{wish.runs}",
+            fix=f"measure again: mansard measure {again} --mode all",
         )
     if ran and not results.roofs:
-        return _no_roofs(ran, wish)
+        return _no_roofs(ran)
     return UsageError(
         f"no network with these settings was measured or predicted on {display_name(device)}",
-        fix=f"score one and predict it in every mode: mansard bench MODEL{wish.runs}",
+        fix="score one and predict it in every mode: mansard bench MODEL",
     )
 
 
@@ -214,9 +207,7 @@ def choose_network(there: Iterable[str], first: str, wish: Wish, results: Result
     if wish.models and len(networks) > 1:
         raise UsageError("this figure shows one network", fix=f"name one: {networks[0]}")
     if not networks:
-        raise UsageError(
-            "no network was predicted", fix=f"score one: mansard bench MODEL{wish.runs}"
-        )
+        raise UsageError("no network was predicted", fix="score one: mansard bench MODEL")
     return first if not wish.models and first in networks else networks[0]
 
 
