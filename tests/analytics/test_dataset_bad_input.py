@@ -223,7 +223,7 @@ def test_one_mode_of_a_board(tmp_path: Path) -> None:
     mode = msgspec.structs.replace(core_count_mode(2), name="15W", kind="nvpmodel")
     found = results_of(tmp_path, [*CHAINS, *SETS], mode=mode)
     assert notices(found) == (
-        "15W: the only mode measured; what is said of others has no error to it",
+        "15W: the only mode measured; predictions of other modes have no known error",
     )
 
 

@@ -160,7 +160,10 @@ def _lone_modes(results: Results) -> Iterator[tuple[str, str]]:
             devices.setdefault(device_id(manifest), []).append((mode.name, manifest.run_id))
     for runs in devices.values():
         if len({mode for mode, _ in runs}) == 1:
-            yield runs[0][1], "the only mode measured; what is said of others has no error to it"
+            yield (
+                runs[0][1],
+                "the only mode measured; predictions of other modes have no known error",
+            )
 
 
 def _unknown_networks(results: Results, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
