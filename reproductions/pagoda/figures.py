@@ -9,11 +9,11 @@ import polars as pl
 
 from mansard.analytics.data.names import display_text
 from mansard.analytics.data.published.store import Published
-from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, seconds
+from mansard.analytics.data.quantities import GIGA, MILLI, NBSP, UNKNOWN, digits, seconds
 from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.roofs.published_rooflines import published_rooflines
 from mansard.analytics.pages.figures.charting import Chart, colour, plot, shape, with_tooltip
-from mansard.analytics.pages.figures.figure import GIGA, MILLI, Figure, make_figure
+from mansard.analytics.pages.figures.figure import Figure, make_figure
 from mansard.analytics.pages.figures.tables import Column, scaled, tabulate
 from mansard.core.table import Table
 from reproductions.pagoda.table import MODE, NETWORKS, OPERATOR_LAUNCH_S

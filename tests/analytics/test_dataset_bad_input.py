@@ -152,6 +152,22 @@ def test_all_energies_negative_leaves_the_roofs(tmp_path: Path) -> None:
     assert found.roofs[0].peak("fp32").value == pytest.approx(128e9)
 
 
+def test_reasons_without_a_total_that_differ_in_numbers_are_one_notice(tmp_path: Path) -> None:
+    def short_of_readings(row: Trial, n: int) -> Trial:
+        why = {"total_j": f"{n} of 40 readings are missing"}
+        windows = [
+            msgspec.structs.replace(window, total_j=None, unknown=window.unknown | why)
+            for window in row.energy or ()
+        ]
+        return with_energy(row, tuple(windows))
+
+    rows = [short_of_readings(row, at % 4 + 7) for at, row in enumerate([*CHAINS, *SETS])]
+    notice, _ = notices(results_of(tmp_path, rows))
+    # Numbers count as numbers: as texts 10 would be the smallest of 7, 8, 9 and 10.
+    why = "7 to 10 of 40 readings are missing"
+    assert notice == f"2c: {2 * len(rows)} windows have no total energy: {why}"
+
+
 def test_a_rail_that_was_not_read(tmp_path: Path) -> None:
     why = "the rail VDD_CPU_CV was not read"
 
@@ -207,7 +223,7 @@ def test_one_mode_of_a_board(tmp_path: Path) -> None:
     mode = msgspec.structs.replace(core_count_mode(2), name="15W", kind="nvpmodel")
     found = results_of(tmp_path, [*CHAINS, *SETS], mode=mode)
     assert notices(found) == (
-        "15W: the only mode measured; what is said of others has no error to it",
+        "15W: the only mode measured; predictions of other modes have no known error",
     )
 
 

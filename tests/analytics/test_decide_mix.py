@@ -147,7 +147,7 @@ def test_without_constant_power_the_idle_part_is_in_no_sum() -> None:
     assert plan.power_w is None
     assert plan.unknown["power_w"] == "no constant power is known"
     assert plan.active_w == pytest.approx(8.0)  # 15 · 0.4 + 40 · 0.05
-    assert any("idle is not in" in note for note in answer.notes)
+    assert any("idle power is excluded" in note for note in answer.notes)
 
 
 def test_the_wait_for_a_batch_counts_against_the_latency() -> None:

@@ -125,8 +125,8 @@ def test_where_some_have_no_power_it_is_not_said_that_none_keeps_a_limit() -> No
     assert found.verdict == "unknown"
     assert (found.n_candidates, found.n_broken, found.n_unknown) == (20, 3, 17)
     assert plain(found.sentence).startswith(
-        "Cannot tell whether any mode meets the 15 W limit for net: 3 candidates of 20 cannot, and "
-        "of 17 the power is unknown."
+        "It is unknown whether any mode meets the 15 W limit for net: 3 candidates of 20 cannot, "
+        "and of 17 the power is unknown."
     )
     assert "No mode" not in found.sentence
     assert any("of 17 of 20 candidates is unknown" in note for note in found.notes)

@@ -315,9 +315,34 @@ def test_a_network_that_ran_without_roofs_names_the_command_that_measures_them(
     results = compute(ingest(tmp_path / "my runs"))
     for kind in ("roofline", "energy", "layers"):
         with pytest.raises(UsageError) as refused:
-            svg_of(results, kind, tmp_path, models=("a",), runs=("my runs",))
+            svg_of(results, kind, tmp_path, models=("a",))
         assert refused.value.what.startswith("a ran, but no kernel was measured")
-        assert refused.value.fix == "measure the roofs: mansard bench --runs 'my runs'"
+        assert refused.value.fix == "measure the roofs: mansard bench"
+
+
+def test_a_network_has_the_batch_and_the_runs_of_its_own(tmp_path: Path) -> None:
+    write_two_modes(tmp_path / "runs")
+    scored = [
+        score(name, [layer(0, 10**9, 10**6)], batch=batch)
+        for name, batch in (("a", 1), ("b", 4), ("c", 8))
+    ]
+    write_scores(tmp_path / "runs", scored)
+    known = {"model": "b", "model_hash": scored[1].model_hash, "batch": 4}
+    write_networks(tmp_path / "runs", [measurement("nets", (0.08,) * 9, **known)])
+    results = compute(ingest(tmp_path / "runs"))
+    # Not 1, the smallest of all: a file is the network of its name.
+    for model in ("c", "C.onnx"):
+        request = FigureRequest(kind="roofline", models=(model,), output=tmp_path / "fig.svg")
+        networks = drawn(results, request).frame.filter(pl.col("part") == "network")
+        assert networks["batch"].unique().to_list() == ["8"]
+    # Only b ran, with batch 4, in which c has no score.
+    with pytest.raises(UsageError) as refused:
+        svg_of(results, "roofline", tmp_path, models=("b", "c"))
+    assert refused.value.what == "c has no score there"
+    with pytest.raises(UsageError) as refused:
+        svg_of(results, "roofline", tmp_path, models=("b",), batch=8)
+    assert refused.value.what == "b did not run with these settings"
+    assert refused.value.fix == "use --mode 2c --batch 4"
 
 
 @pytest.mark.parametrize(

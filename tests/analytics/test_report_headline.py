@@ -14,14 +14,13 @@ from mansard.analytics.pages.report.write import render
 from mansard.analytics.pages.results import Results, compute
 from mansard.analytics.pages.tables.advice import overview
 from mansard.analytics.pages.tables.headline import (
-    ENGINE,
     NO_METER,
     Headline,
     headlines,
     practice_text,
 )
 from mansard.core.records import Measurement
-from mansard.core.units import ROOF_RATIOS
+from mansard.core.units import ROOF_ENGINE, ROOF_RATIOS
 from tests.analytics.board_runs import power_mode, write_board
 from tests.analytics.factory import (
     measurement,
@@ -177,7 +176,7 @@ def test_the_recorded_ratios_are_those_of_the_documents() -> None:
         found = re.search(rf"{engine}: ([\d.]+) to ([\d.]+), median ([\d.]+)", text)
         assert found is not None, engine
         assert tuple(map(float, found.groups())) == (low, high, middle)
-    assert ENGINE in ROOF_RATIOS
+    assert ROOF_ENGINE in ROOF_RATIOS
 
 
 @pytest.mark.parametrize("part", ["How ceilings are computed", "Sources of all numbers"])

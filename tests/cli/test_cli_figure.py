@@ -11,6 +11,7 @@ import pytest
 from mansard.analytics.pages.paper.drawing import fonts_in
 from mansard.cli.__main__ import run
 from tests.analytics.board_runs import write_board
+from tests.analytics.factory import measurement, write_networks
 from tests.analytics.score_factory import layer, score, write_scores
 from tests.cli.decide_runs import answer, document, published_runs
 from tests.cli.test_cli_schedule import TWO
@@ -131,6 +132,19 @@ def test_one_published_mode_has_no_front(
         2,
         "mansard: the Pareto front needs two modes; measure more: "
         f"mansard bench --runs {folder} --mode all\n",
+    )
+
+
+def test_the_command_that_measures_roofs_names_the_folder_of_the_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "my runs"
+    write_networks(folder, [measurement("nets", (0.08,) * 9, model="a", model_hash="a" * 16)])
+    code, _, err = answer(capsys, "figure", "roofline", "a", "--runs", folder, "-o", tmp_path)
+    assert (code, err) == (
+        2,
+        "mansard: a ran, but no kernel was measured and no ceilings were imported; measure the "
+        f"roofs: mansard bench --runs '{folder}'\n",
     )
 
 

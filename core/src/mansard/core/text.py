@@ -74,6 +74,22 @@ def first_of(words: Sequence[str], limit: int) -> str:
     return ", ".join(words[:limit]) + more
 
 
+_NUMBER = r"\b\d+(?:\.\d+)?\b"
+
+
+def without_numbers(text: str) -> str:
+    """``text`` with ``#`` for each number: equal for texts that ``with_ranges`` joins."""
+    return re.sub(_NUMBER, "#", text)
+
+
+def with_ranges(texts: Sequence[str]) -> str:
+    """Texts that differ only in their numbers as one: ``fell to 300 to 500 MHz``."""
+    columns = zip(*(re.findall(_NUMBER, text) for text in texts), strict=True)
+    ends = ((min(column, key=float), max(column, key=float)) for column in columns)
+    ranges = iter([low if low == high else f"{low} to {high}" for low, high in ends])
+    return re.sub(_NUMBER, lambda _: next(ranges), texts[0])
+
+
 def _escape(character: str) -> str:
     if character.isprintable():
         return character

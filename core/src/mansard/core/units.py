@@ -31,6 +31,7 @@ _HIDDEN = (
 ROOF_RATIOS = MappingProxyType(
     {"TensorRT": (1.64, 4.8, 50.6), "eager PyTorch": (2.51, 29.0, 971.0)}
 )
+ROOF_ENGINE = "TensorRT"  # whose ratios are applied to a bound
 ROOF_FACTORS = "real times are " + " and ".join(
     f"{low:.1f} to {high:.0f} times longer ({engine}, median {middle:g})"
     for engine, (low, middle, high) in ROOF_RATIOS.items()

@@ -14,7 +14,7 @@ from typing import Literal
 from mansard.core.units import Interval
 
 UNKNOWN = "unknown"
-MILLI = 1e-3
+GIGA, MEGA, MILLI, NANO = 1e9, 1e6, 1e-3, 1e-9
 NBSP = "\u00a0"  # a number and its unit stay on one line
 _NO_ENDS = 1e4  # high over low, above which the ends themselves are numbers that tell nothing
 MEASURE_MORE = "measure more"

@@ -11,7 +11,6 @@ A program is a network without batch and precision; each of its named windows is
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,9 +61,9 @@ from mansard.core.records import (
     ProgramRun,
     chain_length,
 )
+from mansard.core.text import with_ranges, without_numbers
 
 _MOST_NAMED = 4
-_NUMBER = re.compile(r"\b\d+(?:\.\d+)?\b")
 PROGRAM = "program"  # the engine name of programs
 _PHASE = "inference"  # the phase of programs: the default of commands
 
@@ -303,19 +302,11 @@ def _joined(unused: Iterable[tuple[str, str]]) -> Iterator[str]:
     groups: dict[str, list[tuple[str, str]]] = {}
     for why, name in unused:
         if why:  # reasons that differ in a number are one
-            groups.setdefault(_NUMBER.sub("#", why), []).append((why, name))
+            groups.setdefault(without_numbers(why), []).append((why, name))
     for group in groups.values():
         named = first_names(list(dict.fromkeys(name for _, name in group)))
-        why = _with_ranges([why for why, _ in group])
+        why = with_ranges([why for why, _ in group])
         yield f"{named}: run, but not used for predictions: {display_text(why)}"
-
-
-def _with_ranges(reasons: Sequence[str]) -> str:
-    """Reasons that differ in their numbers as one: ``fell to 300 to 500 MHz``."""
-    columns = zip(*map(_NUMBER.findall, reasons), strict=True)
-    ends = ((min(column, key=float), max(column, key=float)) for column in columns)
-    ranges = iter([low if low == high else f"{low} to {high}" for low, high in ends])
-    return _NUMBER.sub(lambda _: next(ranges), reasons[0])
 
 
 def _network_row(measured: Measurement, name: str) -> dict[str, object]:

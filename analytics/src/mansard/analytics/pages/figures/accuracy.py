@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.quantities import counted, percent
+from mansard.analytics.data.quantities import MILLI, counted, percent
 from mansard.analytics.data.statistics import pool_repeats
 from mansard.analytics.models.scaling.observations import PROGRAM
 from mansard.analytics.pages.figures.charting import (
@@ -20,7 +20,6 @@ from mansard.analytics.pages.figures.charting import (
     with_tooltip,
 )
 from mansard.analytics.pages.figures.figure import (
-    MILLI,
     Figure,
     Following,
     Missing,

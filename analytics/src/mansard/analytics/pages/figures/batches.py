@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.quantities import UNKNOWN, joules, rate, seconds, watts
+from mansard.analytics.data.quantities import MILLI, UNKNOWN, joules, rate, seconds, watts
 from mansard.analytics.models.predict.row_times import NetworkTimes
 from mansard.analytics.pages.figures.charting import (
     Chart,
@@ -20,7 +20,6 @@ from mansard.analytics.pages.figures.charting import (
     with_tooltip,
 )
 from mansard.analytics.pages.figures.figure import (
-    MILLI,
     Drawn,
     Figure,
     Following,

@@ -11,6 +11,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_name
+from mansard.analytics.data.quantities import GIGA
 from mansard.analytics.models.contention import VictimContention
 from mansard.analytics.pages.figures.charting import (
     Chart,
@@ -20,7 +21,7 @@ from mansard.analytics.pages.figures.charting import (
     shape,
     with_tooltip,
 )
-from mansard.analytics.pages.figures.figure import GIGA, Figure, evenly, make_figure
+from mansard.analytics.pages.figures.figure import Figure, evenly, make_figure
 from mansard.core.table import Table
 
 MOST_LINES = 6  # own demands that are drawn: as many as there are shapes

@@ -13,10 +13,10 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_name, stage_of
-from mansard.analytics.data.quantities import joules, rate, seconds
+from mansard.analytics.data.quantities import MEGA, joules, rate, seconds
 from mansard.analytics.models.predict.generation_times import GenerationTimes
 from mansard.analytics.pages.figures.charting import Chart, colour, plot, shape, with_tooltip
-from mansard.analytics.pages.figures.figure import MEGA, Figure, evenly, make_figure, schema_of
+from mansard.analytics.pages.figures.figure import Figure, evenly, make_figure, schema_of
 from mansard.analytics.pages.results import Results
 from mansard.core.table import Table
 from mansard.core.units import Interval

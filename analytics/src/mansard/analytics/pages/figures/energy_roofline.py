@@ -16,14 +16,13 @@ import polars as pl
 from markupsafe import Markup
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import UNKNOWN, fixed, quantity
+from mansard.analytics.data.quantities import GIGA, UNKNOWN, fixed, quantity
 from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.models.energy.roof import Balance, EnergyRoof, Span, balance
 from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.charting import Chart, following, plot, with_tooltip
 from mansard.analytics.pages.figures.figure import (
-    GIGA,
     Figure,
     Following,
     Missing,

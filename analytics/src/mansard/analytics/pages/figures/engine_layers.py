@@ -8,6 +8,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_text, kernel_text
+from mansard.analytics.data.quantities import GIGA, MEGA, MILLI
 from mansard.analytics.models.layers.rows import RoofedLayer, RoofedLayers
 from mansard.analytics.pages.figures.charting import (
     colour,
@@ -17,9 +18,6 @@ from mansard.analytics.pages.figures.charting import (
     with_tooltip,
 )
 from mansard.analytics.pages.figures.figure import (
-    GIGA,
-    MEGA,
-    MILLI,
     Figure,
     Missing,
     make_figure,

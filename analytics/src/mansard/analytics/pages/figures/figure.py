@@ -13,6 +13,7 @@ import polars as pl
 import vl_convert
 from markupsafe import Markup
 
+from mansard.analytics.data.quantities import GIGA
 from mansard.analytics.pages.figures.charting import FONT, LIGHT, Chart, vega_config
 from mansard.analytics.pages.figures.parameters import Chosen, LiveTable, Shown, words
 from mansard.analytics.pages.figures.tables import shortened
@@ -23,7 +24,6 @@ Dataset = Mapping[str, Any]  # "n" rows; "columns" by name, see _column
 Row = Mapping[str, object]
 Schema = dict[str, pl.DataType | type]
 T = TypeVar("T")
-GIGA, MEGA, MILLI, NANO = 1e9, 1e6, 1e-3, 1e-9
 
 
 @dataclass(frozen=True)

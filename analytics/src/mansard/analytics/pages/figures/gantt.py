@@ -8,9 +8,9 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import counted
+from mansard.analytics.data.quantities import MILLI, counted
 from mansard.analytics.pages.figures.charting import Chart, colour, plot, rate_axis, with_tooltip
-from mansard.analytics.pages.figures.figure import MILLI, Figure, Row, make_figure, schema_of
+from mansard.analytics.pages.figures.figure import Figure, Row, make_figure, schema_of
 from mansard.analytics.pages.figures.tables import Column, tabulate
 from mansard.analytics.pages.words.schedules import slowdown_of
 from mansard.core.records import Problem, Schedule, ScheduledGroup

@@ -15,7 +15,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import in_order
-from mansard.analytics.data.quantities import UNKNOWN, joules, seconds, watts
+from mansard.analytics.data.quantities import MEGA, MILLI, UNKNOWN, joules, seconds, watts
 from mansard.analytics.decisions.alternatives import pareto_front
 from mansard.analytics.decisions.records import Candidate
 from mansard.analytics.pages.figures.charting import (
@@ -27,8 +27,6 @@ from mansard.analytics.pages.figures.charting import (
     with_tooltip,
 )
 from mansard.analytics.pages.figures.figure import (
-    MEGA,
-    MILLI,
     Drawn,
     Figure,
     Following,

@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.names import display_name, in_order, network_key
-from mansard.analytics.data.quantities import UNKNOWN, joules, seconds
+from mansard.analytics.data.quantities import GIGA, UNKNOWN, joules, seconds
 from mansard.analytics.models.predict.columns import NO_SLOWER_THAN_FP32
 from mansard.analytics.models.predict.groups import COMPUTED_IN
 from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.charting import Chart, plot, shape_scale, with_tooltip
-from mansard.analytics.pages.figures.figure import GIGA, Drawn, in_giga, positive, schema_of
+from mansard.analytics.pages.figures.figure import Drawn, in_giga, positive, schema_of
 from mansard.analytics.pages.figures.parameters import EVERY, equals, equals_or_all, mode_labels
 from mansard.analytics.pages.figures.tables import batch_text, bound_text
 from mansard.analytics.pages.results import Results
@@ -257,18 +257,11 @@ def measured_points(results: Results, roofs: Mapping[str, Roofline]) -> pl.DataF
         time = seconds(time_s, low_s, high_s)
         rows.append(
             {
-                "mode": row["label"],
-                "network": run.network,
-                "batch": batch_text(run.batch),
-                "precision": run.precision,
+                **_ran(row, roofs, time_s, run.energy_j),
                 "engine": run.engine,
                 "source": run.source,
-                **_under(row, roofs, in_giga(row["work_flop"] / time_s)),
-                **_priced(row["work_flop"], run.energy_j, time_s),
                 "power": run.power_w,
                 "time": f"{time}, disturbed" if is_disturbed else time,
-                "energy": joules(run.energy_j),
-                "is_drawn": True,
                 "is_disturbed": is_disturbed,
             }
         )
@@ -280,22 +273,31 @@ def measured_points(results: Results, roofs: Mapping[str, Roofline]) -> pl.DataF
         ends = (one["latency_low_s"], one["latency_high_s"], one["interval"])
         rows.append(
             {
-                "mode": row["label"],
-                "network": one["network"],
-                "batch": batch_text(one["batch"]),
-                "precision": one["precision"],
+                **_ran(row, roofs, one["latency_s"], one["energy_j"]),
                 "engine": "published",
                 "source": "published",
-                **_under(row, roofs, in_giga(row["work_flop"] / one["latency_s"])),
-                **_priced(row["work_flop"], one["energy_j"], one["latency_s"]),
                 "time": seconds(one["latency_s"], *ends),
-                "energy": joules(one["energy_j"]),
-                "is_drawn": True,
                 "is_disturbed": False,
             }
         )
     schema = {**_NETWORK_SCHEMA, "engine": pl.String, "source": pl.String}
     return positive(rows[:MOST_NETWORK_POINTS], schema, "intensity", "rate").frame
+
+
+def _ran(
+    row: Mapping[str, Any], roofs: Mapping[str, Roofline], time_s: float, energy_j: float | None
+) -> dict[str, object]:
+    """The scored network of ``row`` at its work over a recorded time and energy."""
+    return {
+        "mode": row["label"],
+        "network": row["network"],
+        "batch": batch_text(row["batch"]),
+        "precision": row["precision"],
+        **_under(row, roofs, in_giga(row["work_flop"] / time_s)),
+        **_priced(row["work_flop"], energy_j, time_s),
+        "energy": joules(energy_j),
+        "is_drawn": True,
+    }
 
 
 def layer_points(groups: pl.DataFrame, names: Mapping[str, str], n_most: int) -> Drawn:

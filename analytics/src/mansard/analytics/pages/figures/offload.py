@@ -17,7 +17,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_name, display_text, in_order
-from mansard.analytics.data.quantities import UNKNOWN
+from mansard.analytics.data.quantities import MILLI, UNKNOWN
 from mansard.analytics.decisions.offload.records import (
     Amount,
     Calibration,
@@ -35,7 +35,7 @@ from mansard.analytics.pages.figures.charting import (
     shape,
     with_tooltip,
 )
-from mansard.analytics.pages.figures.figure import MILLI, Figure, Row, make_figure, schema_of
+from mansard.analytics.pages.figures.figure import Figure, Row, make_figure, schema_of
 from mansard.analytics.pages.figures.tables import Column, tabulate
 from mansard.analytics.pages.words.offload import (
     POINT_COLUMNS,

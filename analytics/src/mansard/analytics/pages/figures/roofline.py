@@ -9,12 +9,11 @@ from collections.abc import Iterable, Sequence
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.quantities import counted, quantity
+from mansard.analytics.data.quantities import GIGA, counted, quantity
 from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling
 from mansard.analytics.models.roofs.roofline import Ridge, Roofline
 from mansard.analytics.pages.figures.charting import Chart, following, log_scale, plot, with_tooltip
 from mansard.analytics.pages.figures.figure import (
-    GIGA,
     Figure,
     Following,
     Missing,
@@ -85,7 +84,7 @@ OF_MODE = f"{equals('mode')} && {equals_or_all('precision')}"
 # "precision" is that of a peak, and "" for a memory roof.
 _LINE_SCHEMA = schema_of(text="mode line level precision", number="x y")
 _BAND_SCHEMA = schema_of(text="mode line precision", number="x low high")
-_Ends = tuple[float, float]  # of an interval
+_Ends = tuple[float, float]  # of an interval, or of a line
 
 
 def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure | Missing:
@@ -251,53 +250,44 @@ def roof_lines(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
     """Two ends of every roof: memory roofs up to their highest ridge, peaks from theirs."""
     rows: list[Row] = []
     for roof in roofs:
-        slopes, peaks = _slopes(roof), _known(roof.peaks)
-        top = max((peak for _, peak in peaks), default=math.inf)
-        steepest = max((slope for _, slope in slopes), default=math.inf)
-        for ceiling, slope in slopes:
+        top = max((peak for _, peak in _known(roof.peaks)), default=math.inf)
+        for ceiling, slope, ends in _slope_spans(roof, seen):
             line = {
                 "mode": roof.label,
                 "line": f"{ceiling.subject}: {ceiling_text(ceiling)}",
                 "level": ceiling.subject,
                 "precision": "",
             }
-            for x in (_left_end(slope, seen), min(top / slope, seen.x_high)):
-                rows.append({**line, "x": x, "y": slope * x / GIGA})
-        for ceiling, peak in peaks:
+            rows += [{**line, "x": x, "y": slope * x / GIGA} for x in ends]
+        for ceiling, peak, ends in _peak_spans(roof, seen):
             line = {
                 "mode": roof.label,
                 "line": f"{ceiling.name} peak: {ceiling_text(ceiling)}",
                 "level": "peak" if peak == top else "lower peak",
                 "precision": ceiling.subject,
             }
-            for x in (max(peak / steepest, seen.x_low), seen.x_high):
-                rows.append({**line, "x": x, "y": peak / GIGA})
+            rows += [{**line, "x": x, "y": peak / GIGA} for x in ends]
     return pl.DataFrame(rows, schema=_LINE_SCHEMA)
 
 
 def roof_bands(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
-    """The intervals of roofs by their corners, as far as ``roof_lines`` draws the roofs.
+    """The intervals of roofs by their corners, as long as the lines of ``roof_lines``.
 
     From min(peak_low, bandwidth_low · x) to min(peak_high, bandwidth_high · x): of a memory roof
     under the highest peak, of a peak right of the steepest memory roof.
     """
     rows: list[Row] = []
     for roof in roofs:
-        slopes, peaks = _slopes(roof), _known(roof.peaks)
-        top = max(peaks, key=lambda pair: pair[1], default=None)
-        steepest = max(slopes, key=lambda pair: pair[1], default=None)
-        for ceiling, slope in slopes:
-            right = seen.x_high if top is None else min(top[1] / slope, seen.x_high)
-            span = (_left_end(slope, seen), right)
-            edges = _band(_ends(ceiling), _ends(top and top[0]), span)
+        top, steepest = _highest(_known(roof.peaks)), _highest(_slopes(roof))
+        for ceiling, _, span in _slope_spans(roof, seen):
             line = {"mode": roof.label, "line": ceiling.subject, "precision": ""}
-            rows += [{**line, **edge} for edge in edges if ceiling.low and ceiling.high]
-        for ceiling, peak in peaks:
-            left = seen.x_low if steepest is None else max(peak / steepest[1], seen.x_low)
-            edges = _band(_ends(steepest and steepest[0]), _ends(ceiling), (left, seen.x_high))
+            if ceiling.low and ceiling.high:
+                rows += [{**line, **edge} for edge in _band(_ends(ceiling), _ends(top), span)]
+        for ceiling, _, span in _peak_spans(roof, seen):
             line = {"mode": roof.label, "line": f"{ceiling.name} peak"}
             line |= {"precision": ceiling.subject}
-            rows += [{**line, **edge} for edge in edges if ceiling.low and ceiling.high]
+            if ceiling.low and ceiling.high:
+                rows += [{**line, **edge} for edge in _band(_ends(steepest), _ends(ceiling), span)]
     return pl.DataFrame(rows, schema=_BAND_SCHEMA)
 
 
@@ -361,23 +351,21 @@ def named_roofs(roofs: Sequence[Roofline], seen: Window) -> list[NamedLine]:
     """Each roof with its name and its corners in ``seen``, main memory and the best peak first."""
     lines: list[NamedLine] = []
     for roof in roofs:
-        slopes, peaks = _slopes(roof), _known(roof.peaks)
-        top = max((peak for _, peak in peaks), default=math.inf)
-        steepest = max((slope for _, slope in slopes), default=math.inf)
-        ranked = sorted(peaks, key=lambda pair: (-pair[1], pair[0].name))
+        ranked = sorted(_peak_spans(roof, seen), key=lambda peak: (-peak[1], peak[0].name))
         while ranked:
-            ceiling, peak = ranked[0]
-            alike = [ceiling for ceiling, value in ranked if value > peak * (1 - ONE_LINE)]
+            ceiling, peak, span = ranked[0]
+            alike = [ceiling for ceiling, value, _ in ranked if value > peak * (1 - ONE_LINE)]
             ranked = ranked[len(alike) :]
-            height = peak / GIGA
-            ends = [(max(peak / steepest, seen.x_low), height), (seen.x_high, height)]
+            ends = [(x, peak / GIGA) for x in span]
             texts = [_name_all(alike), _names(alike), ceiling.name]
             if len(alike) == 1:
                 texts = [f"{ceiling.name} {value_text(ceiling)}", ceiling.name]
             precisions = " ".join(ceiling.subject for ceiling in alike)
             lines.append(NamedLine(roof.label, precisions, texts, "level", ends))
-        for ceiling, slope in sorted(slopes, key=lambda pair: pair[1]):
-            xs = (_left_end(slope, seen), min(top / slope, seen.x_high, seen.y_high * GIGA / slope))
+        for ceiling, slope, (left, right) in sorted(
+            _slope_spans(roof, seen), key=lambda slope: slope[1]
+        ):
+            xs = (left, min(right, seen.y_high * GIGA / slope))
             ends = [(x, slope * x / GIGA) for x in xs]
             texts = [f"{ceiling.subject} {value_text(ceiling)}", ceiling.subject]
             if xs[0] < xs[1]:
@@ -407,6 +395,28 @@ def _known(ceilings: Iterable[Ceiling]) -> list[tuple[Ceiling, float]]:
 
 def _slopes(roof: Roofline) -> list[tuple[Ceiling, float]]:
     return _known(roof.bandwidth(level.name) for level in roof.levels)
+
+
+def _highest(ceilings: Iterable[tuple[Ceiling, float]]) -> Ceiling | None:
+    return max(ceilings, key=lambda pair: pair[1], default=(None, 0.0))[0]
+
+
+def _slope_spans(roof: Roofline, seen: Window) -> list[tuple[Ceiling, float, _Ends]]:
+    """Each memory roof, its bandwidth, and the intensities from and to which it is drawn."""
+    top = max((peak for _, peak in _known(roof.peaks)), default=math.inf)
+    return [
+        (ceiling, slope, (_left_end(slope, seen), min(top / slope, seen.x_high)))
+        for ceiling, slope in _slopes(roof)
+    ]
+
+
+def _peak_spans(roof: Roofline, seen: Window) -> list[tuple[Ceiling, float, _Ends]]:
+    """Each peak, its height, and the intensities from and to which it is drawn."""
+    steepest = max((slope for _, slope in _slopes(roof)), default=math.inf)
+    return [
+        (ceiling, peak, (max(peak / steepest, seen.x_low), seen.x_high))
+        for ceiling, peak in _known(roof.peaks)
+    ]
 
 
 def _left_end(slope: float, seen: Window) -> float:

@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_text, in_order
-from mansard.analytics.data.quantities import capacity, quantity, seconds
+from mansard.analytics.data.quantities import GIGA, NANO, capacity, quantity, seconds
 from mansard.analytics.models.roofs.ceilings import STREAM_KERNELS, Level, latency_levels
 from mansard.analytics.models.roofs.rates import USUAL_BACKENDS, TrialRate
 from mansard.analytics.models.roofs.roofline import Roofline
@@ -25,8 +25,6 @@ from mansard.analytics.pages.figures.charting import (
     with_tooltip,
 )
 from mansard.analytics.pages.figures.figure import (
-    GIGA,
-    NANO,
     Drawn,
     Figure,
     Following,

@@ -55,11 +55,7 @@ def _provenance(content: Content, results: Results) -> Iterator[str]:
     ]
     if citations and ("published" in content.sources or any(map(is_published, content.run_ids))):
         where = "; ".join(in_order([display_text(one) for one in citations]))
-        yield (
-            f"Modelled from ceilings published in: {where}."
-            if is_modelled
-            else (f"Published in: {where}.")
-        )
+        yield f"{'Modelled from ceilings published' if is_modelled else 'Published'} in: {where}."
 
 
 def _when(runs: list[Manifest], how: str) -> str:

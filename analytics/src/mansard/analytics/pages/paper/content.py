@@ -100,13 +100,22 @@ def network_key(names: Sequence[str], n_columns: int = 3) -> dict[str, object]:
     }
 
 
+def is_hollow(kind: str) -> bool:
+    """Whether marks and bars of this kind, as keys name it, are hollow: modelled ones are."""
+    return kind.startswith("modelled")
+
+
+def fills(kinds: Sequence[str], colour: str) -> list[str]:
+    """What marks of each kind are filled with: the paper where they are hollow."""
+    return [LIGHT.paper if is_hollow(kind) else colour for kind in kinds]
+
+
 def marker_key(kinds: Sequence[str]) -> Chart:
     """A legend: filled markers are measured, hollow ones modelled. ``kinds`` may repeat."""
-    names = sorted(set(kinds), key=lambda name: name.startswith("modelled"))
+    names = sorted(set(kinds), key=is_hollow)
     ink = LIGHT.ink
-    fills = ["#ffffff" if name.startswith("modelled") else ink for name in names]
     legend = alt.Legend(title=None, columns=2, labelLimit=0, symbolStrokeColor=ink)
-    fill = alt.Fill("kind:N", scale=alt.Scale(domain=names, range=fills), legend=legend)
+    fill = alt.Fill("kind:N", scale=alt.Scale(domain=names, range=fills(names, ink)), legend=legend)
     # Marks without a size: only their legend shows.
     return plot(pl.DataFrame({"kind": names})).mark_point(size=0, opacity=0).encode(fill=fill)
 

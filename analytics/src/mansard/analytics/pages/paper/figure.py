@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -81,7 +81,6 @@ class FigureRequest:
             mode=self.mode,
             precisions=self.precisions,
             batch=self.batch,
-            folder=self.runs[0] if self.runs else "runs",
         )
 
 
@@ -119,7 +118,7 @@ def figure_of_runs(
     if suffix == "tex" or request.with_table:
         roof = choose_roof(results, wish, "energy" if request.kind == "energy" else "score")
         ceilings = ceiling_frame(results, roof)
-        label = file_stem(replace(content, kind="roofline")).replace("roofline", "ceilings", 1)
+        label = file_stem(content, "ceilings")
         files[path.with_suffix(".tex")] = latex_table(results, roof, ceilings, label).encode()
         frame = ceilings if suffix == "tex" else frame
     if suffix != "tex":

@@ -8,8 +8,9 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_name
+from mansard.analytics.data.quantities import MILLI
 from mansard.analytics.pages.figures.charting import Chart, plot
-from mansard.analytics.pages.figures.figure import MILLI, si_prefix
+from mansard.analytics.pages.figures.figure import si_prefix
 from mansard.analytics.pages.figures.gantt import ALONE, MORE, MOVE, bar_frame, last_s
 from mansard.analytics.pages.figures.plane import shortened_label, text_px
 from mansard.analytics.pages.paper.content import Content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_name, in_order
-from mansard.analytics.data.quantities import counted, quantity
+from mansard.analytics.data.quantities import GIGA, counted, quantity
 from mansard.analytics.models.layers.measured import AT_MOST, layers_with_scores
 from mansard.analytics.models.layers.rows import RoofedLayers
 from mansard.analytics.models.roofs.ceilings import DRAM
@@ -24,9 +25,9 @@ from mansard.analytics.pages.figures.engine_layers import (
     point_frame,
     roof_frame,
 )
-from mansard.analytics.pages.figures.figure import GIGA, si_prefix
+from mansard.analytics.pages.figures.figure import si_prefix
 from mansard.analytics.pages.figures.naming import NamedLine
-from mansard.analytics.pages.figures.network_points import layer_points
+from mansard.analytics.pages.figures.network_points import layer_points, roof_at
 from mansard.analytics.pages.figures.parameters import roof_devices
 from mansard.analytics.pages.figures.plane import Window, extent
 from mansard.analytics.pages.paper.content import Content, marker_key, plane_axes
@@ -244,7 +245,7 @@ def _modelled(results: Results, wish: Wish) -> _LayerSet:
         else ""
     )
     roofs = _roof_rows(roof, first["precision"], (low, high))
-    below = _n_below(roof, roofs, layers)
+    below = _n_below(roof, first["precision"], layers)
     state = f"{below} of {len(layers)} below their roof" if below else "all at their roof"
     return _LayerSet(
         device=roof_devices(results)[roof.label],
@@ -260,13 +261,10 @@ def _modelled(results: Results, wish: Wish) -> _LayerSet:
     )
 
 
-def _n_below(roof: Roofline, roofs: pl.DataFrame, layers: pl.DataFrame) -> int:
-    """How many of ``layers`` are slower than the highest of the drawn ``roofs`` allows."""
-    peak, slope = roofs["rate_gflop_per_s"].max(), roof.bandwidth(DRAM).value
-    if peak is None or slope is None:
-        return len(layers)
-    reach = pl.min_horizontal(pl.lit(peak), slope / GIGA * pl.col("intensity_flop_per_byte"))
-    return len(layers.filter(pl.col("rate_gflop_per_s") < _BELOW * reach))
+def _n_below(roof: Roofline, precision: str, layers: pl.DataFrame) -> int:
+    """How many of ``layers`` are slower than the roof of ``precision`` allows."""
+    places = layers.select(*_PLACE.values()).iter_rows()
+    return sum(rate < _BELOW * (roof_at(roof, precision, x) or math.inf) for x, rate in places)
 
 
 def _number(batch: str) -> int | None:

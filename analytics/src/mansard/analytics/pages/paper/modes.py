@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,15 +10,15 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import in_order
-from mansard.analytics.data.quantities import counted
-from mansard.analytics.pages.figures.charting import STAR, Chart, log_scale, plot
-from mansard.analytics.pages.figures.figure import MILLI, Prefix, schema_of, si_prefix
+from mansard.analytics.data.names import display_name, in_order
+from mansard.analytics.data.quantities import MILLI, counted, in_unit
+from mansard.analytics.pages.figures.charting import LIGHT, STAR, Chart, log_scale, plot
+from mansard.analytics.pages.figures.figure import Prefix, schema_of, si_prefix
 from mansard.analytics.pages.figures.modes import AT_BEST, mode_points
 from mansard.analytics.pages.figures.naming import NamedLine, place_names, point_texts
 from mansard.analytics.pages.figures.parameters import mode_labels, roof_devices
 from mansard.analytics.pages.figures.plane import Window, extent
-from mansard.analytics.pages.paper.content import Content, Kind, log_ticks
+from mansard.analytics.pages.paper.content import Content, Kind, fills, is_hollow, log_ticks
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS
 from mansard.analytics.pages.paper.selection import Wish, choose_device, choose_network, no_network
@@ -30,7 +30,7 @@ MOST_MODES = 14  # side by side: each needs a line
 _GAP_PX = 12  # between two panels
 _ROW_PX = 20.0  # a mode
 _FOR_VALUES, _FOR_MARKED = 1.32, 1.5  # an axis ends behind the values of its bars, with marks
-_DOT, _FILL, _EDGE = "#0a6fb0", "#9cc4e2", "#34557a"
+_DOT, _FILL, _EDGE = LIGHT.categories[0], LIGHT.ramp[1], LIGHT.accent
 _PAIR = ["device", "label", "network", "precision"]
 _NUMBERS = ("gpu_clock_mhz", "memory_clock_mhz", "latency_ms", "energy_per_item_mj", "power_w")
 _COSTS = (  # a value and the ends of its interval
@@ -72,9 +72,8 @@ def pareto_content(results: Results, wish: Wish) -> Content:
             "the Pareto front needs two modes"
             if few
             else f"the energy of {subject.network} is unknown, so there is no Pareto front",
-            fix="measure more: mansard bench --mode all"
-            if few
-            else "measure on a board with a power meter: mansard bench --mode all",
+            fix=f"measure {'more' if few else 'on a board with a power meter'}: "
+            "mansard bench --mode all",
         )
     words = [
         _FRONT,
@@ -90,7 +89,8 @@ def modes_content(results: Results, wish: Wish) -> Content:
     subject = _subject(results, wish)
     if subject.n_modes < 2:
         raise UsageError(
-            "a figure of modes needs two of them", fix="measure more: mansard bench --mode all"
+            "a figure of modes needs two of them",
+            fix="measure more: mansard bench --mode all",
         )
     ordered = subject.frame.sort("latency_ms", "mode")
     kept = ordered
@@ -128,7 +128,10 @@ def _subject(results: Results, wish: Wish, *, needs_energy: bool = False) -> _Su
         raise UsageError("this figure shows every mode", fix="leave --mode out")
     main = points.filter("is_main") if len(wish.precisions) != 1 else points
     if main.is_empty():
-        raise UsageError(f"no latency of {network} is known", fix=f"mansard measure {network}")
+        raise UsageError(
+            f"the latency of {display_name(network)} is unknown",
+            fix=f"measure it: mansard measure {shlex.quote(network)}{wish.options}",
+        )
     first = main.row(0, named=True)
     frame = _in_columns(main.filter(pl.col("precision") == first["precision"]), own, labels)
     return _Subject(
@@ -212,7 +215,7 @@ def _ruled(ranged: pl.DataFrame) -> list[str]:
 def _marked(marks: str, modes: pl.DataFrame) -> list[str]:
     """``Filled markers: measured.`` and ``Hollow markers: modelled, at best by the roofs.``"""
     readings = in_order(modes.select(_reading())["reading"].to_list())
-    hollow = [name for name in readings if name.startswith("modelled")]
+    hollow = [name for name in readings if is_hollow(name)]
     filled = [name for name in readings if name not in hollow]
     both = (("Filled", filled), ("Hollow", hollow))
     return [f"{how} {marks}: {listed(names, 'or')}." for how, names in both if names]
@@ -303,11 +306,10 @@ def _dots(points: pl.DataFrame, x: alt.X, y: alt.Y) -> Chart:
     named = points.with_columns(reading=_reading())
     readings = in_order(named["reading"].to_list())
     key = alt.Legend(title=None, columns=1, labelLimit=0)
-    fills = ["#ffffff" if name.startswith("modelled") else _DOT for name in readings]
     # A legend has the outline of its marks only where that is a channel.
     ranges = (
         (alt.Shape, list(MARKERS)),
-        (alt.Fill, fills),
+        (alt.Fill, fills(readings, _DOT)),
         (alt.Stroke, [_DOT] * len(readings)),
     )
     channels = [
@@ -406,24 +408,18 @@ def _panel(modes: pl.DataFrame, cost: tuple[str, str, str], title: str, *, is_fi
 def _value_text(value: float, axis: Prefix, unit: str, *, is_least: bool) -> str:
     """``≥ 1.55``: three digits in the unit of the axis, else with a unit of its own: ``40 µs``."""
     own = si_prefix(value, -3, most=0)
-    scaled = value / own.per
-    step = 10.0 ** (math.floor(math.log10(scaled)) - 2) if scaled > 0 else 1.0
-    if is_least:  # rounded down, as in tables
-        scaled = math.floor(scaled / step + 1e-6) * step
-    number = f"{scaled:,.{max(0, -round(math.log10(step)))}f}"
-    same = own == axis
-    return f"{'≥ ' if is_least else ''}{number}{'' if same else f' {own.letter}{unit}'}"
+    number = in_unit(value, kind="roof" if is_least else None, unit=own.per, n_digits=3)
+    return number if own == axis else f"{number} {own.letter}{unit}"
 
 
 def _bars(known: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
     """Bars, filled where they were measured or published, hollow where modelled."""
     named = known.with_columns(reading=_reading())
     readings = in_order(named["reading"].to_list())
-    fills = ["#ffffff" if name.startswith("modelled") else _FILL for name in readings]
     key = alt.Legend(title=None, columns=1, labelLimit=0, symbolType="square")
     fill = alt.Fill(
         "reading:N",
-        scale=alt.Scale(domain=readings, range=fills),
+        scale=alt.Scale(domain=readings, range=fills(readings, _FILL)),
         legend=key,
     )
     bars = plot(named).mark_bar(height={"band": 0.66}, stroke=_EDGE)

@@ -185,7 +185,8 @@ def _priced(results: Results, roof: Roofline) -> list[PricedRoof]:
     place = f"{display_name(roof.label)}: "
     gap = next((gap.removeprefix(place).rstrip(".") for gap in gaps if gap.startswith(place)), "")
     if gap:
-        raise UsageError(gap, where=display_name(roof.label), fix="measure it again: mansard bench")
+        again = "measure it again: mansard bench --again"
+        raise UsageError(gap, where=display_name(roof.label), fix=again)
     if roof.source == "published":
         raise UsageError(
             f"the energy of {display_name(roof_devices(results)[roof.label])} is unknown: its "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
@@ -41,12 +41,11 @@ class Wish:
     mode: str | None = None
     precisions: Sequence[str] = ()
     batch: int | None = None
-    folder: str = "runs"  # of runs, for the commands in errors
 
     @property
-    def runs(self) -> str:
-        """The option that names the folder in a command; empty of the default."""
-        return "" if self.folder == "runs" else f" --runs {shlex.quote(self.folder)}"
+    def options(self) -> str:
+        """The option that names the precisions in a command."""
+        return f" --precision {','.join(self.precisions)}" if self.precisions else ""
 
 
 def choose_device(results: Results, wish: Wish, fitting: Collection[str] = ()) -> str:
@@ -56,7 +55,7 @@ def choose_device(results: Results, wish: Wish, fitting: Collection[str] = ()) -
     """
     devices = device_options(results)
     if not devices:
-        raise UsageError(_NO_RUNS, fix=f"measure first: mansard bench{wish.runs}")
+        raise UsageError(_NO_RUNS, fix="measure first: mansard bench")
     if wish.device is None:
         first = first_choice(results).device or devices[0]
         ran = in_order([times.device for times in _runs_of(results, wish)])
@@ -83,9 +82,7 @@ def choose_roof(results: Results, wish: Wish, need: Need = "score") -> Roofline:
     ``need``: energy, of a figure that draws it.
     """
     if not results.roofs:
-        ran = in_order([times.network for times in _runs_of(results, wish) or results.measured])
-        what = f"{listed(ran[:_MOST_NAMED])} ran, but {_NO_RUNS}" if ran else _NO_RUNS
-        raise UsageError(what, fix=f"measure the roofs: mansard bench{wish.runs}")
+        raise _no_roofs(_runs_of(results, wish) or results.measured)
     devices = roof_devices(results)
     metered = {devices[roof.label] for roof in results.roofs if roof.run_id in results.energies}
     device = choose_device(results, wish, metered if need == "energy" else set(devices.values()))
@@ -93,7 +90,7 @@ def choose_roof(results: Results, wish: Wish, need: Need = "score") -> Roofline:
     if not roofs:
         raise UsageError(
             f"no kernel was measured on {display_name(device)}, so it has no roofs",
-            fix=f"measure them: mansard bench{wish.runs}",
+            fix="measure them: mansard bench",
         )
     if wish.mode is None:
         in_mode = {times.mode for times in _runs_of(results, wish) if times.device == device}
@@ -121,10 +118,9 @@ def choose_networks(
     known = in_order(list(there))
     if not wish.models:
         return known
-    named = {_plain_name(name): name for name in known}
     chosen = []
     for model in dict.fromkeys(wish.models):
-        name = model if model in known else named.get(_plain_name(PurePath(model).stem))
+        name = _find(model, known)
         if name is None:
             raise _absent(model, known, wish, results, need)
         chosen.append(name)
@@ -135,66 +131,72 @@ def _absent(
     model: str, known: Sequence[str], wish: Wish, results: Results, need: Need
 ) -> UsageError:
     """Why the network ``model`` has no place in a figure, and the command that gives it one."""
-    every = {*results.names.values(), *results.predictions["network"].to_list()}
-    plain = {_plain_name(name): name for name in every}
-    name = model if model in every else plain.get(_plain_name(PurePath(model).stem))
+    every = [*results.names.values(), *results.predictions["network"].to_list()]
+    name = _find(model, every)
     if name is None:
         others = f"name one of {_some(known)}, or " if known else ""
-        score = f"mansard report {shlex.quote(printable(model, 60))}{wish.runs}"
+        score = f"mansard report {shlex.quote(printable(model, 60))}"
         what = f"no network {printable(model, 60)!r} was measured or scored there"
         return UsageError(what, fix=f"{others}score it: {score}")
     shown = display_name(name)
     is_file = PurePath(model).suffix.lower() == ".onnx"
     named = shlex.quote(printable(model, 60) if is_file else shown)
-    ran = _runs_of(results, wish)
-    options = "".join(f" --precision {one}" for one in wish.precisions)
-    if need == "energy" and results.networks["energy_j"].is_null().all():
+    scored = results.networks.filter(pl.col("network") == name)
+    if need == "energy" and len(scored) and scored["energy_j"].is_null().all():
         what = f"the energy of {shown} is unknown"
-        return UsageError(what, fix=f"read a power meter: mansard measure {named}{wish.runs}")
-    batches = in_order([batch_text(times.batch) for times in ran])
-    where = " or ".join(
-        f"--mode {times.mode} --batch {batch_text(times.batch)}"
-        for times in {(t.mode, t.batch): t for t in ran}.values()
-    )
-    scored = results.networks.filter(pl.col("model").is_in([name, model]))
+        return UsageError(what, fix=f"read a power meter: mansard measure {named}")
     if wish.precisions:
         scored = scored.filter(pl.col("precision").is_in(wish.precisions))
     if wish.batch is not None:
         scored = scored.filter(pl.col("batch") == wish.batch)
-    why = [text for text in scored["reason"].unique(maintain_order=True).to_list() if text]
+    why = _reasons(scored)
     if why and scored["time_s"].is_null().all():
-        words = f"the latency of {shown} is unknown: {why[0]}"
-        return UsageError(words, fix=f"measure it: mansard measure {named}{options}{wish.runs}")
-    if batches and (wish.batch is not None or wish.mode is not None):
-        return UsageError(f"{shown} did not run so", fix=f"use {where}")
+        what = f"the latency of {shown} is unknown: {why[0]}"
+        return UsageError(what, fix=f"measure it: mansard measure {named}{wish.options}")
+    ran = _runs_of(results, replace(wish, models=(model,)))
+    if ran and (wish.batch is not None or wish.mode is not None):
+        settings = in_order(
+            [
+                f"--mode {shlex.quote(display_name(times.mode))} --batch {batch_text(times.batch)}"
+                for times in ran
+            ]
+        )
+        what = f"{shown} did not run with these settings"
+        return UsageError(what, fix=f"use {' or '.join(settings)}")
     what = f"{shown} ran, but has no score there" if ran else f"{shown} has no score there"
-    return UsageError(what, fix=f"score it: mansard report {named}{options}{wish.runs}")
+    return UsageError(what, fix=f"score it: mansard report {named}{wish.options}")
+
+
+def _no_roofs(ran: Sequence[NetworkTimes]) -> UsageError:
+    what = f"{_some_networks(ran)} ran, but {_NO_RUNS}" if ran else _NO_RUNS
+    return UsageError(what, fix="measure the roofs: mansard bench")
+
+
+def _reasons(scored: pl.DataFrame) -> list[str]:
+    """Why scored networks have no time."""
+    return [text for text in scored["reason"].unique(maintain_order=True).to_list() if text]
 
 
 def no_network(results: Results, wish: Wish, device: str) -> UsageError:
     """Why no network of ``device`` has a latency in any mode, and the command that gives one."""
     ran = [times for times in _runs_of(results, wish) if times.device == device]
-    names = first_of(in_order([times.network for times in ran]), _MOST_NAMED)
     if ran and all(times.disturbed_s for times in ran):
         again = shlex.quote(ran[0].network)
         return UsageError(
-            f"other work disturbed {names}",
-            fix=f"measure again: mansard measure {again} --mode all{wish.runs}",
+            f"other work disturbed {_some_networks(ran)}",
+            fix=f"measure again: mansard measure {again} --mode all",
         )
     if ran and not results.roofs:
-        return UsageError(
-            f"{names} ran, but {_NO_RUNS}", fix=f"measure the roofs: mansard bench{wish.runs}"
-        )
+        return _no_roofs(ran)
     return UsageError(
         f"no network with these settings was measured or predicted on {display_name(device)}",
-        fix=f"score one and predict it in every mode: mansard bench MODEL{wish.runs}",
+        fix="score one and predict it in every mode: mansard bench MODEL",
     )
 
 
 def _runs_of(results: Results, wish: Wish) -> list[NetworkTimes]:
     """The timed runs of the wished networks, of all by default."""
-    wanted = {_plain_name(model) for model in wish.models}
-    wanted |= {_plain_name(PurePath(model).stem) for model in wish.models}
+    wanted = _spellings(wish.models)
     timed = [times for times in results.measured if times.shown_s[0] is not None]
     return [times for times in timed if not wanted or _plain_name(times.network) in wanted]
 
@@ -205,9 +207,7 @@ def choose_network(there: Iterable[str], first: str, wish: Wish, results: Result
     if wish.models and len(networks) > 1:
         raise UsageError("this figure shows one network", fix=f"name one: {networks[0]}")
     if not networks:
-        raise UsageError(
-            "no network was predicted", fix=f"score one: mansard bench MODEL{wish.runs}"
-        )
+        raise UsageError("no network was predicted", fix="score one: mansard bench MODEL")
     return first if not wish.models and first in networks else networks[0]
 
 
@@ -221,10 +221,11 @@ def choose_batch(results: Results, wish: Wish, roof: Roofline) -> str:
             for times in _runs_of(results, wish)
             if times.mode == roof.mode and times.device == roof_devices(results)[roof.label]
         }
+        wanted = _spellings(wish.models)
         scored = {
-            batch_text(row["batch"])
-            for row in results.networks.iter_rows(named=True)
-            if wish.models and _plain_name(row["model"]) in set(map(_plain_name, wish.models))
+            batch_text(batch)
+            for network, batch in results.networks.select("network", "batch").unique().iter_rows()
+            if _plain_name(network) in wanted
         }
         first = next((one for some in (ran, scored) for one in options if one in some), None)
         return first or (options[0] if options else "1")
@@ -243,22 +244,41 @@ def of_precisions(rows: pl.DataFrame, wish: Wish, results: Results) -> pl.DataFr
     if chosen.is_empty():
         known = in_order(rows["precision"].to_list())
         fix = f"use one of {_some(known)}"
-        scored = results.networks.filter(pl.col("precision").is_in(wish.precisions))
-        why = [text for text in scored["reason"].unique(maintain_order=True).to_list() if text]
+        why = _reasons(
+            results.networks.filter(
+                pl.col("precision").is_in(wish.precisions),
+                pl.col("network").is_in(rows["network"].to_list()),
+            )
+        )
         if why:
             raise UsageError(f"no latency in {listed(wish.precisions, 'or')}: {why[0]}", fix=fix)
         if wish.models:
             networks = " ".join(shlex.quote(printable(model, 60)) for model in wish.models)
-            asked = f"--precision {','.join(wish.precisions)}{wish.runs}"
-            fix += f", or score it: mansard report {networks} {asked}"
+            fix += f", or score it: mansard report {networks}{wish.options}"
         raise UsageError(
             f"nothing was measured or predicted in {listed(wish.precisions, 'or')} there", fix=fix
         )
     return chosen
 
 
+def _find(model: str, names: Sequence[str]) -> str | None:
+    """The one of ``names`` that ``model``, a name or a file, is."""
+    by_spelling = {_plain_name(name): name for name in names}
+    found = (by_spelling[one] for one in _spellings([model]) if one in by_spelling)
+    return model if model in names else next(found, None)
+
+
+def _spellings(models: Iterable[str]) -> list[str]:
+    """How networks may be named that are given by a name or by a file."""
+    return [_plain_name(text) for model in models for text in (model, PurePath(model).stem)]
+
+
 def _plain_name(name: str) -> str:
     return display_name(name).casefold()
+
+
+def _some_networks(ran: Iterable[NetworkTimes]) -> str:
+    return _some(in_order([times.network for times in ran]))
 
 
 def _some(names: Sequence[str]) -> str:

@@ -26,10 +26,13 @@ _LONGEST_PART = 40  # characters of a device or a mode in a file name
 _PNG_HEAD = 33  # bytes: the signature and the first chunk
 
 
-def file_stem(content: Content) -> str:
-    """``roofline-jetson-agx-orin-maxn``: only letters, digits and hyphens."""
+def file_stem(content: Content, first: str = "") -> str:
+    """``roofline-jetson-agx-orin-maxn``: only letters, digits and hyphens.
+
+    ``first``: instead of the kind of the figure.
+    """
     device = "".join(filter(str.isprintable, content.device))
-    parts = (content.kind, _slug(short_device(device)), _slug(content.mode))
+    parts = (first or content.kind, _slug(short_device(device)), _slug(content.mode))
     return "-".join(filter(None, parts))
 
 

@@ -153,31 +153,30 @@ def _ceiling_cells(roof: Roofline | None, peaks: Sequence[str]) -> list[str]:
     return [*cells, value_text(roof.bandwidth(DRAM))]
 
 
-_AGAIN = "Close other programs and measure again"
-About = Literal["here", "runs", "board", "elsewhere"]
+About = Literal["here", "runs", "elsewhere"]
 
 
 class NextStep(Record, frozen=True, kw_only=True):
     """The next step, and the command for it.
 
-    ``about``: the folder of runs of the report ("runs"), its machine or board ("board"), both
-    ("here") or neither.
+    ``about``: the folder of runs of the report ("runs"), that and its machine or board ("here"),
+    or neither. ``first``: what has to be done before the command.
     """
 
     what: str
     command: str
     about: About
+    first: str = ""
 
     def at(self, runs: str, options: str = "") -> str:
         """The command for the folder ``runs``; ``options`` name the board, as ``--host`` does."""
-        is_named = self.about in {"here", "runs"} and runs != "runs"
+        is_named = self.about != "elsewhere" and runs != "runs"
         where = f" --runs {shlex.quote(runs)}" if is_named else ""
-        return f"{self.command}{where}{options if self.about in {'here', 'board'} else ''}"
+        return f"{self.command}{where}{options if self.about == 'here' else ''}"
 
     def line(self, runs: str, options: str = "") -> str:
-        """As ``at``, with what has to be done before the command."""
-        before = "close other programs, then " if self.what == _AGAIN else ""
-        return f"{before}{self.at(runs, options)}"
+        """As ``at``, after what has to be done first."""
+        return ", then ".join(filter(None, (self.first, self.at(runs, options))))
 
     def on_page(self, results: Results) -> str:
         """The command on a page, which names no absolute path of the machine that wrote it."""
@@ -193,56 +192,61 @@ def next_step(results: Results) -> NextStep:
     is_jetson = any(run.machine.kind == "jetson" for run in manifests)
     every = " --mode all" if is_jetson and not is_one else ""
     networks = sorted(results.networks["network"].unique().to_list(), key=natural_key)
-    scored = shlex.quote(networks[0]) if networks else "model.onnx"
+    network = networks[0] if networks else "model.onnx"
     chosen = [
         answer.choice.network for answer in results.recommendations if answer.choice is not None
     ]
     stage = stage_of(chosen[0]) if chosen else None
-    limited = f"{shlex.quote(chosen[0]) if chosen else scored} --min-fps 30"
+    limited = f"{shlex.quote(chosen[0] if chosen else network)} --min-fps 30"
     if stage is not None:
         limited = f"{shlex.quote(stage[0])} --min-tokens-per-s 10"
-    steps: tuple[tuple[bool, str, str, About], ...] = (
+    steps = (
         (
             all(run.machine.is_simulated for run in manifests),  # or nothing was measured
-            "Measure your own machine",
-            "mansard bench",
-            "elsewhere",
+            NextStep(what="Measure your own machine", command="mansard bench", about="elsewhere"),
         ),
         (
             any(finding.is_serious for finding in results.findings),
-            _AGAIN,
-            f"mansard bench{every} --again",
-            "here",
+            NextStep(
+                what="Close other programs and measure again",
+                command=f"mansard bench{every} --again",
+                about="here",
+                first="close other programs",
+            ),
         ),
         (
             bool(results.measured) and not results.roofs,
-            "Measure the roofs of these networks",
-            "mansard bench",
-            "here",
+            NextStep(
+                what="Measure the roofs of these networks", command="mansard bench", about="here"
+            ),
         ),
-        (not networks, "Add a network", "mansard bench model.onnx", "here"),
+        (
+            not networks,
+            NextStep(what="Add a network", command="mansard bench model.onnx", about="here"),
+        ),
         (
             is_jetson and is_one,
-            "Measure the board's other modes",
-            "mansard bench --mode all",
-            "here",
+            NextStep(
+                what="Measure the board's other modes",
+                command="mansard bench --mode all",
+                about="here",
+            ),
         ),
         (
             not (results.measured or results.generations),
-            "Run a network",
-            measuring_command(networks[0]) if networks else f"mansard measure {scored}",
-            "here",
+            NextStep(what="Run a network", command=measuring_command(network), about="here"),
         ),
         (
             bool(chosen) and not is_one,
-            "Recommend a mode under a limit",
-            f"mansard recommend {limited}",
-            "runs",
+            NextStep(
+                what="Recommend a mode under a limit",
+                command=f"mansard recommend {limited}",
+                about="runs",
+            ),
         ),
-        (True, "Add your own network", "mansard bench model.onnx", "here"),
     )
-    _, what, command, about = next(step for step in steps if step[0])
-    return NextStep(what=what, command=command, about=about)
+    last = NextStep(what="Add your own network", command="mansard bench model.onnx", about="here")
+    return next((step for applies, step in steps if applies), last)
 
 
 def measuring_command(network: str) -> str:

@@ -5,7 +5,6 @@ A notice is a line about something missing or unusual, which the page has above 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -32,10 +31,9 @@ from mansard.analytics.models.scaling.coefficients import good_trials, run_notes
 from mansard.analytics.pages.results import Results, compute
 from mansard.analytics.pages.tables.calibration import CalibrationSummary, calibration_summaries
 from mansard.core.records import Manifest, Phase, Processor, Record, Source, named_notes
-from mansard.core.text import listed
+from mansard.core.text import listed, with_ranges, without_numbers
 
 _MOST_NAMED = 4
-_NUMBER = re.compile(r"\b\d+(?:\.\d+)?\b")
 _MOST_REASONS, _LONGEST_REASON = 2, 300
 
 
@@ -135,12 +133,12 @@ def _missing_totals(results: Results) -> Iterator[tuple[str, str]]:
     groups: dict[tuple[str, str], list[tuple[int, str]]] = {}  # reasons that differ in numbers
     for row in unknown.len().sort("run_id", "unknown_json").iter_rows(named=True):
         reason = msgspec.json.decode(row["unknown_json"], type=dict[str, str])["total_j"]
-        key = (row["run_id"], _NUMBER.sub("…", reason))
+        key = (row["run_id"], without_numbers(reason))
         groups.setdefault(key, []).append((row["len"], reason))
-    for (run_id, pattern), members in groups.items():
+    for (run_id, _), members in groups.items():
         n_windows = sum(n for n, _ in members)
         windows = "1 window has" if n_windows == 1 else f"{n_windows:,} windows have"
-        reason = members[0][1] if len(members) == 1 else pattern
+        reason = with_ranges([reason for _, reason in members])
         yield run_id, f"{windows} no total energy: {display_text(reason)}"
 
 
@@ -162,7 +160,10 @@ def _lone_modes(results: Results) -> Iterator[tuple[str, str]]:
             devices.setdefault(device_id(manifest), []).append((mode.name, manifest.run_id))
     for runs in devices.values():
         if len({mode for mode, _ in runs}) == 1:
-            yield runs[0][1], "the only mode measured; what is said of others has no error to it"
+            yield (
+                runs[0][1],
+                "the only mode measured; predictions of other modes have no known error",
+            )
 
 
 def _unknown_networks(results: Results, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -22,11 +22,10 @@ from mansard.analytics.pages.figures.tables import Column, batch_text, tabulate
 from mansard.analytics.pages.results import Results
 from mansard.core.table import Table
 from mansard.core.text import listed
-from mansard.core.units import ROOF_RATIOS, Interval
+from mansard.core.units import ROOF_ENGINE, ROOF_RATIOS, Interval
 
 MOST_ROWS = 12
 ENDS = ("", "_low", "_high")
-ENGINE = "TensorRT"  # whose range the tables show
 NO_ENERGY = "Energy and power are unknown."
 NO_METER = "Energy and power are unknown: no power meter was read."
 # By what the reasons of a measurement say, the first that matches: the kind of disturbance.
@@ -239,9 +238,6 @@ def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) ->
     """A recommended mode at the batch of the page, else at that of the recommendation."""
     choice = pick.choice
     assert choice is not None  # noqa: S101 - the caller keeps those with a choice
-    shared: dict[str, Any] = {"network": choice.network, "precision": choice.precision}
-    shared["mode"] = choice.mode
-    shared |= {"engine": "", "recommended": display_name(choice.mode)}
     row = of_batch.get((choice.network, choice.mode, choice.precision))
     if row is None:
         row = {name: getattr(choice, name) for name in ("batch", "power_w", "interval", "source")}
@@ -250,8 +246,12 @@ def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) ->
     else:
         energy = _of_item(row["batch"] or 1, *(row[f"energy{end}_j"] for end in ENDS))
     return RunOutcome(
-        **shared,
+        network=choice.network,
         batch=row["batch"],
+        precision=choice.precision,
+        engine="",
+        mode=choice.mode,
+        recommended=display_name(choice.mode),
         source=row["source"],
         latency_s=row["latency_s"],
         low_s=row["latency_low_s"],
@@ -263,7 +263,7 @@ def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) ->
 
 
 def _of_item(
-    n_items: int, batch_j: float | None, low_j: float | None = None, high_j: float | None = None
+    n_items: int, batch_j: float | None, low_j: float | None, high_j: float | None
 ) -> Interval | None:
     """The energy of one item with its interval; None where that of the batch is unknown."""
     return None if batch_j is None else Interval(batch_j, low_j, high_j).over(n_items)
@@ -286,16 +286,16 @@ def _processor_of(results: Results, device: str) -> str:
 
 def practice_title(ratios: Sequence[float]) -> str:
     """The title of the column beside a bound."""
-    return "In practice, ms" if ratios else f"Expected with {ENGINE}, ms"
+    return "In practice, ms" if ratios else f"Expected with {ROOF_ENGINE}, ms"
 
 
 def practice_text(bound_s: float | None, ratios: Sequence[float], processor: str) -> str:
     """The range of real latencies of a bound, ms: by ``ratios``, else by those recorded of GPUs."""
     if bound_s is None or (processor != "gpu" and not ratios):
         return ""
-    low, _, high = ROOF_RATIOS[ENGINE]
+    low, _, high = ROOF_RATIOS[ROOF_ENGINE]
     ends = (ratios[0], ratios[-1]) if ratios else (low, high)
-    first, last = (digits(bound_s * 1e3 * ratio, 2) for ratio in ends)
+    first, last = (digits(bound_s / MILLI * ratio, 2) for ratio in ends)
     return first if first == last else f"{first} to {last}"
 
 

@@ -32,7 +32,7 @@ from mansard.analytics.decisions.records import (
 )
 from mansard.analytics.decisions.values import OmittedRows
 from mansard.core.text import listed
-from mansard.core.units import ROOF_RATIOS, Interval
+from mansard.core.units import ROOF_ENGINE, ROOF_RATIOS, Interval
 
 
 def with_remarks(batches: pl.DataFrame) -> pl.DataFrame:
@@ -98,6 +98,7 @@ def asked_words(wanted: Wanted) -> str:
     return f"{100 * wanted.probability:g}{NBSP}%"
 
 
+NO_COMMANDS = "commands depend on the board"
 QUANTITY_WORDS: dict[Quantity, str] = {
     "latency": "time",
     "power": "power",
@@ -152,10 +153,6 @@ def limit_words(wanted: Wanted, item: str = "item") -> str:
     return " and ".join([*parts, *(f"minimum {text}" for text in least)])
 
 
-NO_COMMANDS = "commands depend on the board"
-LIMIT_WORDS = ("limit", "minimum")  # of a quantity, and of the rate
-
-
 def named_limits(wanted: Wanted, item: str = "item") -> str:
     """As ``limit_words``, after "the": ``40 ms limit``, ``30 items/s minimum``."""
     most, least = _bare_limits(wanted, item)
@@ -168,6 +165,11 @@ def _bare_limits(wanted: Wanted, item: str) -> tuple[list[str], list[str]]:
     limits = [(kind, limit_text(kind, limit, item)) for kind, limit in limits_of(wanted)]
     most = [text for kind, text in limits if kind != "rate"]
     return most, [text for kind, text in limits if kind == "rate"]
+
+
+def limit_word(kind: Quantity) -> str:
+    """The rate has a minimum; other quantities have a limit."""
+    return "minimum" if kind == "rate" else "limit"
 
 
 def limit_text(kind: Quantity, limit: float, item: str = "item") -> str:
@@ -234,7 +236,7 @@ def change_of(saving: Saving, name: str) -> str:
 def measured_words(
     other: Candidate, choice: Candidate, checks: Sequence[LimitCheck], wanted: Wanted
 ) -> str:
-    """Costs of the best measured mode, the limits it keeps, and the gain of the choice."""
+    """Costs of the best measured mode, the limits it meets, and the gain of the choice."""
     facts = f"{mode_words(other)} ({figures(other)}; {other.source})"
     limits = _limits_text(checks)
     mine, its = objective_value(choice, wanted.minimise), objective_value(other, wanted.minimise)
@@ -284,7 +286,7 @@ def lost_words(
     for check in sorted(checks, key=lambda check: check.holds != "broken"):
         limit = limit_text(check.quantity, check.limit, item_word(other.network))
         word = QUANTITY_WORDS[check.quantity]
-        kind = LIMIT_WORDS[check.quantity == "rate"]
+        kind = limit_word(check.quantity)
         if check.holds == "broken":
             value = figure(other, check.quantity)
             return f"breaks the limit on {word}: {value}, {kind} {limit}"
@@ -460,9 +462,6 @@ def omitted_notes(rows: OmittedRows | None) -> tuple[str, ...]:
     return (f"{rows.n} of {rows.n_all} predictions have no time and are left out{where}{why}",)
 
 
-_ENGINE = "TensorRT"  # whose slowest ratio to a bound is compared with limits
-
-
 def slowest_words(choice: Candidate, checks: Sequence[LimitCheck]) -> str:
     """Whether a mode at its roof meets its limits of time at the slowest recorded ratio.
 
@@ -471,7 +470,7 @@ def slowest_words(choice: Candidate, checks: Sequence[LimitCheck]) -> str:
     open_checks = [check for check in checks if check.holds != "kept"]
     if not open_checks or choice.interval != "roof" or choice.device.endswith("CPU"):
         return ""
-    slowest = ROOF_RATIOS[_ENGINE][2]
+    slowest = ROOF_RATIOS[ROOF_ENGINE][2]
     slow_s = slowest * choice.latency_s
     for check in open_checks:
         is_met = check.quantity == "latency" and slow_s <= check.limit
@@ -481,6 +480,6 @@ def slowest_words(choice: Candidate, checks: Sequence[LimitCheck]) -> str:
     item = item_word(choice.network)
     limits = " and ".join(limit_text(one.quantity, one.limit, item) for one in open_checks)
     return (
-        f"at {slowest:.0f} times the bound, the slowest recorded with {_ENGINE}, "
+        f"at {slowest:.0f} times the bound, the slowest recorded with {ROOF_ENGINE}, "
         f"{mode_words(choice)} would still meet {limits}"
     )

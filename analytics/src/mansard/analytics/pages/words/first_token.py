@@ -13,7 +13,7 @@ from mansard.analytics.pages.words.comparisons import figure, figures, mode_word
 def with_first_token(answer: Recommendation, first: FirstToken | None) -> Recommendation:
     """``answer`` with the time of its first token, and what the limit on it left out.
 
-    Where no mode keeps that limit, the answer is that of the nearest, and infeasible.
+    Where no mode meets that limit, the answer is that of the nearest, and infeasible.
     """
     if first is None:
         return answer

@@ -64,9 +64,9 @@ def _answer(decision: MixDecision) -> tuple[str, str]:
 def _notes(decision: MixDecision) -> tuple[str, ...]:
     notes = [_NO_QUEUE]
     if decision.is_by_time:
-        notes.append("energies are unknown: what is busy for the least time is the best")
+        notes.append("energies are unknown: the plan with the least busy time is the best")
     if decision.idle_counts is not None:
-        unknown = "the constant power is unknown: idle is not in"
+        unknown = "the constant power is unknown: idle power is excluded"
         notes.append(_IDLE_IS_AWAKE if decision.idle_counts else unknown)
     if roofed := decision.roofed():
         notes.append(on_roofs(roofed, decision.device))
@@ -109,7 +109,7 @@ def mix_sentence(
 
 
 def hopeless_sentence(networks: Sequence[str], *, may_fit: bool) -> str:
-    """Networks that keep their limits in no mode, or in no known one."""
+    """Networks that meet their limits in no mode, or in no known one."""
     names = ", ".join(display_name(name) for name in networks)
     if may_fit:
         return (
@@ -158,6 +158,6 @@ def on_roofs(networks: Sequence[str], device: str) -> str:
     """Networks with roofs but no known error of them."""
     names = ", ".join(display_name(name) for name in networks)
     return (
-        f"{names}: not measured on {display_name(device)}, so the times are at best these: whether "
-        "it keeps up, and any limit of time, is undetermined. Time them there and import the table"
+        f"{names}: not measured on {display_name(device)}, so the times are lower bounds: it is "
+        "unknown whether it keeps up and meets limits of time. Time them there and import the table"
     )

@@ -181,7 +181,7 @@ def in_words(decision: Decision) -> Recommendation:
 
 
 def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recommendation:
-    """The answer that recommends a candidate, which keeps, or may keep, every limit."""
+    """The answer that recommends a candidate, which meets, or may meet, every limit."""
     assert decision.claim is not None  # noqa: S101 - a choice has one
     wanted, claim, counts = decision.wanted, decision.claim, question.counts
     is_kept = decision.verdict == "feasible"

@@ -20,7 +20,6 @@ from mansard.analytics.decisions.records import (
     Wanted,
 )
 from mansard.analytics.pages.words.comparisons import (
-    LIMIT_WORDS,
     QUANTITY_WORDS,
     asked_words,
     compared_facts,
@@ -29,6 +28,7 @@ from mansard.analytics.pages.words.comparisons import (
     item_word,
     likely,
     limit_text,
+    limit_word,
     limit_words,
     mode_words,
     named_limits,
@@ -104,7 +104,7 @@ def likeliest_sentence(
 ) -> str:
     """The sentence if candidates may meet the limits, but none with the requested probability.
 
-    ``is_likeliest``: every candidate has a probability to keep them, and none a greater one.
+    ``is_likeliest``: every candidate has a probability to meet them, and none a greater one.
     """
     limits, mode = named_limits(wanted, item_word(choice.network)), mode_words(choice)
     network = network_words(choice)
@@ -178,13 +178,13 @@ def nearest_sentence(
     if open_words:
         known = "1 candidate" if counts.n_broken == 1 else f"{counts.n_broken} candidates"
         claim = (
-            f"Cannot tell whether any mode meets the {limits} for {network}: {known} of "
+            f"It is unknown whether any mode meets the {limits} for {network}: {known} of "
             f"{counts.n_asked} cannot, and {open_words}"
         )
     ways = "; or ".join(map(_relaxed, relaxations))
     relax = f"One looser limit is enough: {ways}." if ways else "One looser limit is not enough."
     if not ways and not is_all_known:
-        relax = "Cannot tell whether one looser limit is enough."
+        relax = "It is unknown whether one looser limit is enough."
     if nearest.interval == "roof":
         relax = "The limit that it can meet is unknown: the network was not measured."
     place = f"{mode_words(nearest)} {NEARNESS_WORDS[rank]}"
@@ -207,7 +207,7 @@ def _rounded_limit(way: Relaxation) -> float:
 
 
 def relaxed_words(relaxations: Sequence[Relaxation]) -> tuple[str, ...]:
-    """The looser limits that would be kept with the required probability."""
+    """The looser limits that would be met with the required probability."""
     return tuple(f"a looser limit would be met: {_relaxed(way)}" for way in relaxations)
 
 
@@ -370,7 +370,7 @@ def check_words(check: LimitCheck, candidate: Candidate) -> str:
     """A limit of ``candidate``, and whether it holds: ``time 4.76 ms, limit 40 ms: …``."""
     word, item = QUANTITY_WORDS[check.quantity], item_word(candidate.network)
     limit = limit_text(check.quantity, check.limit, item)
-    kind = LIMIT_WORDS[check.quantity == "rate"]
+    kind = limit_word(check.quantity)
     if check.value is None:
         return f"{word} unknown, {kind} {limit}: {check.unknown['value']}"
     if check.probability is not None:
