@@ -52,7 +52,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         bound = parameters.bind(*args, **kwargs)
         with ExitStack() as stack:
             stack.enter_context(_naming_missing_library())
-            files = stack.enter_context(ModelFiles())
+            files = ModelFiles(stack)
             for name, value in bound.arguments.items():
                 bound.arguments[name] = _fitted(value, hints[name], files)
             for name, value in bound.arguments.items():

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -51,17 +52,11 @@ def is_onnx_model(value: object) -> bool:
     return type(value).__name__ == "ModelProto" and hasattr(value, "SerializeToString")
 
 
+@dataclass(frozen=True)
 class ModelFiles:
-    """Models in memory as files, which are removed when the call that needs them ends."""
+    """Models in memory as files, which are removed when ``stack`` is closed."""
 
-    def __init__(self) -> None:
-        self._stack = ExitStack()
-
-    def __enter__(self) -> ModelFiles:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+    stack: ExitStack
 
     def write(self, model: OnnxModel) -> Path:
         """A new file that is called like the graph. Raises UsageError, StorageError."""
@@ -72,7 +67,7 @@ class ModelFiles:
                 f"the model cannot be written: {error}",
                 fix="save it with external data, and give the path of the file",
             ) from error
-        folder = self._stack.enter_context(temporary_folder())
+        folder = self.stack.enter_context(temporary_folder())
         name = _NO_NAME.sub("_", model.graph.name)[:_LONGEST_NAME].strip("._") or "model"
         path = folder / f"{name}.onnx"
         write_atomic(path, content, within=folder)
