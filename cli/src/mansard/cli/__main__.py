@@ -23,7 +23,7 @@ from mansard.cli.console import (
 )
 from mansard.cli.json_output import ErrorDocument, finish_json, forget_json, is_json
 from mansard.cli.remedies import take_given
-from mansard.core.errors import MansardError
+from mansard.core.errors import RESUMES, MansardError
 from mansard.core.extras import missing_library
 from mansard.core.processes.line_channel import give_stdout_to_data
 from mansard.core.processes.programs import turn_signals_into_interrupts
@@ -31,7 +31,7 @@ from mansard.core.text import printable
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 _NEW_OBJECTS = 50_000  # between two looks for garbage: nearly all objects last as long as a command
-_KEPT = "interrupted; what was finished is kept, the same command resumes"
+_KEPT = f"interrupted; {RESUMES}"
 # By command; all others write their whole output or nothing.
 _INTERRUPTED = MappingProxyType(
     {

@@ -22,7 +22,7 @@ from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.engine_errors import BUILD_IMAGE, explained
 from mansard.containers.settings import OWNER_LABEL, ContainerLaunch, all_mounts, create_arguments
 from mansard.containers.stream import Attached, attach, split_lines
-from mansard.core.errors import ContainerError, MansardError, UsageError
+from mansard.core.errors import RESUMES, ContainerError, MansardError, UsageError
 from mansard.core.text import masked
 from mansard.measuring.events import SILENCE_S
 
@@ -119,7 +119,6 @@ def _start_ticks(pid: int) -> int | None:
     return int(fields[19])
 
 
-_AGAIN = "what was measured is kept: the same command resumes"
 _KILLED, _CRASHED = 137, 139  # 128 and the number of the signal
 _STOPPED = frozenset({130, 143})  # our own program's code, and that of one without a handler
 _NOT_RUN = frozenset({126, 127})  # the shell's and the init program's codes
@@ -172,20 +171,20 @@ def explain_ending(ending: Ending, last_words: str, where: str) -> ContainerErro
     said = " ".join(masked(last_words).split())[-_TAIL_CHARACTERS:]
     if ending.was_out_of_memory:
         what = "the memory ran out, and the kernel killed the container"
-        fix = f"end other programs, the desktop first; {_AGAIN}"
+        fix = f"end other programs, the desktop first; {RESUMES}"
     elif code == _KILLED:
         what = "the container was killed, from outside or because the memory ran out"
-        fix = f"look into 'dmesg' for the latter; {_AGAIN}"
+        fix = f"look into 'dmesg' for the latter; {RESUMES}"
     elif code in _STOPPED:
-        what, fix, said = "the container was stopped from outside", _AGAIN, ""
+        what, fix, said = "the container was stopped from outside", RESUMES, ""
     elif code == _CRASHED:
-        what, fix = "the program in the container crashed (SIGSEGV)", f"report this; {_AGAIN}"
+        what, fix = "the program in the container crashed (SIGSEGV)", f"report this; {RESUMES}"
     elif code in _NOT_RUN or "No module named" in said:
         what, fix = "the image lacks what is to run in it", BUILD_IMAGE
     elif code is None:
-        what, fix = "the container ended, and the engine does not say how", _AGAIN
+        what, fix = "the container ended, and the engine does not say how", RESUMES
     else:
-        what, fix = f"the container ended early with exit code {code}", _AGAIN
+        what, fix = f"the container ended early with exit code {code}", RESUMES
     return ContainerError(f"{what}: {said}" if said else what, where=where, fix=fix)
 
 
@@ -266,8 +265,7 @@ class Container:
             raise ContainerError(
                 f"the container engine went away in the middle of a run: {error.what}",
                 where=self._engine.address,
-                fix="look at 'journalctl -u docker' and start it again; what was measured is "
-                "kept: the same command resumes",
+                fix=f"look at 'journalctl -u docker' and start it again; {RESUMES}",
             ) from error
         if ending.exit_code != 0 or ending.was_out_of_memory:
             raise explain_ending(ending, self.last_words, self.ident[:12])

@@ -29,6 +29,8 @@ from typing import TypeVar
 
 from mansard.core.text import printable
 
+RESUMES = "what was measured is kept: the same command resumes"  # how to go on after an error
+
 
 class MansardError(Exception):
     """One clear line: what happened, where, and what to do about it.

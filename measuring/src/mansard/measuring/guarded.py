@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from mansard.core.errors import MeasurementError
+from mansard.core.errors import RESUMES, MeasurementError
 from mansard.core.processes.line_channel import LineReader
 from mansard.core.processes.programs import how_it_ended, let_interrupts_end_waits
 from mansard.measuring.events import (
@@ -37,7 +37,6 @@ _CHILD = (
 _GRACE_S = 3.0  # to end by itself when its input ends
 _TAIL_BYTES = 400
 _INTERRUPTS = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM})
-_RESUMES = "what was measured is kept: the same command resumes"
 
 
 class _CrashError(Exception):
@@ -78,7 +77,7 @@ class GuardedMeasurer:
                 if start_s is None or not missing or kind.crashed is None:
                     raise MeasurementError(
                         f"the measuring process {error}",
-                        fix=_RESUMES,
+                        fix=RESUMES,
                     ) from error
                 how, duration_s = f"the process that ran it {error}", time.monotonic() - start_s
                 yield Row(kind.crashed(plan, missing.pop(0), how, duration_s))
@@ -184,6 +183,6 @@ def _how_it_ended(code: int, said: str) -> Exception:
     """A signal from outside ends the run, any other one a trial."""
     if code >= 0 or -code in _INTERRUPTS:
         how = f"the measuring process {how_it_ended(code)}"
-        return MeasurementError(f"{how}: {said}" if said else how, fix=_RESUMES)
+        return MeasurementError(f"{how}: {said}" if said else how, fix=RESUMES)
     how = how_it_ended(code)
     return _CrashError(how if -code == signal.SIGKILL or not said else f"{how}: {said}")

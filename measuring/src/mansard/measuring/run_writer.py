@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from mansard.core.errors import MeasurementError
+from mansard.core.errors import RESUMES, MeasurementError
 from mansard.core.processes.line_channel import from_wire
 from mansard.core.records import Manifest, PowerSample, Record
 from mansard.core.storage.documents import read_document, write_document
@@ -84,7 +84,7 @@ class RunWriter:
         if not is_through or self._open:
             raise MeasurementError(
                 f"the measurement ended with {len(self._open)} trials missing",
-                fix="the same command resumes it",
+                fix=RESUMES,
             )
 
     def finish(self, *, resumed: bool) -> None:

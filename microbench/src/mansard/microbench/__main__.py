@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from mansard.core.errors import MansardError, UsageError
+from mansard.core.errors import RESUMES, MansardError, UsageError
 from mansard.core.processes.line_channel import encode_line, give_stdout_to_data
 from mansard.core.processes.programs import turn_signals_into_interrupts
 from mansard.core.storage.documents import read_document, write_document
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _do(options)
     except KeyboardInterrupt:
-        _fail("interrupted; finished trials are kept, the same command resumes")
+        _fail(f"interrupted; {RESUMES}")
         return 130
     except MansardError as error:
         _fail(str(error))

@@ -23,6 +23,7 @@ from mansard.containers.host_process import (
 from mansard.containers.hosts import Host
 from mansard.containers.measurer import HEARTBEAT_OPTION
 from mansard.core.errors import (
+    RESUMES,
     ContainerError,
     DeniedError,
     DeviceError,
@@ -70,7 +71,6 @@ FILES_CHANGED = (
     "a file among the arguments or of --depends changed during the measurement: the next command "
     "measures the program again; name files that it writes inside a script"
 )
-_RESUMES = "what was measured is kept: the same command resumes"
 
 
 class HostOutput:
@@ -186,7 +186,7 @@ class HostTarget:
                 with contextlib.suppress(OSError):
                     self._output.end()
         raise ContainerError(
-            "reports more events than its job can have", where=self._host.name, fix=_RESUMES
+            "reports more events than its job can have", where=self._host.name, fix=RESUMES
         )
 
     def stop(self) -> None:
@@ -233,7 +233,7 @@ def _receive(
     raise ContainerError(
         f"the measuring process there has ended: {last_words or why}",
         where=host.name,
-        fix=f"look at the board and the network to it; {_RESUMES}",
+        fix=f"look at the board and the network to it; {RESUMES}",
     )
 
 
@@ -248,7 +248,7 @@ def _decode(decoder: msgspec.json.Decoder[AnyMessage], line: bytes, host: Host) 
         raise DeviceError(
             f"the measuring process there wrote what is not an answer ({error}): {shown}",
             where=host.name,
-            fix=f"report this; {_RESUMES}",
+            fix=f"report this; {RESUMES}",
         ) from error
 
 

@@ -219,4 +219,4 @@ def _print_measured(done: results.BenchResult, runs: str) -> None:
     if done.networks:
         print_tables(run_tables(done.networks, len(done.networks)))
     command = f"{install_command('report')}, then mansard report --runs {shlex.quote(runs)}"
-    print_lines([f"kept in {runs}; for ceilings, predictions and a report: {command}"])
+    print_lines([f"saved in {runs}; for ceilings, predictions and a report: {command}"])

@@ -329,8 +329,5 @@ def _note_next(result: results.MeasureResult, runs: Path) -> None:
         return
     if all(row.predicted_s is None for row in result.times):
         why, folder = result.times[0].unknown["predicted_s"], shlex.quote(str(runs))
-        if why.endswith("has no roofs"):  # no kernel was measured in this mode
-            note(f"no predictions yet: mansard bench --runs {folder} measures the roofs")
-        else:
-            note(f"no predictions: {why}; mansard bench --again --runs {folder} measures it again")
+        note(f"no predictions: {why}; mansard bench --again --runs {folder} measures the roofs")
     note_saved(runs)

@@ -41,7 +41,6 @@ from mansard.core.records import (
     chain_length,
 )
 
-_DISTURBED = "no window has an energy of its own"
 _CALLS_OF_TAIL = 100  # a percentile of fewer calls is their longest one
 
 
@@ -172,8 +171,9 @@ class _Row(NamedTuple):
         words: str | None = None,
         alias: str = "",
         why: str = "",
+        is_disturbed: bool = False,
     ) -> Observed:
-        """``why``: why it is not usable, where the row is."""
+        """``why``: why it is not usable, where the row is; ``is_disturbed``: for disturbances."""
         words = KINDS[kind].words if words is None else words
         whole = f"{name or self.name}: {words}" if words else name or self.name
         return Observed(
@@ -185,7 +185,7 @@ class _Row(NamedTuple):
             self.when,
             self.why or why,
             alias,
-            is_disturbed=self.is_disturbed or (not self.why and why == _DISTURBED),
+            is_disturbed=self.is_disturbed or (not self.why and is_disturbed),
         )
 
 
@@ -282,8 +282,11 @@ def _energy(
         for total_j, window in totals
         if not window.is_disturbed and (window.repetitions > 0 or not is_of_one)
     ]
-    why = "" if values else unknown.get("energy", _DISTURBED)
-    return of.observed("energy", "J", values, name=name, words=words, why=why)
+    is_disturbed = not values and "energy" not in unknown
+    why = "" if values else unknown.get("energy", "every window of its energy was disturbed")
+    return of.observed(
+        "energy", "J", values, name=name, words=words, why=why, is_disturbed=is_disturbed
+    )
 
 
 def _of_server(row: GenerationRun, build: tuple[object, ...]) -> Iterator[Observed]:
@@ -309,8 +312,9 @@ def _of_server(row: GenerationRun, build: tuple[object, ...]) -> Iterator[Observ
         "rate", "tokens/s", [one.n_tokens / (one.end_s - one.start_s) for one in rounds]
     )
     wholes = [one.whole for one in rounds]
-    no_energy = next((one.unknown["whole"] for one in rounds if one.whole is None), _DISTURBED)
-    yield _energy(of, wholes, {"energy": no_energy}, words="energy of a token", is_of_one=True)
+    missing = [one.unknown["whole"] for one in rounds if one.whole is None]
+    no_energy = {"energy": missing[0]} if missing else {}
+    yield _energy(of, wholes, no_energy, words="energy of a token", is_of_one=True)
     yield _memory(of, row)
 
 

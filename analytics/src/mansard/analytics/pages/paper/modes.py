@@ -45,8 +45,8 @@ _BARS = "Bars are the modes, sorted by the latency of a batch."
 _RULES = {"spread": "95 % intervals", "bounds": "bounds"}  # by the kind of an interval
 _MARK_PX, _INNER_PX = 8.0, 300.0  # a marker, and a column inside its axes
 _BEST = (
-    "At best by the roofs, or ≥: no mode is faster or needs less; real values may be several times "
-    "higher."
+    "Values at best by the roofs, with ≥ beside bars, are lower bounds; real ones may be several "
+    "times higher."
 )
 
 
@@ -396,7 +396,7 @@ def _panel(modes: pl.DataFrame, cost: tuple[str, str, str], title: str, *, is_fi
         rules = plot(ranged).mark_rule(style="m-interval")
         layers.append(rules.encode(x=f"{low}:Q", x2=f"{high}:Q", y=y))
     shown = [
-        _value_text(row[field], prefix, title[-1], is_least=row["reading"] == AT_BEST)
+        _value_text(row[field], prefix, is_least=row["reading"] == AT_BEST)
         for row in known.iter_rows(named=True)
     ]
     values = plot(known.with_columns(end=ends, shown=pl.Series(shown, dtype=pl.String)))
@@ -405,11 +405,9 @@ def _panel(modes: pl.DataFrame, cost: tuple[str, str, str], title: str, *, is_fi
     return alt.layer(*layers)
 
 
-def _value_text(value: float, axis: Prefix, unit: str, *, is_least: bool) -> str:
-    """``≥ 1.55``: three digits in the unit of the axis, else with a unit of its own: ``40 µs``."""
-    own = si_prefix(value, -3, most=0)
-    number = in_unit(value, kind="roof" if is_least else None, unit=own.per, n_digits=3)
-    return number if own == axis else f"{number} {own.letter}{unit}"
+def _value_text(value: float, axis: Prefix, *, is_least: bool) -> str:
+    """``≥ 1.55``: three digits in the unit of the axis."""
+    return in_unit(value, kind="roof" if is_least else None, unit=axis.per, n_digits=3)
 
 
 def _bars(known: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:

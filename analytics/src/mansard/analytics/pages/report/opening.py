@@ -394,11 +394,11 @@ def _reached(results: Results, chosen: Chosen) -> tuple[str, list[str]]:
     names = sorted({row.network for row, _ in ran})
     who = display_name(names[0]) if len(names) == 1 else f"The {len(names)} that ran"
     low, high = percent(shares[0]), percent(shares[-1])
-    verb = "reaches" if len(names) == 1 else "reach"
+    verb, whose = ("reaches", "its") if len(names) == 1 else ("reach", "their")
     reached = low if low == high else f"{low.split()[0]} to {high}"
     above = sorted({display_name(row.network) for row, _ in ran if row.is_above_roof})
     too_low = "".join(f" {name} {ABOVE_ROOF}." for name in above)
     return (
-        f" {who} {verb} {reached} of the roof's speed.{too_low}",
+        f" {who} {verb} {reached} of the speed that the roofs of {whose} layers allow.{too_low}",
         sorted({row.source for row, _ in ran}),
     )
