@@ -83,7 +83,7 @@ def test_tables_say_where_the_time_went(tmp_path: Path) -> None:
         str(residual(tmp_path)): {"6": "cpu", "9": "cpu"},
     }
     (tmp_path / "mapping.json").write_text(json.dumps(mapping))
-    options = ["--mapping", str(tmp_path / "mapping.json"), "--duration", "1", "--pipelined"]
+    options = ["--mapping", str(tmp_path / "mapping.json"), "--duration", "3", "--pipelined"]
     done = subprocess.run(
         command(tmp_path, *options), capture_output=True, check=False, text=True, cwd=tmp_path
     )
