@@ -19,7 +19,7 @@ from tests.undisturbed import without_doubts
 
 pytestmark = pytest.mark.usefixtures("beside_each_other")
 
-SECONDS_S = 1.0
+SECONDS_S = 3.0
 
 
 @pytest.fixture
@@ -56,9 +56,7 @@ def test_four_networks_are_accounted_for_and_kept(
         spent_s = [each.inference_s + each.transfer_s + each.wait_s for each in own]
         assert sum(spent_s) >= 0.98 * SECONDS_S
         assert sum(spent_s) == pytest.approx(SECONDS_S, rel=1e-6)
-        assert network.n_runs == own[-1].n_runs
-    # On a busy machine a network of three stages may end no call in so short a time.
-    assert any(network.n_runs for network in row.networks)
+        assert network.n_runs == own[-1].n_runs > 0
     assert [each.nodes for each in row.stages[:3]] == [(0, 1), (2, 3, 4, 5, 6), (7, 13)]
     assert {each.name for each in row.telemetry} >= {"cpu0_share", "memory_bytes"}
 

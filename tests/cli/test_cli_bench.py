@@ -60,7 +60,7 @@ def test_interrupted_resumed_finished_and_repeated(
         assert process.returncode == (-9 if number == signal.SIGKILL else 130)
         if number != signal.SIGKILL:
             assert stderr.splitlines()[-1] == (
-                "mansard: interrupted; what was measured is kept: the same command resumes"
+                "mansard: interrupted; finished work is kept: the same command resumes"
             )
         assert "Traceback" not in stderr
         now = finished_ids(runs)

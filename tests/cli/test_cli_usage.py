@@ -13,7 +13,7 @@ import pytest
 from mansard.cli.__main__ import interrupted_line, with_groups
 from tests.cli.in_process import mansard
 
-RESUMES = "interrupted; what was measured is kept: the same command resumes"
+RESUMES = "interrupted; finished work is kept: the same command resumes"
 
 
 def started(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -123,7 +123,7 @@ def test_the_image_and_its_digest_stand_in_the_report(
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, errors
     assert errors.splitlines()[-1] == (
-        "mansard: interrupted; what was measured is kept: the same command resumes"
+        "mansard: interrupted; finished work is kept: the same command resumes"
     )
     (path,) = runs.glob("*/manifest.json")
     content = json.loads(path.read_bytes())["content"]

@@ -26,7 +26,7 @@ pytestmark = [
 ]
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 PATIENCE_S = 600  # a machine with other work needs several times as long
-KEPT = "what was measured is kept: the same command resumes"
+KEPT = "finished work is kept: the same command resumes"
 
 
 @pytest.fixture

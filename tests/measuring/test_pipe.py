@@ -150,7 +150,8 @@ def test_a_probe_is_one_line() -> None:
 def test_a_measurement_that_breaks_off_says_how_much_is_missing(tmp_path: Path) -> None:
     plan = short_plan(3)
 
-    with pytest.raises(MeasurementError, match="2 trials missing; what was measured is kept"):
+    said = "ended with 2 trials missing; finished work is kept: the same command resumes"
+    with pytest.raises(MeasurementError, match=said):
         run_plan(plan, tmp_path, measurer=breaks_off)
     assert run_plan(plan, tmp_path).n_resumed == 1
 

@@ -29,7 +29,7 @@ from typing import TypeVar
 
 from mansard.core.text import printable
 
-RESUMES = "what was measured is kept: the same command resumes"  # how to go on after an error
+RESUMES = "finished work is kept: the same command resumes"  # how to go on after an error
 
 
 class MansardError(Exception):

@@ -283,7 +283,7 @@ def _energy(
         if not window.is_disturbed and (window.repetitions > 0 or not is_of_one)
     ]
     is_disturbed = not values and "energy" not in unknown
-    why = "" if values else unknown.get("energy", "every window of its energy was disturbed")
+    why = "" if values else unknown.get("energy", "no undisturbed window has an energy")
     return of.observed(
         "energy", "J", values, name=name, words=words, why=why, is_disturbed=is_disturbed
     )

@@ -44,10 +44,7 @@ _STAR = "The star is the recommended mode."
 _BARS = "Bars are the modes, sorted by the latency of a batch."
 _RULES = {"spread": "95 % intervals", "bounds": "bounds"}  # by the kind of an interval
 _MARK_PX, _INNER_PX = 8.0, 300.0  # a marker, and a column inside its axes
-_BEST = (
-    "Values at best by the roofs, with ≥ beside bars, are lower bounds; real ones may be several "
-    "times higher."
-)
+_BEST = "Values at best by the roofs are lower bounds; real values may be several times higher."
 
 
 @dataclass(frozen=True, eq=False)
