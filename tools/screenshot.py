@@ -52,7 +52,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mansard-browser-") as profile:
         options = Options()
         options.binary_location = browser
-        for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={arguments.width},900"):
+        for flag in (*FLAGS, f"--user-data-dir={profile}"):
             options.add_argument(flag)
         chromium = webdriver.Chrome(options=options, service=Service(driver))
         try:
@@ -68,6 +68,11 @@ def _take(chromium: webdriver.Chrome, arguments: argparse.Namespace) -> bytes:
     chromium.execute_cdp_cmd(
         "Emulation.setEmulatedMedia",
         {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+    )
+    # A window of Chromium is never narrower than 500 pixels; what it lays out may be.
+    chromium.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": arguments.width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
     )
     chromium.get(arguments.report.resolve().as_uri())
     WebDriverWait(chromium, 30).until(
