@@ -289,6 +289,74 @@ def print_boards(data: Path) -> None:
         )
 
 
+_BOUNDS_S = (0.0, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
+_MARGINS = (1.0, 1.25, 1.5)
+
+
+def print_slowest(data: Path) -> None:
+    """The largest ratio of networks whose bound is at least so long, and of a board left out."""
+    key = ["network", "batch", "precision"]
+    parts = []
+    for table in read_tables(data):
+        if table.name in ("one YOLO in 8 image sizes", "12 networks, TensorRT"):
+            both = table.predictions.select("device", *key, roof_s="latency_s").join(
+                table.observations.select(*key, recorded_s="latency_s"), on=key
+            )
+            parts.append(both.with_columns(ratio=pl.col("recorded_s") / pl.col("roof_s")))
+    rows = pl.concat(parts)
+    print("| bound, ms, at least | times | least | median | most |\n|" + " --- |" * 5)
+    for start_s in _BOUNDS_S:
+        of = rows.filter(pl.col("roof_s") >= start_s)["ratio"].to_numpy()
+        print(
+            f"| {1e3 * start_s:g} | {of.size} | {of.min():.2f} | {np.median(of):.3g} | "
+            f"{of.max():.3g} |"
+        )
+    above = dict.fromkeys(_MARGINS, 0)
+    for board in rows["device"].unique():
+        others = rows.filter(pl.col("device") != board)
+        mine = rows.filter(pl.col("device") == board)
+        for roof_s, ratio in mine.select("roof_s", "ratio").iter_rows():
+            start_s = max(bound for bound in _BOUNDS_S if roof_s >= bound)
+            most = others.filter(pl.col("roof_s") >= start_s)["ratio"].max()
+            for margin in _MARGINS:
+                above[margin] += ratio > margin * float(str(most))
+    print(
+        f"\nA board left out, {rows.height} times; above the margin times the ratio of the others:"
+    )
+    print(", ".join(f"x {margin}: {100 * n / rows.height:.1f} %" for margin, n in above.items()))
+
+
+def print_mode_ratios(data: Path) -> None:
+    """How far the ratio of the times in two modes is from that of their roofs."""
+    key = ["network", "batch", "precision"]
+    by_mode: dict[str, pl.DataFrame] = {}
+    for table in read_tables(data):
+        if table.name == "10 networks, eager PyTorch":  # the only one in several modes
+            by_mode[table.label] = table.predictions.select(*key, roof_s="latency_s").join(
+                table.observations.select(*key, recorded_s="latency_s"), on=key
+            )
+    print("| modes | pairs | median | nine of ten | worst | the faster mode is the other one |")
+    print("|" + " --- |" * 6)
+    everything: list[Array] = []
+    for one, other in combinations(sorted(by_mode), 2):
+        both = by_mode[one].join(by_mode[other], on=key, suffix="_other")
+        recorded = (both["recorded_s"] / both["recorded_s_other"]).log().to_numpy()
+        roof = (both["roof_s"] / both["roof_s_other"]).log().to_numpy()
+        everything.append(np.stack([recorded, roof]))
+        print(_mode_ratio_row(f"{one}, {other}", *everything[-1]))
+    print(_mode_ratio_row("all", *np.concatenate(everything, axis=1)))
+
+
+def _mode_ratio_row(name: str, recorded: Array, roof: Array) -> str:
+    factors = np.exp(np.abs(recorded - roof))
+    middle, most = np.quantile(factors, [0.5, 0.9])
+    is_turned = 100 * (recorded * roof < 0).mean()
+    return (
+        f"| {name} | {factors.size} | x {middle:.2f} | x {most:.2f} | x {factors.max():.2f} | "
+        f"{is_turned:.1f} % |"
+    )
+
+
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -309,6 +377,10 @@ def main() -> None:
     print_networks(arguments.data, is_whole=arguments.all)
     print("\n## Boards\n")
     print_boards(arguments.data)
+    print("\n**Ratios by the length of the bound, TensorRT**\n")
+    print_slowest(arguments.data)
+    print("\n**Two modes: the ratio of times over that of their roofs**\n")
+    print_mode_ratios(arguments.data)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.decisions.records import Recommendation, Wanted
 from mansard.analytics.pages.words.recommendation import remedy
-from tests.analytics.answers import recommend
-from tests.analytics.decide_factory import frame, row
+from tests.analytics.answers import recommend, recommend_each
+from tests.analytics.decide_factory import DEVICE, frame, row
 
 
 def plain(text: str) -> str:
@@ -83,22 +87,76 @@ def test_a_roof_keeps_no_limit_and_has_no_probability() -> None:
     assert least.sentence.startswith("By the roofline bounds alone 15W uses the least energy")
 
 
-def test_a_limit_beyond_the_slowest_recorded_ratio_is_said_to_hold_there() -> None:
-    # 0.4 ms · 50.6 = 20.2 ms
-    roof = [row("25W", 0.0004, 0.10, interval="roof")]
-    within = recommend(frame(roof), Wanted(max_latency_s=0.033))
-    said = "at 51 times the bound, the slowest recorded with TensorRT, 25W would still meet 33 ms"
-    assert within.verdict == "uncertain"
-    assert said in [plain(note) for note in within.notes]
-    beyond = recommend(frame(roof), Wanted(max_latency_s=0.020))
-    assert not any("would still meet" in note for note in beyond.notes)
-    # 1 / 20.2 ms are 49.4 items a second; a limit of energy is open too
-    rate = recommend(frame(roof), Wanted(min_fps=49.0))
-    assert any("would still meet 49" in note for note in rate.notes)
-    energy = recommend(frame(roof), Wanted(max_latency_s=0.033, max_energy_j=0.2))
-    assert not any("would still meet" in note for note in energy.notes)
-    broken = recommend(frame(roof), Wanted(max_latency_s=0.0003))
-    assert broken.verdict == "infeasible"
+GPU_MODES = pl.DataFrame(
+    [
+        {"device": DEVICE, "mode": "7W", "gpu_hz": 306e6, "n_sms": 4},
+        {"device": DEVICE, "mode": "15W", "gpu_hz": 612e6, "n_sms": 8},
+        {"device": DEVICE, "mode": "25W", "gpu_hz": 918e6, "n_sms": 8},
+    ],
+    schema=MODE_SCHEMA,
+)
+# 1.2 and 0.6 and 0.4 ms; the smaller mode draws less, 12 / 8 / 6 W.
+ROOFS = [
+    row("7W", 0.0012, 0.0072, interval="roof"),
+    row("15W", 0.0006, 0.0048, interval="roof"),
+    row("25W", 0.0004, 0.0048, interval="roof"),
+]
+
+
+def test_of_roofs_that_meet_a_limit_at_the_slowest_recorded_ratio_the_best_is_chosen() -> None:
+    # At most 1.2 · 1.25 · 17.3 = 26 ms, 0.6 · 1.25 · 20.2 = 15 ms, 0.4 · 1.25 · 41 = 20.5 ms.
+    asked = Wanted(minimise="power", max_latency_s=0.033)
+    found = recommend(frame(ROOFS), asked, modes=GPU_MODES)
+    assert (found.verdict, mode_of(found)) == ("uncertain", "7W")
+    assert found.claim == "expected to meet the limit"
+    assert plain(found.sentence).startswith(
+        "7W is expected to meet the 33 ms limit for net in fp16: it takes between 1.2 and 26 ms "
+        "with TensorRT, by the recorded ratios of times to bounds; of 3 modes that do, it draws "
+        "the least power by the roofs"
+    )
+    # 7W misses 25 ms, the others do not: 15W draws 8 W, 25W 12 W.
+    found = recommend(frame(ROOFS), replace(asked, max_latency_s=0.025), modes=GPU_MODES)
+    assert mode_of(found) == "15W"
+    # 15 ms, a rate of 1 / 15.2 ms: 65 items per second.
+    found = recommend(frame(ROOFS), Wanted(minimise="power", min_fps=65), modes=GPU_MODES)
+    assert mode_of(found) == "15W"
+
+
+def test_of_roofs_that_may_miss_a_limit_the_largest_margin_is_chosen() -> None:
+    within = Wanted(minimise="power", max_latency_s=0.033)
+    too_short = replace(within, max_latency_s=0.014)
+    found = recommend(frame(ROOFS), too_short, modes=GPU_MODES)
+    assert (mode_of(found), found.claim) == ("25W", "may meet the limit")
+    # No ratio of an energy is recorded.
+    both = replace(within, max_energy_j=0.2)
+    assert recommend(frame(ROOFS), both, modes=GPU_MODES).claim == "may meet the limits"
+    # Nor one of a CPU, whose modes have no clock of a GPU.
+    assert recommend(frame(ROOFS), within).claim == "may meet the limit"
+    found = recommend(frame(ROOFS), Wanted(max_latency_s=0.0003), modes=GPU_MODES)
+    assert found.verdict == "infeasible"
+
+
+def test_roofs_that_differ_by_less_than_recorded_ratios_of_modes_are_ties() -> None:
+    # 1.2 / 0.6 = 2 > 1.44, 0.6 / 0.4 = 1.5 > 1.44; 0.6 / 0.45 = 1.33.
+    found = recommend(frame(ROOFS), Wanted(minimise="latency"), modes=GPU_MODES)
+    assert found.equals == ()
+    near = [*ROOFS[:2], row("25W", 0.00045, 0.0048, interval="roof")]
+    found = recommend(frame(near), Wanted(minimise="latency"), modes=GPU_MODES)
+    assert [one.mode for one in found.equals] == ["15W"]
+
+
+def test_without_energies_the_lowest_mode_that_meets_the_limit_is_named() -> None:
+    times = [row(mode, time_s, None, spread=1.1) for mode, time_s in (("7W", 0.02), ("25W", 0.01))]
+    asked = Wanted(falls_back=True, max_latency_s=0.03)
+    (found,) = recommend_each(frame(times), GPU_MODES.filter(pl.col("mode") != "15W"), asked)
+    assert mode_of(found) == "25W"
+    assert found.sentence.endswith("7W is the lowest mode that meets the 30\u00a0ms limit.")
+    asked = Wanted(minimise="power", max_latency_s=0.03)
+    (found,) = recommend_each(frame(times), GPU_MODES.filter(pl.col("mode") != "15W"), asked)
+    assert found.choice is None
+    assert found.sentence.endswith("7W is the lowest mode that meets the 30\u00a0ms limit.")
+    (found,) = recommend_each(frame(times), GPU_MODES, replace(asked, max_latency_s=0.005))
+    assert "lowest" not in found.sentence
 
 
 def test_a_measured_mode_is_taken_before_any_roof() -> None:

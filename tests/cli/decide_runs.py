@@ -47,8 +47,8 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int,
     return code, captured.out, captured.err
 
 
-def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
-    """What ``mansard … --json`` prints."""
+def document(capsys: pytest.CaptureFixture[str], *arguments: object, expected_code: int = 0) -> Any:
+    """What ``mansard … --json`` prints; it exits with ``expected_code``."""
     code, out, err = answer(capsys, *arguments, "--json")
-    assert code == 0, err
+    assert code == expected_code, err
     return json.loads(out)

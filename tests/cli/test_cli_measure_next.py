@@ -46,7 +46,9 @@ def test_a_network_that_is_only_modelled_is_to_be_measured_where_it_was_asked_fo
 ) -> None:
     runs = write_two_modes(tmp_path / "my runs")
     words = ["mansard", "measure", "alexnet", "--mode", "2c", "--batch", "1"]
-    assert command(capsys, "alexnet", "--runs", runs) == [*words, "--runs", str(runs)]
+    # The runs are of another machine than this one.
+    elsewhere = ["--host", "user@board"]
+    assert command(capsys, "alexnet", "--runs", runs) == [*words, "--runs", str(runs), *elsewhere]
     found = command(capsys, "alexnet", "--runs", runs, "--precision", "fp32,fp16", "--batch", "4")
     assert found[3:9] == ["--mode", "2c", "--batch", "4", "--precision", "fp32"]
 

@@ -119,7 +119,7 @@ def test_a_cpu_without_a_meter_is_asked_for_its_fastest_mode(
     assert (default["minimise"], default["choice"]["mode"]) == ("latency", "2c")
     assert any(note.startswith("energy is known in none of 2 modes") for note in default["notes"])
     energy_only = ("recommend", "resnet18", "--runs", measured, "--minimise", "energy")
-    (energy,) = document(capsys, *energy_only)["recommendations"]
+    (energy,) = document(capsys, *energy_only, expected_code=1)["recommendations"]
     assert energy["verdict"] == "unknown"
     assert energy["choice"] is None
 
@@ -315,10 +315,12 @@ def test_without_a_meter_the_way_out_is_not_what_was_asked_already(
     measured: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("recommend", "alexnet", "--runs", measured, "--max-power", "30W")
-    (one,) = document(capsys, *arguments, "--minimise", "latency")["recommendations"]
+    asked = (*arguments, "--minimise", "latency")
+    (one,) = document(capsys, *asked, expected_code=1)["recommendations"]
     assert "the power of every mode is unknown" in one["sentence"]
     assert "or leave out limits of power and energy" in one["sentence"]
-    (one,) = document(capsys, *arguments, "--minimise", "energy")["recommendations"]
+    asked = (*arguments, "--minimise", "energy")
+    (one,) = document(capsys, *asked, expected_code=1)["recommendations"]
     assert "or minimise latency and leave out limits" in one["sentence"]
 
 
@@ -430,22 +432,26 @@ def test_runs_of_another_machine_do_not_hide_a_published_board(
     monkeypatch.chdir(tmp_path)
     code, out, err = answer(capsys, "recommend", "alexnet", "--device", "orin-nano")
     assert code == 0, err
-    assert "Jetson Orin Nano 8GB (published)" in out
+    assert "Jetson Orin Nano 8GB Super (published)" in out
     code, out, err = answer(capsys, "recommend", "alexnet", "--device", "onin")
     assert (code, out) == (2, "")
     assert "no device is called 'onin'" in err
 
 
-def test_a_board_that_is_not_here_is_predicted_from_published_figures(
+def test_a_board_that_is_not_here_is_predicted_from_the_limits_of_its_hardware(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, out, err = answer(capsys, "-v", "recommend", "resnet18", "--device", "orin-nano")
     assert code == 0, err
-    assert "Jetson Orin Nano 8GB (published)" in out
-    assert "predicted from published figures of Jetson Orin Nano 8GB" in err
+    assert "Jetson Orin Nano 8GB Super (published)" in out
+    assert "predicted from the hardware limits of Jetson Orin Nano 8GB Super; for another" in err
+    assert "Jetson Orin Nano 4GB" in err
     assert list(tmp_path.iterdir()) == []
-    # Of boards without measured rates the limits of the hardware count.
+    # Of a module's own name there is no other.
+    code, out, err = answer(capsys, "-v", "recommend", "resnet18", "--device", "orin-nano-8gb")
+    assert "hardware limits of Jetson Orin Nano 8GB\n" in err
+    assert "better kernels" not in out
     code, out, err = answer(capsys, "recommend", "resnet18", "--device", "xavier-nx")
     assert code == 0, err
     assert "at best" in out

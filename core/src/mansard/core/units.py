@@ -32,6 +32,18 @@ ROOF_RATIOS = MappingProxyType(
     {"TensorRT": (1.64, 4.8, 50.6), "eager PyTorch": (2.51, 29.0, 971.0)}
 )
 ROOF_ENGINE = "TensorRT"  # whose ratios are applied to a bound
+# Bounds in s, each with a ratio: recorded networks of at least that bound took at most that many
+# times as long, with TensorRT on nine Jetsons. Short bounds leave launches out. A board that is
+# left out exceeds ROOF_MARGIN times the ratio of the others in 1.9 % of 432 times: see "Boards" in
+# docs/results/held_back.md.
+ROOF_SLOWEST = (
+    (0.0, 82.5), (1e-4, 49.3), (2e-4, 41.0), (5e-4, 20.2), (1e-3, 17.3), (2e-3, 14.1), (5e-3, 5.2),
+    (1e-2, 4.9), (2e-2, 3.3),
+)  # fmt: skip
+ROOF_MARGIN = 1.25
+# The factor between the ratio of times in two modes and that of their roofs: the median of
+# recorded networks (docs/results/held_back.md, Boards).
+ROOF_TIE = 1.44
 ROOF_FACTORS = "real times are " + " and ".join(
     f"{low:.1f} to {high:.0f} times longer ({engine}, median {middle:g})"
     for engine, (low, middle, high) in ROOF_RATIOS.items()
@@ -40,6 +52,12 @@ ABOVE_ROOF = (
     "ran faster than its roof: other work slowed the measurement of the peaks, or the engine needs "
     "fewer FLOP; measure them again on an idle machine: mansard bench --again"
 )
+
+
+def slowest_ratio(bound_s: float) -> float:
+    """How many times ``bound_s``, the bound of a network on a GPU, it takes at most."""
+    ratio = next(ratio for start_s, ratio in reversed(ROOF_SLOWEST) if bound_s >= start_s)
+    return ROOF_MARGIN * ratio
 
 
 class Interval(msgspec.Struct, frozen=True):

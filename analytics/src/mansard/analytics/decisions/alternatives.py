@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
-from mansard.analytics.decisions.limits import Mask, interval_of
+from mansard.analytics.decisions.limits import Mask, Screen, interval_of
 from mansard.analytics.decisions.records import Candidate, Quantity, Saving, Wanted
 from mansard.analytics.decisions.values import NO_INTERVAL, Array, Values
 from mansard.core.hardware import (
@@ -27,7 +27,7 @@ from mansard.core.hardware import (
     boards_called,
     lower_settings,
 )
-from mansard.core.units import Interval
+from mansard.core.units import ROOF_TIE, Interval
 
 BOARD_HIGHEST = "the board's highest mode"
 MEASURED_HIGHEST = "the highest measured mode"
@@ -310,9 +310,8 @@ _SHOWN = 5
 _FEW = 8  # candidates: a list of at most that many is shown whole
 
 
-def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tuple[Candidate, ...]:
-    """For time, power and energy: the candidate on the front that needs less of it, at the least
-    objective.
+def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tuple[int, ...]:
+    """For time, power and energy: the row of the front that needs less, at the least objective.
 
     So each neighbour shows what the next step in that direction costs; the same one may be the
     answer for several of them and is named once. Where there are few candidates, or ``wanted``
@@ -331,7 +330,7 @@ def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tu
     if wanted.lists_all or len(values) <= _FEW:
         neighbours |= dict.fromkeys(np.argsort(objective, kind="stable").tolist())
         neighbours.pop(at)
-    return tuple(values.candidate(row) for row in neighbours)
+    return tuple(neighbours)
 
 
 def find_equals(
@@ -341,7 +340,8 @@ def find_equals(
 
     Two values differ if the logarithm of their ratio is greater than the root of the sum of the
     squares of the half intervals that face each other: errors are taken as independent. Where a
-    model's errors are common to all modes, fewer are equal than this says.
+    model's errors are common to all modes, fewer are equal than this says. Roofs differ if their
+    ratio is above ROOF_TIE.
     """
     objective = values.objective(wanted.minimise)
     low, high = objective.low, objective.high
@@ -351,16 +351,36 @@ def find_equals(
     theirs = np.where(is_above, objective.value / low, high / objective.value)
     mine = np.where(is_above, high[at] / objective.value[at], objective.value[at] / low[at])
     reach = np.hypot(np.log(theirs), np.log(mine))
-    # A roof separates nothing, and a value without an interval contains nothing.
+    # A value without an interval contains nothing.
+    is_roof = objective.interval == "roof"
     is_bounds = objective.interval == "bounds"
     has_ends = (objective.interval == "spread") | is_bounds
     overlap = (low <= high[at]) & (low[at] <= high)
     near = np.where(is_bounds | bool(is_bounds[at]), overlap, distance <= reach)
-    equal = feasible & has_ends & bool(has_ends[at]) & near
+    equal = has_ends & bool(has_ends[at]) & near
+    equal |= is_roof & bool(is_roof[at]) & (distance <= math.log(ROOF_TIE))
+    equal &= feasible
     equal[at] = False
     rows = np.flatnonzero(equal)
     ranked = rows[np.argsort(objective.value[rows], kind="stable")]
     return tuple(values.candidate(int(row)) for row in ranked[:_SHOWN]), len(rows)
+
+
+def find_lowest(values: Values, screened: Screen, modes: pl.DataFrame) -> Candidate | None:
+    """The candidate in the lowest of ``modes`` (MODE_SCHEMA) that meets every limit.
+
+    Where no energy or power is known: less hardware at lower clocks draws less power. Candidates
+    that are known by their roofs count if they meet the limits amply. None without limits.
+    """
+    is_met = screened.is_kept | screened.is_ample
+    if not screened.limits or not is_met.any() or modes.is_empty():
+        return None
+    names = _ranked(modes)["mode"].to_list()
+    height = {mode: -at for at, mode in enumerate(names)}
+    heights = [height.get(mode, 0) for mode in values.frame["mode"].to_list()]
+    rows = np.flatnonzero(is_met)
+    order = np.lexsort((values.latency.value[rows], np.array(heights)[rows]))
+    return values.candidate(int(rows[order[0]]))
 
 
 def most_excess(values: Values, wanted: Wanted, at: int, may_be: Mask) -> tuple[float | None, str]:

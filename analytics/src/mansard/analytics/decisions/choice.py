@@ -158,8 +158,15 @@ def ranked(values: Values, key: Array, among: Mask) -> NDArray[np.int64]:
 
 
 def choose_likeliest(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> int:
-    """The row of ``among`` with the greatest margin to its nearest limit."""
+    """The row of ``among`` with the greatest margin to its nearest limit.
+
+    Of rows that keep the limits amply (``Screen.is_ample``) the one with the least objective: there
+    a greater margin has no worth.
+    """
     among = without_roofs(values, among)
+    if (among & screened.is_ample).any():
+        among = among & screened.is_ample
+        return int(ranked(values, values.objective(wanted.minimise).cost(), among)[0])
     order = ranked(values, values.objective(wanted.minimise).cost(), among)
     return int(order[np.argmax(screened.margin[order])])
 

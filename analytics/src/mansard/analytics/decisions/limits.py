@@ -41,7 +41,7 @@ from mansard.analytics.decisions.values import (
     probability_at_most,
 )
 from mansard.core.errors import UsageError
-from mansard.core.units import Interval
+from mansard.core.units import Interval, slowest_ratio
 
 _NO_ROW = "no measurement gives it"
 
@@ -166,7 +166,9 @@ class Screen:
     ``excess``: the share by which the value breaks a limit, NaN where it is unknown; ``holds``:
     KEPT, BROKEN or UNKNOWN, at the requested probability. ``is_known``: every limited quantity has
     a value; ``is_kept``: every limit is kept; ``is_broken``: at least one is broken; ``may_be``:
-    the interval does not exclude that every limit is kept. ``margin``: the smallest distance to a
+    the interval does not exclude that every limit is kept; ``is_ample``: every limit is kept, of
+    those known by their roofs even if they take ``slowest_ratio`` times as long.
+    ``margin``: the smallest distance to a
     limit, in standard deviations of the value's logarithm; negative if the value breaks it.
     """
 
@@ -177,6 +179,7 @@ class Screen:
     is_kept: Mask
     is_broken: Mask
     may_be: Mask
+    is_ample: Mask
     margin: Array
 
 
@@ -202,23 +205,42 @@ def limits_of(wanted: Wanted) -> tuple[tuple[Quantity, float], ...]:
     return limits
 
 
-def screen(values: Values, wanted: Wanted) -> Screen:
-    """Compare every row with every limit; raises UsageError as ``limits_of``."""
+def screen(values: Values, wanted: Wanted, *, is_gpu: bool = False) -> Screen:
+    """Compare every row with every limit; raises UsageError as ``limits_of``.
+
+    ``is_gpu``: the rows are of a GPU, so that roofs have recorded ratios.
+    """
     limits = limits_of(wanted)
     excess = np.zeros((len(limits), len(values)))
     holds = np.full(excess.shape, KEPT, dtype=np.int8)
     may_be = np.ones(len(values), dtype=np.bool_)
+    is_ample = np.ones(len(values), dtype=np.bool_)
     margin = np.full(len(values), np.inf)
     for row, (quantity, limit) in enumerate(limits):
         band, bound = values.of(quantity), upper_bound(quantity, limit)
         excess[row] = np.where(band.value <= bound, 0.0, band.value / bound - 1.0)
         holds[row] = band.holds(bound, wanted.probability)
         may_be &= (band.ends()[0] <= bound) | (band.is_power & (band.interval == "roof"))
+        keeps = holds[row] == KEPT
+        is_ample &= keeps | _keeps_at_slowest(values, quantity, bound) if is_gpu else keeps
         margin = np.fmin(margin, _margin(band, bound))
     is_known: Mask = np.logical_not(np.isnan(excess).any(axis=0))
     is_broken: Mask = (holds == BROKEN).any(axis=0)
     is_kept: Mask = (holds == KEPT).all(axis=0)
-    return Screen(limits, excess, holds, is_known, is_kept, is_broken, is_known & may_be, margin)
+    may_be &= is_known
+    return Screen(
+        limits, excess, holds, is_known, is_kept, is_broken, may_be, is_ample & is_known, margin
+    )
+
+
+def _keeps_at_slowest(values: Values, quantity: Quantity, bound: float) -> Mask:
+    """Which rows are known by their roofs, and keep a limit of time at their slowest."""
+    keeps = np.zeros(len(values), dtype=np.bool_)
+    if quantity in ("latency", "rate"):  # the only ones with recorded ratios
+        rows = np.flatnonzero(values.latency.interval == "roof")
+        ratios = np.array([slowest_ratio(value) for value in values.latency.value[rows]])
+        keeps[rows] = values.of(quantity).value[rows] * ratios <= bound
+    return keeps
 
 
 def _margin(band: ValueBand, bound: float) -> Array:

@@ -13,11 +13,13 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, by_precision
+from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.decisions.alternatives import (
     Baseline,
     find_baselines,
     find_equals,
     find_lower_settings,
+    find_lowest,
     find_neighbours,
     find_savings,
     most_excess,
@@ -121,13 +123,13 @@ def read_question(
     wanted: Wanted,
     baselines: Sequence[Baseline],
     accuracies: Accuracies,
-    mode_names: Sequence[str],
+    modes: pl.DataFrame,
 ) -> Question:
     """Classify the candidates by whether they keep the limits; raises UsageError as ``screen``.
 
-    ``mode_names``: the modes to choose from; those that have no prediction stay in the question.
+    ``modes``: MODE_SCHEMA of those to choose from; what has no prediction stays in the question.
     """
-    timeless = unknown_modes(predictions, mode_names, wanted.batches)
+    timeless = unknown_modes(predictions, modes["mode"].to_list(), wanted.batches)
     predictions, drops = without_drops(predictions, wanted, accuracies)
     values = read_values(predictions, wanted)
     # A mode without a row has no time either.
@@ -135,7 +137,8 @@ def read_question(
     fallback = None
     if wanted.falls_back and wanted.minimise == "energy":
         wanted, fallback = _fall_back(values, wanted)
-    screened = screen(values, wanted)
+    is_gpu = modes.select(pl.any_horizontal(pl.col("gpu_hz", "n_sms").is_not_null().any())).item()
+    screened = screen(values, wanted, is_gpu=is_gpu)
     objective = values.objective(wanted.minimise).value
     is_comparable = screened.is_known & ~np.isnan(objective)
     is_broken = screened.is_broken
@@ -189,6 +192,9 @@ class Decision:
     choice: Candidate | None = None
     claim: Claim | None = None  # of a choice that keeps, or may keep, every limit
     is_likeliest: bool = False  # no other candidate keeps the limits with a greater probability
+    n_ample: int = 0  # of all that meet the limits even at their slowest, like the choice
+    ample: tuple[Candidate, ...] = ()  # of the neighbours
+    lowest: Candidate | None = None  # of those that meet the limits, where no energy is known
     nearest: tuple[Candidate, ...] = ()  # if every row breaks a limit: the least violation first
     nearness: Nearness | None = None
     checks: tuple[LimitCheck, ...] = ()
@@ -212,8 +218,14 @@ def _choose(question: Question, at: int) -> Decision:
     counts, compared = question.counts, question.compared
     choice = values.candidate(at)
     is_kept = bool(question.kept[at])
+    ample = question.open & screened.is_ample
+    is_ample = not is_kept and bool(ample[at])
     excess, why_no_excess = most_excess(values, wanted, at, compared & screened.may_be)
-    equals, n_equals = find_equals(values, wanted, at, question.kept) if is_kept else ((), 0)
+    equals: tuple[Candidate, ...] = ()
+    n_equals = 0
+    if is_kept or is_ample:
+        equals, n_equals = find_equals(values, wanted, at, question.kept if is_kept else ample)
+    neighbours = find_neighbours(values, wanted, at, compared)
     measured = None
     if not choice.is_measured:
         measured = best_measured(values, screened, wanted, compared)
@@ -230,6 +242,8 @@ def _choose(question: Question, at: int) -> Decision:
         claim=find_claim(values, screened, wanted, at, question.kept, noun),
         is_likeliest=is_likeliest(values, screened, at, question.open)
         and not (question.unknown.any() or values.n_timeless),
+        n_ample=int(ample.sum()) if is_ample else 0,
+        ample=tuple(values.candidate(row) for row in neighbours if ample[row]),
         checks=check_limits(choice, wanted),
         savings=find_savings(values, choice, question.baselines),
         relaxations=() if is_kept else find_relaxations(values, screened, wanted, compared),
@@ -237,7 +251,7 @@ def _choose(question: Question, at: int) -> Decision:
         why_no_excess=why_no_excess,
         equals=equals,
         n_equals=n_equals,
-        neighbours=find_neighbours(values, wanted, at, compared),
+        neighbours=tuple(map(values.candidate, neighbours)),
         measured=None if measured is None else values.candidate(measured),
         decisive=None if decisive is None else values.candidate(decisive),
     )
@@ -321,12 +335,22 @@ def decide_each(
             continue
         of_device = modes.filter(pl.col("device") == device)
         omitted = (left_out or {}).get((device, str(rows["network"][0])), ())
-        mode_names = [name for name in of_device["mode"].to_list() if name not in omitted]
+        allowed = of_device.filter(~pl.col("mode").is_in(list(omitted)))
         baselines = find_baselines(of_device, rows, (defaults or {}).get(device))
         known = by_precision(accuracies, device, str(rows["network"][0]), observations)
-        decision = decide(rows, wanted, baselines, known, mode_names)
-        decisions.append(replace(decision, lower_settings=find_lower_settings(of_device)))
+        decision = decide(rows, wanted, baselines, known, allowed)
+        lower = find_lower_settings(of_device)
+        decision = replace(decision, lower_settings=lower, lowest=_lowest(decision, allowed))
+        decisions.append(decision)
     return tuple(decisions)
+
+
+def _lowest(decision: Decision, modes: pl.DataFrame) -> Candidate | None:
+    """The lowest of ``modes`` that meets the limits, if too few energies or powers are known."""
+    question = decision.question
+    if question is None or (question.fallback is None and decision.choice is not None):
+        return None
+    return find_lowest(question.values, question.screened, modes)
 
 
 def decide(
@@ -334,26 +358,29 @@ def decide(
     wanted: Wanted,
     baselines: Sequence[Baseline] = (),
     accuracies: Accuracies | None = None,
-    mode_names: Sequence[str] = (),
+    modes: pl.DataFrame | None = None,
 ) -> Decision:
     """The best of ``predictions`` (PREDICTION_SCHEMA) of one network on one device.
 
     Of the rows that keep every limit, the one with the least risk-adjusted objective; measured rows
     are preferred (``choice.choose``). If there is none, the most likely of those that may keep
     the limits; if every row breaks one, the row that breaks them least. ``accuracies``: of the
-    network, by precision. ``mode_names``: the modes to choose from; the answer names those without
-    a time, as they might change it. Raises UsageError for a limit that is not above 0, or for
-    predictions of several networks, devices or phases.
+    network, by precision. ``modes``: MODE_SCHEMA of those to choose from; the answer names those
+    without a time, as they might change it. Raises UsageError for a limit that is not above 0, or
+    for predictions of several networks, devices or phases.
     """
     _check_single(predictions)
-    question = read_question(predictions, wanted, baselines, accuracies or {}, mode_names)
+    modes = pl.DataFrame(schema=MODE_SCHEMA) if modes is None else modes
+    question = read_question(predictions, wanted, baselines, accuracies or {}, modes)
     values, wanted = question.values, question.wanted
     if question.kept.any():
         return _choose(question, choose(values, wanted, question.kept))
     if question.open.any():
         at = choose_likeliest(values, question.screened, wanted, question.open)
         return _choose(question, at)
-    if question.broken.any():
+    # Where others meet the limits and lack the objective alone, none is the nearest.
+    meets = question.screened.is_kept | question.screened.is_ample
+    if question.broken.any() and not (question.unknown & meets).any():
         return _come_nearest(question)
     is_empty = predictions.is_empty()
     device, network = (

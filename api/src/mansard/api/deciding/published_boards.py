@@ -1,4 +1,4 @@
-"""Predictions for a board without runs, from published figures."""
+"""Predictions for a board without runs: the limits of its hardware, and published runs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from mansard.analytics.data.names import device_labels
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.data.published.hardware import hardware_rates
-from mansard.analytics.data.published.reference import PAGODA_RUNS, RATES, write_reference
+from mansard.analytics.data.published.hardware import boards_meant, hardware_rates
+from mansard.analytics.data.published.reference import PAGODA_RUNS, write_reference
 from mansard.analytics.data.published.store import device_names, published_in, write_published
 from mansard.api.deciding.predictions import PredictionRequest
 from mansard.core.errors import UsageError
@@ -23,34 +23,37 @@ _DEFAULT = PredictionRequest().runs
 
 @contextlib.contextmanager
 def with_published(request: PredictionRequest, reporter: Reporter) -> Iterator[PredictionRequest]:
-    """``request``; if its ``device`` has no runs, with published figures of that board as runs.
+    """``request``; if its ``device`` has no runs, with those of that board as it is published.
 
-    These are the shipped figures (``published.reference``), else the limits of the hardware. They
-    are used if no folder is named and the default folder does not exist or has no runs of the
-    device. Raises UsageError for a name of no board, or of several.
+    These are the limits of its hardware, which no kernel exceeds, so that times by its roofs are
+    bounds; and the networks that others ran on it (``published.reference``). Rates that others
+    measured are not used: what they are exceeded by is unknown. All this is used if no folder is
+    named and the default folder does not exist or has no runs of the device. A name of several
+    boards is the first of ``boards_meant``; a note names the others. Raises UsageError for a name
+    of no board.
     """
     if request.device is None or request.runs != _DEFAULT or _has_runs_of(request.device):
         yield request
         return
-    tables = (*RATES, PAGODA_RUNS)
-    called = devices_called(request.device, [table.device for table in tables])
     try:
-        of_board = () if called else (hardware_rates(request.device),)
+        board, *others = boards_meant(request.device)
     except UsageError:
         if not Path(_DEFAULT[0]).exists():
             raise
         yield request  # no board either: the error of the runs lists their devices
         return
     with temporary_folder() as runs:
-        write_reference(runs, tuple(table for table in tables if table.device in called))
-        for imported in of_board:
-            write_published(runs, imported)
-        devices = dict.fromkeys([*called, *(one.rates[0].device for one in of_board)])
-        reporter.note(
-            f"note: no runs of {request.device}: predicted from published figures of "
-            f"{', '.join(devices)}"
+        ran = (PAGODA_RUNS,) if PAGODA_RUNS.device == board.board else ()
+        write_reference(runs, ran)
+        write_published(runs, hardware_rates(board.board))
+        by = f"the hardware limits of {board.board}" + "".join(
+            f" and networks that {table.authors} ran on it" for table in ran
         )
-        yield replace(request, runs=(str(runs),))
+        also = f"; for another board name {', '.join(one.board for one in others)}"
+        reporter.note(
+            f"note: no runs of {request.device}: predicted from {by}{also if others else ''}"
+        )
+        yield replace(request, runs=(str(runs),), device=board.board)
 
 
 def _has_runs_of(device: str) -> bool:

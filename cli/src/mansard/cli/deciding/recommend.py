@@ -58,6 +58,7 @@ from mansard.core.table import Table
 from mansard.core.units import ROOF_FACTORS, Interval, parse_optional, parse_share
 
 _Texts = list[str] | None
+_NOTHING = 1  # exit code where nothing is known to choose from
 _NO_ANSWER = 3  # exit code of --check
 _MOST_ROWS = 8  # modes in a table without -v
 _TIE = "tie"
@@ -161,7 +162,7 @@ def recommend(
     Sets nothing, and measures nothing without --measure. Prints the modes, the recommended one
     with what it saves, the probability of meeting the limits, and the commands that set and undo
     it; -v adds reasons, --all every candidate. If no mode meets the limits, the nearest are
-    printed; the exit code is 0, with --check 3.
+    printed; the exit code is 0, with --check 3. It is 1 if nothing can be recommended.
     """
     batches, precisions = parse_batches(batch), parse_precisions(precision)
     if workload is not None:
@@ -224,12 +225,15 @@ def recommend(
         if failure is not None:
             raise failure
         has_answer = all(answer.verdict == "feasible" for answer in answers)
+        is_empty = all(answer.choice is None for answer in answers)
     else:
         mixes = api.recommend_workload(request, wanted, workload, reporter)
         _print_mixes(mixes, as_json=as_json)
         has_answer = all(answer.one_mode or answer.schedule for answer in mixes)
-    if check and not has_answer:
-        raise typer.Exit(_NO_ANSWER)
+        is_empty = False  # an answer without a mode says which limit is missed
+    failure_code = _NO_ANSWER if check and not has_answer else _NOTHING if is_empty else 0
+    if failure_code:
+        raise typer.Exit(failure_code)
 
 
 def _check_workload(models: _Texts, excluded: Mapping[str, object]) -> None:
@@ -365,7 +369,9 @@ def _overview_row(answer: results.Recommendation) -> tuple[str, ...]:
         differences = ", ".join(f"{name} {change}" for name, change in changes if change)
         words = f"{saving.mode}: {differences}" if differences else ""
     cells = _row(answer.choice, "")[:-1]
-    verdict = f"{answer.verdict}, by roofs" if answer.basis == "roofs" else answer.verdict
+    verdict = (
+        f"{answer.verdict}, by roofs" if answer.basis in ("roofs", "hardware") else answer.verdict
+    )
     return (answer.device, answer.network, *cells, words or "–", verdict)
 
 
@@ -416,10 +422,10 @@ def _caveats(answer: results.Recommendation) -> Iterator[str]:
     words = list(filter(None, [pages.chances_words(answer.checks)]))
     words += ["energy unknown"] if choice.energy_j is None else []
     if choice.interval == "roof":
-        words.append(f"≥: at best, by the roofs; {ROOF_FACTORS}")
-        if choice.device.endswith("(published)"):
-            words.append("these roofs are published measurements, which better kernels may exceed")
-        words += list(filter(None, [pages.slowest_words(choice, answer.checks)]))
+        by = "the limits of the hardware" if answer.basis == "hardware" else "the roofs"
+        if answer.basis != "hardware" and choice.device.endswith("(published)"):
+            by = "published rates, which better kernels may exceed"
+        words.append(f"≥: at best, by {by}; {ROOF_FACTORS}")
     if choice.is_extrapolated:
         words.append("clocks outside the measured range: measure before use")
     if answer.equals:

@@ -14,6 +14,7 @@ from msgspec.structs import replace as replace_record
 
 from mansard.analytics.data.published.importing import Imported
 from mansard.analytics.data.published.origin import table_id_of
+from mansard.analytics.data.published.store import Published, device_names
 from mansard.core.errors import UsageError
 from mansard.core.hardware import (
     NAMED_MODES,
@@ -35,20 +36,43 @@ _UNITS: tuple[tuple[RateWorkUnit, Literal["fma", "tensor"]], ...] = (
 )
 
 
+def boards_meant(name: str) -> tuple[NamedModes, ...]:
+    """The boards that ``name`` may be; raises UsageError if there is none.
+
+    A board of this very name is the only one. Else the first is that with the most memory, and of
+    its configurations the one with the most modes: Super, which JetPack 6.2 brought.
+    """
+    boards = boards_called(name)
+    exact = tuple(board for board in boards if plain_device(board.board) == plain_device(name))
+    if not boards:
+        names = [board.board for board in NAMED_MODES]
+        fix = f"{near_hint(name, names)}use one of {', '.join(names)}"
+        raise UsageError(f"{name!r} is not a known board", fix=fix)
+    # The table of boards has the largest module of each family first.
+    alike = [board for board in boards if board.module == boards[0].module]
+    first = max(alike, key=lambda board: len(board.modes))
+    return exact or (first, *(board for board in boards if board is not first))
+
+
 def hardware_rates(name: str) -> Imported:
     """Peaks and bandwidths of the one board that is called ``name``; raises UsageError."""
-    boards = boards_called(name)
-    exact = [board for board in boards if plain_device(board.board) == plain_device(name)]
-    boards = tuple(exact) or boards
+    boards = boards_meant(name)
     if len(boards) != 1:
-        names = ", ".join(board.board for board in boards or NAMED_MODES)
-        what = "may be several boards" if boards else "is not a known board"
-        hint = "" if boards else near_hint(name, [board.board for board in NAMED_MODES])
-        raise UsageError(f"{name!r} {what}", fix=f"{hint}use one of {names}")
+        names = ", ".join(board.board for board in boards)
+        raise UsageError(f"{name!r} may be several boards", fix=f"use one of {names}")
     rows = tuple(_rates(boards[0]))
     table_id = table_id_of(rows)
     rates = tuple(replace_record(rate, table_id=table_id) for rate in rows)
     return Imported(table_id, rates=rates)
+
+
+def devices_of_hardware(published: Published) -> frozenset[str]:
+    """The devices, by the names of predictions, all of whose rates are limits of hardware."""
+    names = device_names(published)
+    by_device: dict[str, set[str | None]] = {}
+    for rate in published.rates:
+        by_device.setdefault(names[rate.device, rate.table_id], set()).add(rate.method)
+    return frozenset(device for device, methods in by_device.items() if methods == {_METHOD})
 
 
 def _rates(board: NamedModes) -> Iterator[PublishedRate]:

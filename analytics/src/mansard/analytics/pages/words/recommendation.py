@@ -13,6 +13,7 @@ import polars as pl
 
 from mansard.analytics.data.accuracies import REFERENCE, NetworkAccuracy, share_text
 from mansard.analytics.data.names import display_name
+from mansard.analytics.decisions.choice import Claim
 from mansard.analytics.decisions.limits import (
     Accuracies,
     Mask,
@@ -25,6 +26,7 @@ from mansard.analytics.decisions.recommend import Decision, FallBack, Question
 from mansard.analytics.decisions.records import (
     Basis,
     Candidate,
+    CandidateCounts,
     MeasureNext,
     Neighbour,
     Recommendation,
@@ -35,14 +37,15 @@ from mansard.analytics.pages.words.comparisons import (
     NO_COMMANDS,
     drop_notes,
     lost_words,
+    lowest_words,
     measured_words,
     omitted_notes,
-    slowest_words,
     unknown_modes_sentence,
     unknown_modes_words,
 )
 from mansard.analytics.pages.words.sentences import (
     NEARNESS_WORDS,
+    ample_sentence,
     chosen_sentence,
     claim_words,
     decisive_words,
@@ -185,17 +188,7 @@ def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recomm
     assert decision.claim is not None  # noqa: S101 - a choice has one
     wanted, claim, counts = decision.wanted, decision.claim, question.counts
     is_kept = decision.verdict == "feasible"
-    sentence = (
-        chosen_sentence(choice, wanted, decision.savings, claim)
-        if is_kept
-        else likeliest_sentence(
-            choice,
-            wanted,
-            decision.savings,
-            decision.checks,
-            is_likeliest=decision.is_likeliest,
-        )
-    )
+    sentence = _sentence(decision, counts, claim, choice)
     accuracy, why_no_accuracy = question.accuracy(choice)
     unknown = {
         "accuracy": why_no_accuracy,
@@ -216,7 +209,9 @@ def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recomm
         sentence=sentence + unknown_modes_sentence(question.timeless) + accuracy_sentence(accuracy),
         claim=claim_words(claim)
         if is_kept
-        else likeliest_words(wanted, is_likeliest=decision.is_likeliest),
+        else likeliest_words(
+            wanted, is_likeliest=decision.is_likeliest, is_ample=decision.n_ample > 0
+        ),
         accuracy=accuracy,
         **_numbers(question),
         most_excess=decision.most_excess,
@@ -230,12 +225,33 @@ def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recomm
         ),
         checks=decision.checks,
         savings=decision.savings,
-        neighbours=tuple(_neighbour(other, choice, wanted) for other in decision.neighbours),
+        neighbours=tuple(_neighbour(other, choice, decision) for other in decision.neighbours),
         equals=decision.equals,
         relaxations=decision.relaxations,
         notes=_notes(decision, question),
         unknown={name: reason for name, reason in unknown.items() if reason},
     )
+
+
+def _sentence(decision: Decision, counts: CandidateCounts, claim: Claim, choice: Candidate) -> str:
+    """Which candidate is recommended, and why."""
+    wanted, savings = decision.wanted, decision.savings
+    if decision.verdict == "feasible":
+        return chosen_sentence(choice, wanted, savings, claim) + _lowest(decision)
+    if decision.n_ample:
+        text = ample_sentence(choice, wanted, savings, counts, decision.n_ample)
+        return text + _lowest(decision)
+    return likeliest_sentence(
+        choice, wanted, savings, decision.checks, is_likeliest=decision.is_likeliest
+    )
+
+
+def _lowest(decision: Decision) -> str:
+    """A further sentence on the lowest mode that meets the limits; empty where it is the choice."""
+    lowest, choice = decision.lowest, decision.choice
+    if lowest is None or (choice is not None and choice.mode == lowest.mode):
+        return ""
+    return f" {lowest_words(lowest, decision.wanted)}"
 
 
 def _basis(choice: Candidate) -> Basis:
@@ -255,8 +271,10 @@ def _numbers(question: Question) -> dict[str, Any]:
     }
 
 
-def _neighbour(other: Candidate, choice: Candidate, wanted: Wanted) -> Neighbour:
-    checks = check_limits(other, wanted)
+def _neighbour(other: Candidate, choice: Candidate, decision: Decision) -> Neighbour:
+    wanted = decision.wanted
+    # Those that are expected to meet the limits too are compared by what they cost.
+    checks = () if other in decision.ample else check_limits(other, wanted)
     return Neighbour(candidate=other, why_lost=lost_words(other, choice, checks, wanted))
 
 
@@ -365,7 +383,8 @@ def _nothing(decision: Decision, why: str, **fields: Any) -> Recommendation:
         minimise=decision.wanted.minimise,
         verdict="unknown",
         choice=None,
-        sentence=f"Nothing can be recommended for {display_name(decision.network)}: {why}.",
+        sentence=f"Nothing can be recommended for {display_name(decision.network)}: {why}."
+        + _lowest(decision),
         unknown=dict.fromkeys(missing, why),
         **({"n_candidates": 0} | fields),
     )
@@ -390,7 +409,5 @@ def _notes(decision: Decision, question: Question) -> tuple[str, ...]:
     if values.latency.interval[decision.at] == "roof":
         candidate = values.candidate(decision.at)
         notes.append(roof_note(candidate))
-        slowest = slowest_words(candidate, decision.checks)
-        notes += [slowest] if slowest else []
     notes += [lower.text for lower in decision.lower_settings]
     return tuple(notes)

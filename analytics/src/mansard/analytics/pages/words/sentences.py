@@ -33,13 +33,14 @@ from mansard.analytics.pages.words.comparisons import (
     mode_words,
     named_limits,
     network_words,
+    to_slowest,
 )
 from mansard.core.units import ROOF_FACTORS
 
 _BOUND_WORDS = {
-    "compute": "its time is limited by arithmetic",
-    "memory": "its time is limited by main memory: a faster clock for arithmetic would not help",
-    "launch": "its time is limited by kernel launches: a larger batch would help",
+    "compute": "most of its time is limited by arithmetic",
+    "memory": "most of its time is limited by main memory, so its clock matters most",
+    "launch": "most of its time is kernel launches: a larger batch would help",
     "power": "its time is limited by the mode's power limit",
 }
 
@@ -127,13 +128,34 @@ def likeliest_sentence(
     )
 
 
+def ample_sentence(
+    choice: Candidate,
+    wanted: Wanted,
+    savings: Sequence[Saving],
+    counts: CandidateCounts,
+    n_ample: int,
+) -> str:
+    """The sentence if modes meet the limits at the slowest ratio recorded; ``choice`` is one."""
+    limits = named_limits(wanted, item_word(choice.network))
+    plain, _ = _SUPERLATIVES[wanted.minimise]
+    noun = "modes" if counts.are_modes else "candidates"
+    best = f"; of {n_ample} {noun} that do, it {plain} by the roofs" if n_ample > 1 else ""
+    facts = compared_facts(f" ({figures(choice)}; {choice.source})", choice, savings)
+    return (
+        f"{mode_words(choice)} is expected to meet the {limits} for {network_words(choice)}: it "
+        f"takes {to_slowest(choice)}, by the recorded ratios of times to bounds{best}{facts}"
+    )
+
+
 def _them(wanted: Wanted) -> str:
     return "it" if len(limits_of(wanted)) == 1 else "them"
 
 
-def likeliest_words(wanted: Wanted, *, is_likeliest: bool) -> str:
+def likeliest_words(wanted: Wanted, *, is_likeliest: bool, is_ample: bool = False) -> str:
     """A short verdict on a choice that may meet the limits."""
     limits = "limit" if len(limits_of(wanted)) == 1 else "limits"
+    if is_ample:
+        return f"expected to meet the {limits}"
     return f"{'is likeliest to' if is_likeliest else 'may'} meet the {limits}"
 
 
