@@ -260,7 +260,7 @@ def test_without_energies_the_fastest_is_recommended_and_said_unless_energy_was_
     ("reason", "says"),
     [
         ("no power meter was read", "mansard doctor"),
-        ("no energy is known in this mode: it takes a power meter and a fitted", "mansard doctor"),
+        ("no energy was measured in this mode: that needs a power meter", "mansard doctor"),
         ("no constant power: not identifiable: the interval is ± 80 % of the value", "longer"),
         ("no constant power: too few points: 3, it takes 5", "bench --profile full"),
         ("power was measured in no mode", "in 4 modes"),

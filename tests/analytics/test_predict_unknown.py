@@ -29,7 +29,7 @@ def test_an_efficiency_that_cannot_be_is_refused(factor: float) -> None:
 def test_a_limit_is_not_seen_where_no_energy_is_known() -> None:
     found = predicted(group(cuda=100e9), values={FP32: 1e12}, limit_w=1.0)
     assert found["latency_s"] == pytest.approx(0.1)
-    assert str(found["reason"]).startswith("no energy is known in this mode: it takes a power m")
+    assert found["reason"] == "no energy was measured in this mode: that needs a power meter"
     assert "the power limit of the mode is not in it: that takes the energy" in str(found["notes"])
 
 

@@ -20,7 +20,14 @@ from mansard.analytics.pages.tables.headline import (
     practice_text,
 )
 from mansard.core.records import Measurement
-from mansard.core.units import ROOF_ENGINE, ROOF_RATIOS
+from mansard.core.units import (
+    ROOF_ENGINE,
+    ROOF_MARGIN,
+    ROOF_RATIOS,
+    ROOF_SLOWEST,
+    ROOF_TIE,
+    slowest_ratio,
+)
 from tests.analytics.board_runs import power_mode, write_board
 from tests.analytics.factory import (
     measurement,
@@ -134,10 +141,12 @@ def test_a_bound_has_the_range_of_real_times_beside_it(tmp_path: Path) -> None:
     assert rows["net"]["Items/s"] == "≤ 100"
     assert rows["net"]["Source"] == "modelled"
     assert "none ran" in found.table.title
-    assert "1.6 to 51 times" in found.note
+    assert "1.1 to 82.5 times" in found.note
     assert "2.5 to 971 times" in found.note
-    # 10 ms × 1.64 and × 50.6; × 1.5 and × 3 where the page has ratios of its own
-    assert practice_text(0.01, (), "gpu") == "16 to 510"
+    # 10 ms × 1.13 and × 1.25 · 4.9, 0.6 ms × 1.13 and × 1.25 · 20.2
+    assert practice_text(0.01, (), "gpu") == "11 to 61"
+    assert practice_text(0.0006, (), "gpu") == "0.68 to 15"
+    # × 1.5 and × 3 where the page has ratios of its own
     assert practice_text(0.01, (1.5, 3.0), "cpu") == "15 to 30"
     assert practice_text(0.01, (), "cpu") == ""
 
@@ -177,6 +186,23 @@ def test_the_recorded_ratios_are_those_of_the_documents() -> None:
         assert found is not None, engine
         assert tuple(map(float, found.groups())) == (low, high, middle)
     assert ROOF_ENGINE in ROOF_RATIOS
+
+
+def test_ratios_by_the_length_of_a_bound_are_those_of_the_documents() -> None:
+    text = Path("docs/results/held_back.md").read_text(encoding="utf-8")
+    table = text.split("**Ratios by the length of the bound, TensorRT**")[1].split("\nA board")[0]
+    rows = re.findall(r"^\| ([\d.]+) \|.* ([\d.]+) \|$", table, re.M)
+    found = [(float(bound_ms) / 1e3, float(most)) for bound_ms, most in rows]
+    assert found == [(pytest.approx(bound), most) for bound, most in ROOF_SLOWEST]
+    assert f"x {ROOF_MARGIN}: 1.9 %" in text
+    assert f"| all | 540 | x {ROOF_TIE} |" in text
+
+
+def test_a_longer_bound_has_no_greater_ratio() -> None:
+    # 1.25 · 82.5, 1.25 · 17.3 from 1 ms on, 1.25 · 3.3 from 20 ms on
+    assert [slowest_ratio(bound_s) for bound_s in (0.0, 0.001, 1.0)] == pytest.approx(
+        [103.125, 21.625, 4.125]
+    )
 
 
 @pytest.mark.parametrize("part", ["How ceilings are computed", "Sources of all numbers"])

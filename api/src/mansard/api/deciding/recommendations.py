@@ -13,7 +13,7 @@ import msgspec
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, by_precision, network_accuracies
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.published.hardware import devices_of_hardware
+from mansard.analytics.data.published.store import devices_of_hardware
 from mansard.analytics.decisions import batches
 from mansard.analytics.decisions.first_token import screen_first_tokens
 from mansard.analytics.decisions.limits import without_drops, without_energy

@@ -14,7 +14,7 @@ from msgspec.structs import replace as replace_record
 
 from mansard.analytics.data.published.importing import Imported
 from mansard.analytics.data.published.origin import table_id_of
-from mansard.analytics.data.published.store import Published, device_names
+from mansard.analytics.data.published.store import HARDWARE_METHOD
 from mansard.core.errors import UsageError
 from mansard.core.hardware import (
     NAMED_MODES,
@@ -29,7 +29,6 @@ from mansard.core.hardware import (
 from mansard.core.precision import PRECISIONS
 from mansard.core.records import PublishedMode, PublishedRate, RateWorkUnit
 
-_METHOD = "limit of the hardware at the clocks of the mode"
 _UNITS: tuple[tuple[RateWorkUnit, Literal["fma", "tensor"]], ...] = (
     ("CUDA core", "fma"),
     ("tensor core", "tensor"),
@@ -66,15 +65,6 @@ def hardware_rates(name: str) -> Imported:
     return Imported(table_id, rates=rates)
 
 
-def devices_of_hardware(published: Published) -> frozenset[str]:
-    """The devices, by the names of predictions, all of whose rates are limits of hardware."""
-    names = device_names(published)
-    by_device: dict[str, set[str | None]] = {}
-    for rate in published.rates:
-        by_device.setdefault(names[rate.device, rate.table_id], set()).add(rate.method)
-    return frozenset(device for device, methods in by_device.items() if methods == {_METHOD})
-
-
 def _rates(board: NamedModes) -> Iterator[PublishedRate]:
     row = 0
     for plain in board.modes:
@@ -92,7 +82,7 @@ def _rates(board: NamedModes) -> Iterator[PublishedRate]:
                 subject=subject,
                 unit=unit,
                 value=float(value),
-                method=_METHOD,
+                method=HARDWARE_METHOD,
             )
 
 

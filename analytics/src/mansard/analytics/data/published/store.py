@@ -306,6 +306,18 @@ def published_modes(published: Published) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=MODE_SCHEMA)
 
 
+HARDWARE_METHOD = "limit of the hardware at the clocks of the mode"
+
+
+def devices_of_hardware(published: Published) -> frozenset[str]:
+    """The devices, by the names of predictions, all of whose rates are limits of hardware."""
+    names = device_names(published)
+    by_device: dict[str, set[str | None]] = {}
+    for rate in published.rates:
+        by_device.setdefault(names[rate.device, rate.table_id], set()).add(rate.method)
+    return frozenset(name for name, methods in by_device.items() if methods == {HARDWARE_METHOD})
+
+
 def published_coefficients(published: Published) -> pl.DataFrame:
     """COEFFICIENT_SCHEMA: one row for each rate; without intervals, for tables give none.
 

@@ -120,7 +120,7 @@ NO_LAUNCH = "launch costs are left out: they were not measured in every mode of 
 _NO_LIMIT = "the power limit of the mode is not in it: that takes the energy"
 _LAUNCH_BOUND = "bound by latency: launches of kernels take most of the time"
 _NO_POWER_LEFT = "the power limit leaves nothing beside the constant power"
-_NO_ENERGY = "no energy was measured in this mode"
+_NO_ENERGY = "no energy was measured in this mode: that needs a power meter"
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from mansard.analytics.pages.figures.tables import Column, batch_text, tabulate
 from mansard.analytics.pages.results import Results
 from mansard.core.table import Table
 from mansard.core.text import listed
-from mansard.core.units import ROOF_ENGINE, ROOF_RATIOS, Interval
+from mansard.core.units import ROOF_ENGINE, ROOF_RATIOS, Interval, slowest_ratio
 
 MOST_ROWS = 12
 ENDS = ("", "_low", "_high")
@@ -38,7 +38,7 @@ _DISTURBERS = (
 PAST_NOTE = (
     "≥, ≤: the bound of the roofs. Recorded latency was "
     + ", ".join(
-        f"{low:.1f} to {high:.0f} times (median {digits(middle, 2)}) the bound with {engine}"
+        f"{low:.1f} to {high:.3g} times (median {digits(middle, 2)}) the bound with {engine}"
         for engine, (low, middle, high) in ROOF_RATIOS.items()
     )
     + "."
@@ -293,8 +293,8 @@ def practice_text(bound_s: float | None, ratios: Sequence[float], processor: str
     """The range of real latencies of a bound, ms: by ``ratios``, else by those recorded of GPUs."""
     if bound_s is None or (processor != "gpu" and not ratios):
         return ""
-    low, _, high = ROOF_RATIOS[ROOF_ENGINE]
-    ends = (ratios[0], ratios[-1]) if ratios else (low, high)
+    least = ROOF_RATIOS[ROOF_ENGINE][0]
+    ends = (ratios[0], ratios[-1]) if ratios else (least, slowest_ratio(bound_s))
     first, last = (digits(bound_s / MILLI * ratio, 2) for ratio in ends)
     return first if first == last else f"{first} to {last}"
 
