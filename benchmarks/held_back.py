@@ -281,8 +281,8 @@ def print_boards(data: Path) -> None:
         ratios.setdefault(table.name, []).append((both["recorded_s"] / both["roof_s"]).to_numpy())
     print("| recording | times | recorded / at best: least | median | most | below 1 |")
     print("|" + " --- |" * 6)
-    both = ("one YOLO in 8 image sizes", "12 networks, TensorRT")
-    ratios["TensorRT, 27 networks"] = [part for name in both for part in ratios[name]]
+    of_tensorrt = ("one YOLO in 8 image sizes", "12 networks, TensorRT")
+    ratios["TensorRT, 27 networks"] = [part for name in of_tensorrt for part in ratios[name]]
     for name, parts in ratios.items():
         of = np.concatenate(parts)
         print(
