@@ -200,7 +200,9 @@ def test_a_mix_says_its_powers_and_what_its_roofs_leave_open(
     plan = document(capsys, *asked)["mixes"][0]["one_mode"]
     assert plan["idle_w"] < plan["power_w"]
     out = answer(capsys, *asked)[1].replace("\u00a0", " ")
-    (powers,) = re.findall(r"^  idle power (\S+) W, mean power at least (\S+) W$", out, re.M)
+    source = r"constant power of the energy fit: clocks held at the mode's caps, no work"
+    line = rf"^  idle power (\S+) W \({source}\), mean power at least (\S+) W$"
+    (powers,) = re.findall(line, out, re.MULTILINE)
     assert float(powers[0]) == pytest.approx(plan["idle_w"], rel=0.01)
     assert float(powers[1]) == pytest.approx(plan["power_w"], rel=0.01)
     assert "% of the time (by the roofs alone)" in out
