@@ -335,7 +335,9 @@ def test_without_a_row_of_one_item_the_smallest_batch_is_taken() -> None:
 
 def test_the_mean_power_has_the_ends_of_energy_and_idle_power() -> None:
     # 10 items/s of 40 ms and 0.4 J (0.36 to 0.44): 4 W (3.6 to 4.4); 60 % idle at 4 W (3.5 to 5)
-    rows = frame([{**row("slow", 0.04, 0.4, interval="spread"), "energy_low_j": 0.36, "energy_high_j": 0.44}])
+    rows = frame(
+        [{**row("slow", 0.04, 0.4, interval="spread"), "energy_low_j": 0.36, "energy_high_j": 0.44}]
+    )
     power = IdlePower(value_w=4.0, low_w=3.5, high_w=5.0, source="given")
     plan = decide_mix(rows, one(10.0), Wanted(), {"slow": power}).one_mode
     assert plan is not None

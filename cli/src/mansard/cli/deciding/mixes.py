@@ -8,7 +8,6 @@ from mansard import api
 from mansard.analytics import pages
 from mansard.analytics.data.quantities import digits, joules, percent_bound, relative, seconds
 from mansard.api import results
-from mansard.core.errors import UsageError
 from mansard.core.table import Table
 from mansard.core.units import parse_quantity, parse_share
 
@@ -20,27 +19,18 @@ _MODE_COLUMNS = ("mode", "busy", "idle power", "mean power", "remark")
 
 
 def read_battery(
-    capacity: str | None, rest: str | None, efficiency: str | None, *, has_workload: bool
+    capacity: str | None, rest_power: str | None, efficiency: str | None
 ) -> api.Battery | None:
     """The battery that the options describe; raises UsageError."""
-    others = {"--rest": rest, "--efficiency": efficiency}
-    for option, text in others.items():
-        if text is not None and capacity is None:
-            raise UsageError(f"{option} needs --battery", fix="add --battery 99Wh")
     if capacity is None:
         return None
-    if not has_workload:
-        raise UsageError(
-            "--battery needs --workload: the mean power depends on the rate",
-            fix="write the rate in a workload file",
-        )
-    wh = parse_quantity("--battery", capacity, "energy")
-    optional = {}
-    if rest is not None:
-        optional["rest_w"] = parse_quantity("--rest", rest, "power", may_be_zero=True)
+    optional: dict[str, float] = {}
+    if rest_power is not None:
+        power_w = parse_quantity("--rest-power", rest_power, "power", may_be_zero=True)
+        optional["rest_w"] = power_w
     if efficiency is not None:
         optional["efficiency"] = parse_share("--efficiency", efficiency)
-    return api.Battery(capacity_j=wh, **optional)
+    return api.Battery(capacity_j=parse_quantity("--battery", capacity, "energy"), **optional)
 
 
 def mix_tables(answer: results.MixAnswer) -> list[Table]:

@@ -121,18 +121,18 @@ def recommend(
     ] = None,
     battery: Annotated[
         str | None,
-        typer.Option(help="With --workload: print how long a battery lasts: 99Wh."),
+        typer.Option(help="With --workload: capacity of a battery, 99Wh; print how long it lasts."),
     ] = None,
-    rest: Annotated[
+    rest_power: Annotated[
         str | None,
         typer.Option(
-            help="With --battery: power of everything outside the board's meters: 4W. None by "
-            "default."),
+            help="With --battery: power of everything outside the board's meters: 4W. By default "
+            "nothing."),
     ] = None,
     efficiency: Annotated[
         str | None,
         typer.Option(
-            help="With --battery: share of its energy that reaches the board: 0.85 by default."),
+            help="With --battery: share of its energy that reaches the board; 0.85 by default."),
     ] = None,
     calibrate: CalibrateOption = False,
     measure: Annotated[
@@ -175,7 +175,7 @@ def recommend(
     if workload is not None:
         excluded = {"--default": default, "--dask": dask, "--measure": measure}
         _check_workload(models, excluded | {"--all": all_rows or None})
-    given_battery = read_battery(battery, rest, efficiency, has_workload=workload is not None)
+    given_battery = read_battery(battery, rest_power, efficiency)
     if dask is not None and measure is not None:
         raise UsageError("--measure excludes --dask", fix="leave one of them out")
     if min_fps is not None and min_tokens_per_s is not None:
