@@ -367,7 +367,7 @@ def test_without_idle_power_the_choice_is_in_doubt() -> None:
     assert doubt in decide_mix(rows, one(10.0), Wanted(), {}).sentence
     answer = decide_mix(rows, one(10.0), Wanted(), idle(a=4.0))
     assert doubt not in answer.sentence
-    assert "Not compared, as their idle power is unknown: b." in answer.sentence
+    assert "Not compared as single modes, since their idle power is unknown: b." in answer.sentence
     assert doubt not in decide_mix(rows, one(10.0), Wanted(minimise="latency"), {}).sentence
 
 

@@ -245,6 +245,11 @@ def test_every_option_of_these_commands_is_in_the_table() -> None:
 # One line for each rule of ``NEEDED``: its first option where it has no effect.
 REFUSED = (
     ("bench --hosts-file x.toml", "--hosts-file has no effect without --host"),
+    ("recommend --battery 9Wh", "--battery has no effect without --workload"),
+    (
+        "recommend --workload x.toml --efficiency 0.9",
+        "--efficiency has no effect without --battery",
+    ),
     ("measure resnet18 --local --image cpu", "--image has no effect with --local"),
     ("contention --pick 3", "--pick has no effect without several modes"),
     ("restore --images own.toml", "--images has no effect without --host"),

@@ -109,7 +109,7 @@ def _plan_sentence(decision: MixDecision) -> str:
         )
     if decision.not_compared:
         names = ", ".join(map(display_name, decision.not_compared))
-        parts.append(f"Not compared, as their idle power is unknown: {names}.")
+        parts.append(f"Not compared as single modes, since their idle power is unknown: {names}.")
     return " ".join(parts)
 
 
