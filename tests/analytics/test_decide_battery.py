@@ -68,4 +68,4 @@ def test_a_battery_that_cannot_be_is_refused(
     capacity_j: float, rest_w: float, efficiency: float
 ) -> None:
     with pytest.raises(UsageError):
-        Battery(capacity_j=capacity_j, rest_w=rest_w, efficiency=efficiency)
+        Battery(capacity_j=capacity_j, rest_w=rest_w, efficiency=efficiency).check()

@@ -489,13 +489,13 @@ def test_a_workload_has_idle_powers_of_its_own(
 @pytest.mark.parametrize(
     ("idle", "says"),
     [
-        ("idle = 4.4", "idle = 4.4 is no power; write idle"),
+        ("idle = 4.4", "idle = 4.4 is not a power; write idle"),
         ('idle = "4.4"', "has no unit; write 30W"),
         ('idle = "much"', "is not a valid power"),
-        ("idle = []", "is no power"),
+        ("idle = []", "is not a power"),
         ("[idle]", "[idle] names no mode"),
         ('[idle]\n15W = "4W"', "[idle] has the mode '15W', which is unknown; there are gpu"),
-        ("[idle]\n15W = 4", "idle of 15W = 4 is no power"),
+        ("[idle]\n15W = 4", "idle of 15W = 4 is not a power"),
     ],
 )
 def test_an_idle_power_with_a_mistake_is_one_line(

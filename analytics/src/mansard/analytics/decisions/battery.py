@@ -27,14 +27,17 @@ class Battery:
     rest_w: float = 0.0
     efficiency: float = USUAL_EFFICIENCY
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raise UsageError for a battery that cannot be."""
         if not self.capacity_j > 0:
             raise UsageError(f"a battery of {self.capacity_j} J is empty", fix="give a capacity")
         if not 0 < self.efficiency <= 1:
             what = f"an efficiency of {self.efficiency:g} is not between 0 and 1"
             raise UsageError(what, fix="write 0.85 or 85%")
         if not self.rest_w >= 0:
-            raise UsageError(f"{self.rest_w} W is no power of the rest", fix="write 0 or more")
+            raise UsageError(
+                f"{self.rest_w} W is not a valid power of the rest", fix="write 0 or more"
+            )
 
 
 _DURATIONS = ("duration_s", "duration_low_s", "duration_high_s")

@@ -73,7 +73,7 @@ def _read_idle(value: Any) -> Interval | dict[str, Interval] | None:
 
 def _read_power(key: str, value: Any) -> Interval:
     if not isinstance(value, str):
-        raise UsageError(f"{key} = {value!r} is no power", fix=_IDLE_EXAMPLE)
+        raise UsageError(f"{key} = {value!r} is not a power", fix=_IDLE_EXAMPLE)
     return parse_interval(key, value, "power")
 
 

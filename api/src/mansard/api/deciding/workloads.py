@@ -50,6 +50,8 @@ def recommend_workload(
     runs, a ``device`` that names a board is predicted from published figures, as in ``recommend``.
     Raises as ``predict``, and InputError for a file that is no workload.
     """
+    if battery is not None:
+        battery.check()
     workload_file = read_workload(workload)
     _check_effects(request, workload_file, workload)
     lines = workload_file.lines

@@ -175,7 +175,6 @@ def recommend(
     if workload is not None:
         excluded = {"--default": default, "--dask": dask, "--measure": measure}
         _check_workload(models, excluded | {"--all": all_rows or None})
-    given_battery = read_battery(battery, rest_power, efficiency)
     if dask is not None and measure is not None:
         raise UsageError("--measure excludes --dask", fix="leave one of them out")
     if min_fps is not None and min_tokens_per_s is not None:
@@ -234,7 +233,13 @@ def recommend(
             raise failure
         has_answer = all(answer.verdict == "feasible" for answer in answers)
     else:
-        mixes = api.recommend_workload(request, wanted, workload, reporter, battery=given_battery)
+        mixes = api.recommend_workload(
+            request,
+            wanted,
+            workload,
+            reporter,
+            battery=read_battery(battery, rest_power, efficiency),
+        )
         _print_mixes(mixes, as_json=as_json)
         # By roofs alone it is unknown whether a plan keeps up.
         has_answer = all(mix.plan is not None and not mix.plan.roofed() for mix in mixes)
