@@ -536,7 +536,7 @@ def test_a_battery_lasts_as_long_as_the_mean_power_says(
         (["seen", "--battery", "99Wh"], "--battery has no effect without --workload: the mean"),
         (["--workload", "mix.toml", "--efficiency", "0.9"], "without --battery; add --battery"),
         (["--workload", "mix.toml", "--rest-power", "4W"], "without --battery; add --battery"),
-        (["--workload", "mix.toml", "--battery", "99"], "has no unit; write 500mJ"),
+        (["--workload", "mix.toml", "--battery", "99"], "has no unit; write --battery 99Wh"),
         (["--workload", "mix.toml", "--battery", "0Wh"], "bounds nothing"),
         (
             ["--workload", "mix.toml", "--battery", "9Wh", "--efficiency", "85"],

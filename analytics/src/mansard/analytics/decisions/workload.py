@@ -148,10 +148,7 @@ def decide_mix(predictions: pl.DataFrame, mix: Mix, wanted: Wanted, idle: _Idle)
     Raises UsageError as ``find_options``, and for the energy-delay product, which a mix does not
     have.
     """
-    if wanted.minimise == "edp":
-        raise UsageError("a mix has no energy-delay product", fix="minimise energy or latency")
-    if predictions["device"].n_unique() != 1:
-        raise UsageError("a mix runs on one device", fix="ask for each device alone")
+    _check(predictions, wanted)
     options = find_options(predictions, mix, wanted)
     device = str(predictions["device"][0])
     hopeless = [option for option in options if not option.rows]
@@ -186,6 +183,13 @@ def decide_mix(predictions: pl.DataFrame, mix: Mix, wanted: Wanted, idle: _Idle)
         idle_counts=None if wanted.minimise == "latency" else bool(idle),
         not_compared=_without_idle(options, idle),
     )
+
+
+def _check(predictions: pl.DataFrame, wanted: Wanted) -> None:
+    if wanted.minimise == "edp":
+        raise UsageError("a mix has no energy-delay product", fix="minimise energy or latency")
+    if predictions["device"].n_unique() != 1:
+        raise UsageError("a mix runs on one device", fix="ask for each device alone")
 
 
 def _mode_of(plan: MixPlan) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,22 +54,11 @@ def recommend_workload(
         battery.check()
     workload_file = read_workload(workload)
     _check_effects(request, workload_file, workload)
-    lines = workload_file.lines
-    networks = tuple(_network(line, request) for line in lines)
+    networks = tuple(_network(line, request) for line in workload_file.lines)
+    mix = _mix(workload_file, networks, request)
     asked = replace(request, networks=networks, batches=())
     with with_published(asked, reporter) as asked:
         predicted = predict(asked, reporter)
-        tasks = tuple(
-            Task(
-                network=network.display_name(),
-                rate_per_s=line.rate_per_s,
-                batches=request.batches if line.batch is None else (line.batch,),
-                precision=line.precision,
-                max_latency_s=line.max_latency_s,
-            )
-            for line, network in zip(lines, networks, strict=True)
-        )
-        mix = Mix(tasks=tasks, switch_s=workload_file.switch_s, period_s=workload_file.period_s)
         by_roofs = predicted.scores["score_id"].to_list()
         predictions, refused = believable(
             prefer_measured(predicted), by_roofs, check(predicted, reporter), wanted
@@ -105,6 +94,21 @@ def _network(line: WorkloadNetwork, request: PredictionRequest) -> NetworkReques
         batches = AUTO_BATCHES
     precisions = () if line.precision is None else (line.precision,)
     return NetworkRequest(name=line.model, batches=batches, precisions=precisions)
+
+
+def _mix(workload: Workload, networks: Sequence[NetworkRequest], request: PredictionRequest) -> Mix:
+    """The networks as predictions call them, with their rates and limits."""
+    tasks = tuple(
+        Task(
+            network=network.display_name(),
+            rate_per_s=line.rate_per_s,
+            batches=request.batches if line.batch is None else (line.batch,),
+            precision=line.precision,
+            max_latency_s=line.max_latency_s,
+        )
+        for line, network in zip(workload.lines, networks, strict=True)
+    )
+    return Mix(tasks=tasks, switch_s=workload.switch_s, period_s=workload.period_s)
 
 
 def _idle_powers(

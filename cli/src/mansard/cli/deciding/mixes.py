@@ -8,6 +8,7 @@ from mansard import api
 from mansard.analytics import pages
 from mansard.analytics.data.quantities import digits, joules, percent_bound, relative, seconds
 from mansard.api import results
+from mansard.core.errors import UsageError
 from mansard.core.table import Table
 from mansard.core.units import parse_quantity, parse_share
 
@@ -24,13 +25,17 @@ def read_battery(
     """The battery that the options describe; raises UsageError."""
     if capacity is None:
         return None
+    try:
+        capacity_j = parse_quantity("--battery", capacity, "energy")
+    except UsageError as error:
+        raise UsageError(error.what, fix="write --battery 99Wh") from None
     optional: dict[str, float] = {}
     if rest_power is not None:
         power_w = parse_quantity("--rest-power", rest_power, "power", may_be_zero=True)
         optional["rest_w"] = power_w
     if efficiency is not None:
         optional["efficiency"] = parse_share("--efficiency", efficiency)
-    return api.Battery(capacity_j=parse_quantity("--battery", capacity, "energy"), **optional)
+    return api.Battery(capacity_j=capacity_j, **optional)
 
 
 def mix_tables(answer: results.MixAnswer) -> list[Table]:
