@@ -378,3 +378,11 @@ def test_an_answer_without_a_plan_names_its_device() -> None:
     assert first.one_mode is not None
     said = "Nothing can be recommended for another: the energy of net is unknown in every mode"
     assert second.sentence.startswith(said)
+
+
+def test_a_constant_power_beside_a_given_idle_power_is_named() -> None:
+    rows = frame([row("a", 0.02, 0.4), row("b", 0.02, 0.5)])
+    given = IdlePower(value_w=3.0, low_w=3.0, high_w=3.0, source="given")
+    said = "The idle power of b is a constant power, an upper estimate."
+    assert said in decide_mix(rows, one(10.0), Wanted(), {**idle(b=4.0), "a": given}).sentence
+    assert said not in decide_mix(rows, one(10.0), Wanted(), idle(a=4.0, b=4.0)).sentence

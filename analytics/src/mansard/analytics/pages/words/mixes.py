@@ -107,10 +107,21 @@ def _plan_sentence(decision: MixDecision) -> str:
         parts.append(
             "Idle power is unknown and may change the choice: add [idle] to the workload file."
         )
+    if fitted := _fitted_beside_given(decision):
+        names = ", ".join(map(display_name, fitted))
+        parts.append(f"The idle power of {names} is a constant power, an upper estimate.")
     if decision.not_compared:
         names = ", ".join(map(display_name, decision.not_compared))
         parts.append(f"Not compared as single modes, since their idle power is unknown: {names}.")
     return " ".join(parts)
+
+
+def _fitted_beside_given(decision: MixDecision) -> list[str]:
+    """The single modes that idle at a constant power, where others have a given idle power."""
+    best = () if decision.one_mode is None else (decision.one_mode,)
+    sources = {plan.shares[0].mode: plan.idle_source for plan in (*best, *decision.others)}
+    fitted = [mode for mode, source in sources.items() if source == "constant power"]
+    return fitted if "given" in sources.values() else []
 
 
 def _networks(decision: MixDecision) -> str:
