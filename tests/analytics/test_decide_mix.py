@@ -386,3 +386,11 @@ def test_a_constant_power_beside_a_given_idle_power_is_named() -> None:
     said = "The idle power of b is a constant power, an upper estimate."
     assert said in decide_mix(rows, one(10.0), Wanted(), {**idle(b=4.0), "a": given}).sentence
     assert said not in decide_mix(rows, one(10.0), Wanted(), idle(a=4.0, b=4.0)).sentence
+
+
+def test_idle_powers_do_not_matter_where_time_is_minimised() -> None:
+    rows = frame([row("a", 0.02, 0.4), row("b", 0.01, 0.5)])
+    answer = decide_mix(rows, one(10.0), Wanted(minimise="latency"), idle(a=4.0))
+    assert answer.one_mode is not None
+    assert answer.one_mode.modes == ("b",)
+    assert "Not compared" not in answer.sentence

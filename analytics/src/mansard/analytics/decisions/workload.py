@@ -151,11 +151,8 @@ def decide_mix(predictions: pl.DataFrame, mix: Mix, wanted: Wanted, idle: _Idle)
     _check(predictions, wanted)
     options = find_options(predictions, mix, wanted)
     device = str(predictions["device"][0])
-    hopeless = [option for option in options if not option.rows]
-    if hopeless:
-        lost = [option for option in hopeless if np.isinf(option.least_busy)]
-        names = tuple(option.task.network for option in lost or hopeless)
-        return MixDecision(device=device, hopeless=names, may_fit=not lost)
+    if not all(option.rows for option in options):
+        return _hopeless(device, options)
     is_by_time = wanted.falls_back and any(np.isnan(option.active_w).all() for option in options)
     if is_by_time:
         wanted = replace(wanted, minimise="latency")
@@ -180,9 +177,23 @@ def decide_mix(predictions: pl.DataFrame, mix: Mix, wanted: Wanted, idle: _Idle)
         keeps_up=min(1.0, 1.0 / least_time([option.busy_high for option in options])),
         may_keep_up=sum(option.least_busy for option in options) <= 1.0,
         is_by_time=is_by_time,
-        idle_counts=None if wanted.minimise == "latency" else bool(idle),
-        not_compared=_without_idle(options, idle),
+        idle_counts=None if wanted.minimise == "latency" else _counts_idle(one_mode, schedule),
+        not_compared=() if wanted.minimise == "latency" else _without_idle(options, idle),
     )
+
+
+def _hopeless(device: str, options: Sequence[Options]) -> MixDecision:
+    """Networks that keep their limits in no mode; if there are any, those that surely do not."""
+    hopeless = [option for option in options if not option.rows]
+    lost = [option for option in hopeless if np.isinf(option.least_busy)]
+    names = tuple(option.task.network for option in lost or hopeless)
+    return MixDecision(device=device, hopeless=names, may_fit=not lost)
+
+
+def _counts_idle(one_mode: MixPlan | None, schedule: MixPlan | None) -> bool:
+    """Whether the idle power of what is recommended is known."""
+    plan = one_mode if schedule is None else schedule
+    return plan is not None and plan.idle_w is not None
 
 
 def _check(predictions: pl.DataFrame, wanted: Wanted) -> None:
@@ -278,8 +289,9 @@ def _single_modes(
     """
     by_mode = [option.by_mode() for option in options]
     common = _common_modes(options)
-    # A mode that seems to idle for nothing would look like the best.
-    common = common & idle.keys() or common
+    if minimise != "latency":
+        # A mode that seems to idle for nothing would look like the best.
+        common = common & idle.keys() or common
     bounds = []
     for mode in common:
         inside = [option.keep(rows[mode]) for option, rows in zip(options, by_mode, strict=True)]

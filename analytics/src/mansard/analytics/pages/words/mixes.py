@@ -76,9 +76,9 @@ def _notes(decision: MixDecision) -> tuple[str, ...]:
 
 def _idle_notes(decision: MixDecision) -> Iterator[str]:
     """Which idle power counts."""
-    if not decision.idle_counts:
-        yield _NO_IDLE
     plans = (decision.one_mode, decision.schedule)
+    if any(plans) and not decision.idle_counts:
+        yield _NO_IDLE
     if any(plan is not None and plan.idle_source == "constant power" for plan in plans):
         yield _MEASURE_IDLE
 
