@@ -484,6 +484,8 @@ def test_a_workload_has_idle_powers_of_its_own(
     assert one["one_mode"]["modes"] == ["gpu1200-emc3200"]
     assert [plan["modes"] for plan in one["others"]] == [["gpu400-emc800"]]
     assert re.search(r"Not compared as single modes, .*: gpu1200-emc1600, ", one["sentence"])
+    out = answer(capsys, *asked, "--minimise", "latency")[1].replace("\u00a0", " ")
+    assert re.search(r"^gpu800-emc3200 .* unknown +[0-9.]+ W excluding idle", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

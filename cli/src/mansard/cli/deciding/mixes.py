@@ -70,16 +70,21 @@ def _mode_rows(
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """The columns and the rows of the best single mode and of the next best ones."""
     columns = list(_MODE_COLUMNS)
-    if best.power_w is None:
+    plans = (best, *answer.others)
+    is_mixed = any(plan.power_w is not None for plan in plans)
+    if not is_mixed:
         columns[3] = "power excluding idle"
     rows: list[tuple[str, ...]] = []
-    for plan in (best, *answer.others):
+    for plan in plans:
         mode = plan.shares[0].mode
         remark = "tie" if mode in answer.equals else ""
         if plan is best:
             remark = "recommended" if answer.schedule is None else "best single mode"
+        power = _power(plan)
+        if is_mixed and plan.power_w is None and plan.active_w is not None:
+            power = f"{power} excluding idle"
         idle = "unknown" if plan.idle_w is None else pages.amount("power", plan.idle_w)
-        rows.append((mode, _plan_busy(plan), idle, _power(plan), remark))
+        rows.append((mode, _plan_busy(plan), idle, power, remark))
     return tuple(columns), rows
 
 
