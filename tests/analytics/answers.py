@@ -6,10 +6,10 @@ from typing import Any
 
 from mansard.analytics.decisions import recommend as recommending
 from mansard.analytics.decisions import workload
+from mansard.analytics.decisions.mix_records import MixAnswer
 from mansard.analytics.decisions.offload import analysis
 from mansard.analytics.decisions.offload.records import Hierarchical
 from mansard.analytics.decisions.records import Recommendation
-from mansard.analytics.decisions.time_sharing import MixAnswer
 from mansard.analytics.pages.words.mixes import mix_in_words
 from mansard.analytics.pages.words.offload import with_words
 from mansard.analytics.pages.words.recommendation import in_words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
+from mansard.analytics.data.model_frames import MODE_SCHEMA
+from mansard.analytics.decisions.mix_records import IdlePower, Mix, Task
 from mansard.analytics.decisions.records import Wanted
-from mansard.analytics.decisions.time_sharing import Mix, Task, lower_hull, share_time
+from mansard.analytics.decisions.time_sharing import lower_hull, share_time
 from mansard.analytics.decisions.workload import constant_powers
 from mansard.core.errors import UsageError
 from tests.analytics.answers import decide_mix, decide_mixes
@@ -28,7 +30,17 @@ ROWS = [
     row("slow", 0.005, 0.05, network="ears"),
     row("fast", 0.002, 0.06, network="ears"),
 ]
-IDLE_W = {"slow": 4.0, "fast": 8.0}
+
+
+def idle(**watts: float) -> dict[str, IdlePower]:
+    """Exact idle powers of modes."""
+    return {
+        mode: IdlePower(value_w=watt, low_w=watt, high_w=watt, source="constant power")
+        for mode, watt in watts.items()
+    }
+
+
+IDLE = idle(slow=4.0, fast=8.0)
 
 
 def tasks(eyes: float, ears: float) -> tuple[Task, ...]:
@@ -37,7 +49,7 @@ def tasks(eyes: float, ears: float) -> tuple[Task, ...]:
 
 def test_a_mode_that_keeps_up_is_priced_with_what_it_idles() -> None:
     # slow: busy 15 · 0.04 + 40 · 0.005 = 0.8; 15 · 0.4 + 40 · 0.05 + 0.2 · 4 = 8.8 W
-    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(15, 40)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(15, 40)), Wanted(), IDLE)
     assert answer.one_mode is not None
     assert answer.one_mode.modes == ("slow",)
     assert answer.one_mode.busy == pytest.approx(0.8)
@@ -52,7 +64,7 @@ def test_networks_on_their_roofs_are_busy_for_at_least_their_share() -> None:
         row("slow", 0.040, 0.40, network="eyes", interval="roof"),
         row("slow", 0.005, 0.05, network="ears"),
     ]
-    answer = decide_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), IDLE)
     # 0.8 as above, of which nothing tells how much more the eyes take; and so their power
     said = "slow, busy for at least 80\u00a0% of the time (by the roofs alone for eyes)."
     assert said in answer.sentence
@@ -67,17 +79,16 @@ def test_a_mode_of_more_power_with_a_lower_clock_is_noted_of_a_mix() -> None:
     modes = rows.select("device", "mode", cpu_hz=pl.Series([2e9, 1e9]))
     modes = pl.concat([pl.DataFrame(schema=MODE_SCHEMA), modes], how="diagonal")
     mix = Mix(tasks=(Task(network="eyes", rate_per_s=10),))
-    nothing = pl.DataFrame(schema=COEFFICIENT_SCHEMA)
-    (answer,) = decide_mixes(rows, mix, Wanted(), nothing, None, modes)
+    (answer,) = decide_mixes(rows, mix, Wanted(), {}, None, modes)
     assert any(note.startswith("30W has a CPU clock of 1000 MHz, 15W") for note in answer.notes)
-    (answer,) = decide_mixes(rows, mix, Wanted(), nothing, None, modes.filter(mode="30W"))
+    (answer,) = decide_mixes(rows, mix, Wanted(), {}, None, modes.filter(mode="30W"))
     assert not any("nominal power" in note for note in answer.notes)
 
 
 def test_a_mode_that_does_not_keep_up_is_not_taken_however_cheap() -> None:
     # slow: 20 · 0.04 + 60 · 0.005 = 1.1. fast: 0.32 + 0.12 = 0.44;
     # 20 · 0.48 + 60 · 0.06 + 0.56 · 8 = 17.68 W
-    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE)
     assert answer.one_mode is not None
     assert answer.one_mode.modes == ("fast",)
     assert answer.one_mode.power_w == pytest.approx(17.68)
@@ -98,13 +109,13 @@ def test_a_slower_mode_that_saves_idling_beats_one_of_less_energy() -> None:
     # 30 · (0.72222 · 0.4 + 0.27778 · 0.36) = 11.66667 W, and nothing idles.
     rows = frame([row("slow", 0.040, 0.40), row("fast", 0.016, 0.36)])
     mix = Mix(tasks=(Task(network="net", rate_per_s=30.0),))
-    schedule = decide_mix(rows, mix, Wanted(), IDLE_W).schedule
+    schedule = decide_mix(rows, mix, Wanted(), IDLE).schedule
     assert schedule is not None
     assert schedule.power_w == pytest.approx(11.66667, abs=1e-5)
 
 
 def test_rates_add_up_to_what_was_asked_for() -> None:
-    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE)
     assert answer.schedule is not None
     for network, rate in (("eyes", 20.0), ("ears", 60.0)):
         done = sum(s.rate_per_s for s in answer.schedule.shares if s.network == network)
@@ -113,7 +124,7 @@ def test_rates_add_up_to_what_was_asked_for() -> None:
 
 def test_nothing_keeps_up_and_it_is_said_by_how_much() -> None:
     # fast: 100 · 0.016 + 200 · 0.002 = 2.0: half of the rates
-    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(100, 200)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(100, 200)), Wanted(), IDLE)
     assert (answer.one_mode, answer.schedule) == (None, None)
     assert answer.keeps_up == pytest.approx(0.5)
     assert "50 % of the rates" in answer.sentence.replace("\u00a0", " ")
@@ -121,12 +132,12 @@ def test_nothing_keeps_up_and_it_is_said_by_how_much() -> None:
 
 def test_switching_that_eats_the_round_leaves_the_single_mode() -> None:
     mix = Mix(tasks=tasks(20, 60), switch_s=0.5, period_s=1.0)
-    answer = decide_mix(frame(ROWS), mix, Wanted(), IDLE_W)
+    answer = decide_mix(frame(ROWS), mix, Wanted(), IDLE)
     assert answer.one_mode is not None
     assert answer.schedule is None
     # 2 switches of 10 ms in a round of 1 s: 2 % less time, 0.12 too much, 0.12 · 7.3333 more
     mix = Mix(tasks=tasks(20, 60), switch_s=0.01, period_s=1.0)
-    quick = decide_mix(frame(ROWS), mix, Wanted(), IDLE_W).schedule
+    quick = decide_mix(frame(ROWS), mix, Wanted(), IDLE).schedule
     assert quick is not None
     assert quick.lost == pytest.approx(0.02)
     assert quick.busy == pytest.approx(0.98)
@@ -134,7 +145,7 @@ def test_switching_that_eats_the_round_leaves_the_single_mode() -> None:
 
 
 def test_unknown_switching_time_is_said() -> None:
-    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE)
     assert answer.schedule is not None
     assert answer.schedule.unknown["lost"] == "how long a switch takes is unknown"
     assert "How long a switch takes is unknown" in answer.sentence
@@ -145,9 +156,9 @@ def test_without_constant_power_the_idle_part_is_in_no_sum() -> None:
     plan = answer.one_mode
     assert plan is not None
     assert plan.power_w is None
-    assert plan.unknown["power_w"] == "no constant power is known"
+    assert plan.unknown["power_w"].startswith("the idle power is unknown")
     assert plan.active_w == pytest.approx(8.0)  # 15 · 0.4 + 40 · 0.05
-    assert any("idle power is excluded" in note for note in answer.notes)
+    assert any("the idle power is unknown" in note for note in answer.notes)
 
 
 def test_the_wait_for_a_batch_counts_against_the_latency() -> None:
@@ -155,11 +166,11 @@ def test_the_wait_for_a_batch_counts_against_the_latency() -> None:
     # At 10 items/s three more items take 0.3 s to come: 0.4 s in all.
     for most_s, batch in ((0.5, 4), (0.39, 1)):
         task = Task(network="eyes", rate_per_s=10.0, max_latency_s=most_s)
-        plan = decide_mix(frame(rows), Mix(tasks=(task,)), Wanted(), IDLE_W).one_mode
+        plan = decide_mix(frame(rows), Mix(tasks=(task,)), Wanted(), IDLE).one_mode
         assert plan is not None
         assert plan.shares[0].batch == batch
     task = Task(network="eyes", rate_per_s=10.0, max_latency_s=0.01)
-    answer = decide_mix(frame(rows), Mix(tasks=(task,)), Wanted(), IDLE_W)
+    answer = decide_mix(frame(rows), Mix(tasks=(task,)), Wanted(), IDLE)
     assert answer.keeps_up == 0.0
     assert "No mode runs eyes within the limits" in answer.sentence
 
@@ -179,14 +190,14 @@ def test_uncertain_times_must_fit_as_likely_as_asked() -> None:
     ("task", "says"),
     [
         (Task(network="nose", rate_per_s=1.0), "nothing is predicted for nose"),
-        (Task(network="eyes", rate_per_s=1.0, batch=3), "nothing is predicted for eyes"),
+        (Task(network="eyes", rate_per_s=1.0, batches=(3,)), "nothing is predicted for eyes"),
         (Task(network="eyes", rate_per_s=0.0), "is not a task"),
         (Task(network="eyes", rate_per_s=math.nan), "is not a task"),
     ],
 )
 def test_tasks_that_cannot_be_are_refused(task: Task, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        decide_mix(frame(ROWS), Mix(tasks=(task,)), Wanted(), IDLE_W)
+        decide_mix(frame(ROWS), Mix(tasks=(task,)), Wanted(), IDLE)
 
 
 def test_energy_is_asked_for_only_where_it_decides() -> None:
@@ -202,15 +213,14 @@ def test_energy_is_asked_for_only_where_it_decides() -> None:
 
 
 def test_a_device_that_lacks_a_network_does_not_stop_the_others() -> None:
-    coefficients = board_coefficients().clear()
     other = [{**row("slow", 0.001, 0.4, network="eyes"), "device": "another"}]
     mix = Mix(tasks=tasks(15, 40))
-    first, second = decide_mixes(frame([*ROWS, *other]), mix, Wanted(), coefficients)
+    first, second = decide_mixes(frame([*ROWS, *other]), mix, Wanted(), {})
     assert first.one_mode is not None
     assert (second.device, second.one_mode) == ("another", None)
     assert "nothing is predicted for ears" in second.sentence
     with pytest.raises(UsageError, match="nothing is predicted for ears"):
-        decide_mixes(frame(other), mix, Wanted(), coefficients)
+        decide_mixes(frame(other), mix, Wanted(), {})
 
 
 def test_modes_without_constant_power_compete_only_where_none_has_one() -> None:
@@ -219,18 +229,21 @@ def test_modes_without_constant_power_compete_only_where_none_has_one() -> None:
         row("bare", 0.016, 0.1, network="eyes"),
         row("bare", 0.002, 0.01, network="ears"),
     ]
-    priced = decide_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), IDLE_W).one_mode
+    priced = decide_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), IDLE).one_mode
     assert priced is not None
     assert priced.modes == ("slow",)  # what "bare" draws at rest is not known
-    unpriced = decide_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), {"gone": 1.0}).one_mode
+    unpriced = decide_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), idle(gone=1.0)).one_mode
     assert unpriced is not None
     assert unpriced.modes == ("bare",)
 
 
 def test_constant_powers_come_from_the_coefficients() -> None:
     # 6 W + 4 W · 0.306 + 1 W · 0.6656
-    assert constant_powers(board_coefficients(), DEVICE)["gpu306-emc666"] == pytest.approx(7.8896)
-    assert constant_powers(board_coefficients(), "another") == {}
+    powers = constant_powers(board_coefficients())
+    assert list(powers) == [DEVICE]
+    power = powers[DEVICE]["gpu306-emc666"]
+    assert power.value_w == pytest.approx(7.8896)
+    assert power.source == "constant power"
 
 
 OPTION = st.tuples(st.integers(1, 20), st.integers(1, 20))
@@ -289,3 +302,95 @@ def test_the_hull_leaves_out_what_a_mixture_beats() -> None:
     # (4, 1), (2, 4), (1, 5): half of the first and of the last is (2.5, 3); at time 2 it is 3.67
     time, cost = np.array([4.0, 2.0, 1.0, 4.0]), np.array([1.0, 4.0, 5.0, 2.0])
     assert lower_hull(time, cost) == [0, 2]
+
+
+def one(rate_per_s: float, **more: Any) -> Mix:
+    return Mix(tasks=(Task(network="net", rate_per_s=rate_per_s, **more),))
+
+
+BATCHES = [row("slow", 0.04, 0.4), row("slow", 0.64, 3.2, batch=64)]
+
+
+def test_a_larger_batch_is_chosen_only_where_it_is_opened() -> None:
+    # A batch of 64 halves the energy of an item, and the first item waits 63 / 30 = 2.1 s for it.
+    def batch_of(mix: Mix) -> int:
+        plan = decide_mix(frame(BATCHES), mix, Wanted(), idle(slow=4.0)).one_mode
+        assert plan is not None
+        return plan.shares[0].batch
+
+    assert batch_of(one(24.0)) == 1
+    assert batch_of(one(24.0, batches=(1, 64))) == 64
+    # 63 / 24 + 0.64 = 3.265 s from the arrival of the first item to its result
+    assert batch_of(one(24.0, max_latency_s=3.3)) == 64
+    assert batch_of(one(24.0, max_latency_s=3.2)) == 1
+
+
+def test_without_a_row_of_one_item_the_smallest_batch_is_taken() -> None:
+    rows = frame([row("slow", 0.1, 0.8, batch=4), row("slow", 0.64, 3.2, batch=64)])
+    plan = decide_mix(rows, one(10.0), Wanted(), idle(slow=4.0)).one_mode
+    assert plan is not None
+    assert plan.shares[0].batch == 4
+    assert plan.shares[0].wait_s == pytest.approx(0.3)
+
+
+def test_the_mean_power_has_the_ends_of_energy_and_idle_power() -> None:
+    # 10 items/s of 40 ms and 0.4 J (0.36 to 0.44): 4 W (3.6 to 4.4); 60 % idle at 4 W (3.5 to 5)
+    rows = frame(
+        [{**row("slow", 0.04, 0.4, interval="spread"), "energy_low_j": 0.36, "energy_high_j": 0.44}]
+    )
+    power = IdlePower(value_w=4.0, low_w=3.5, high_w=5.0, source="given")
+    plan = decide_mix(rows, one(10.0), Wanted(), {"slow": power}).one_mode
+    assert plan is not None
+    # 4 + 0.6 · 4 = 6.4 W; 3.6 + 0.6 · 3.5 = 5.7 W; 4.4 + 0.6 · 5 = 7.4 W
+    ends = (plan.power_w, plan.power_low_w, plan.power_high_w)
+    assert ends == pytest.approx((6.4, 5.7, 7.4))
+    assert plan.idle_source == "given"
+
+
+def test_modes_within_the_uncertainty_are_a_tie() -> None:
+    # 10 items/s, 20 ms each, idle 4 W for 80 %: 3.2 W and 10 · E: 7.2, 7.3 and 9.2 W. The spread
+    # of 5 % of E: 4 W to 4.2 W, 4.1 W down to 3.905 W. ln(7.3 / 7.2) = 0.0138 is below
+    # √(ln(7.4 / 7.2)² + ln(7.3 / 7.105)²) = 0.0385; ln(9.2 / 7.2) = 0.245 is not.
+    modes = {"a": 0.40, "b": 0.41, "c": 0.60}
+    rows = frame([row(mode, 0.02, energy_j, spread=1.05) for mode, energy_j in modes.items()])
+    answer = decide_mix(rows, one(10.0), Wanted(), idle(a=4.0, b=4.0, c=4.0))
+    assert answer.one_mode is not None
+    assert answer.one_mode.modes == ("a",)
+    assert [plan.modes[0] for plan in answer.others] == ["b", "c"]
+    assert answer.equals == ("b",)
+    assert "No clear difference from b." in answer.sentence
+
+
+def test_without_idle_power_the_choice_is_in_doubt() -> None:
+    rows = frame([row("a", 0.02, 0.4), row("b", 0.02, 0.5)])
+    doubt = "Idle power is unknown and may change the choice"
+    assert doubt in decide_mix(rows, one(10.0), Wanted(), {}).sentence
+    answer = decide_mix(rows, one(10.0), Wanted(), idle(a=4.0))
+    assert doubt not in answer.sentence
+    assert "Not compared as single modes, since their idle power is unknown: b." in answer.sentence
+    assert doubt not in decide_mix(rows, one(10.0), Wanted(minimise="latency"), {}).sentence
+
+
+def test_an_answer_without_a_plan_names_its_device() -> None:
+    priceless = {**row("a", 0.02), "device": "another"}
+    rows = frame([row("a", 0.02, 0.4), priceless])
+    first, second = decide_mixes(rows, one(10.0), Wanted(minimise="power"), {})
+    assert first.one_mode is not None
+    said = "Nothing can be recommended for another: the energy of net is unknown in every mode"
+    assert second.sentence.startswith(said)
+
+
+def test_a_constant_power_beside_a_given_idle_power_is_named() -> None:
+    rows = frame([row("a", 0.02, 0.4), row("b", 0.02, 0.5)])
+    given = IdlePower(value_w=3.0, low_w=3.0, high_w=3.0, source="given")
+    said = "The idle power of b is a constant power, an upper estimate."
+    assert said in decide_mix(rows, one(10.0), Wanted(), {**idle(b=4.0), "a": given}).sentence
+    assert said not in decide_mix(rows, one(10.0), Wanted(), idle(a=4.0, b=4.0)).sentence
+
+
+def test_idle_powers_do_not_matter_where_time_is_minimised() -> None:
+    rows = frame([row("a", 0.02, 0.4), row("b", 0.01, 0.5)])
+    answer = decide_mix(rows, one(10.0), Wanted(minimise="latency"), idle(a=4.0))
+    assert answer.one_mode is not None
+    assert answer.one_mode.modes == ("b",)
+    assert "Not compared" not in answer.sentence

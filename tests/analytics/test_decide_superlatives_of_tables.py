@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA
 from mansard.analytics.decisions.batches import batch_table
+from mansard.analytics.decisions.mix_records import Mix, Task
 from mansard.analytics.decisions.next_modes import plan_next
 from mansard.analytics.decisions.records import Wanted
-from mansard.analytics.decisions.time_sharing import Mix, Task
 from mansard.analytics.pages.words.comparisons import with_remarks
 from mansard.analytics.pages.words.next_modes import plan_in_words
 from mansard.core.errors import UsageError
@@ -101,7 +101,10 @@ def test_a_mix_that_no_mode_keeps_up_with_is_too_much_for_every_mode(
     tasks = {"eyes": eyes, "ears": ears}
     table = [{**each, "network": name} for name, rows in tasks.items() for each in rows]
     wanted = Wanted(minimise="latency", max_latency_s=limit_s)
-    mix = Mix(tasks=tuple(Task(network=n, rate_per_s=r) for n, r in zip(tasks, rates, strict=True)))
+    pairs = zip(tasks, rates, strict=True)
+    mix = Mix(
+        tasks=tuple(Task(network=n, rate_per_s=r, batches=(1, 2, 4, 8, 16)) for n, r in pairs)
+    )
     try:
         answer = decide_mix(frame(table), mix, wanted, {})
     except UsageError:

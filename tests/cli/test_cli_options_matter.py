@@ -36,6 +36,7 @@ PERMISSIONS = {
 # By command: its base, and by option the words that follow it. A row (base, words) has its own.
 _Row = str | tuple[str, str]
 _RECOMMEND = "recommend seen --runs runs"
+_MIXED = "recommend --runs runs --workload mix.toml"
 ROWS: dict[str, tuple[str, dict[str, _Row]]] = {
     "score": (
         "score squeezenet1_1",
@@ -84,6 +85,9 @@ ROWS: dict[str, tuple[str, dict[str, _Row]]] = {
             "--device": "Orin",
             "--default": "gpu400-emc800",
             "--workload": ("recommend --runs runs", "--workload mix.toml"),
+            "--battery": (_MIXED, "--battery 99Wh"),
+            "--rest-power": (f"{_MIXED} --battery 99Wh", "--rest-power 4W"),
+            "--efficiency": (f"{_MIXED} --battery 99Wh", "--efficiency 0.9"),
             "--calibrate": "",
             "--measure": "1",
             "--local": "",
@@ -157,7 +161,7 @@ ROWS: dict[str, tuple[str, dict[str, _Row]]] = {
         },
     ),
 }
-_MIX = '[[network]]\nmodel = "seen"\nrate = "5/s"\n'
+_MIX = 'idle = "4W"\n[[network]]\nmodel = "seen"\nrate = "5/s"\n'
 _LOG = "RAM 1000/2000MB (lfb 1x1MB) CPU [10%@1000] GR3D_FREQ 5% VDD_IN 4000mW/4000mW\n"
 
 
@@ -241,6 +245,11 @@ def test_every_option_of_these_commands_is_in_the_table() -> None:
 # One line for each rule of ``NEEDED``: its first option where it has no effect.
 REFUSED = (
     ("bench --hosts-file x.toml", "--hosts-file has no effect without --host"),
+    ("recommend --battery 9Wh", "--battery has no effect without --workload"),
+    (
+        "recommend --workload x.toml --efficiency 0.9",
+        "--efficiency has no effect without --battery",
+    ),
     ("measure resnet18 --local --image cpu", "--image has no effect with --local"),
     ("contention --pick 3", "--pick has no effect without several modes"),
     ("restore --images own.toml", "--images has no effect without --host"),

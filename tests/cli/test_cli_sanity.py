@@ -87,7 +87,7 @@ def test_a_workload_is_refused(
     mix = tmp_path / "mix.toml"
     mix.write_text('[[network]]\nmodel = "odd"\nrate = "5/s"\n', encoding="utf-8")
     code, out, _ = answer(capsys, "recommend", "--workload", mix, "--runs", times)
-    assert code == 0
+    assert code == 1
     assert out.startswith(f"Nothing can be recommended for Jetson Madeup (published): {ODD}.")
 
 

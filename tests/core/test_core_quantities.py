@@ -24,6 +24,8 @@ from mansard.core.units import (
         ("20", "time", "ms", 0.02),
         ("1.5kW", "power", None, 1500.0),
         ("500mJ", "energy", None, 0.5),
+        ("99Wh", "energy", None, 356400.0),  # 99 · 3,600 J
+        ("1.5kWh", "energy", None, 5.4e6),
         ("30", "rate", "/s", 30.0),
         ("6/min", "rate", None, 0.1),
         ("50GB/s", "bandwidth", None, 50e9),

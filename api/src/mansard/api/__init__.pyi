@@ -1,4 +1,5 @@
 from mansard.analytics.data.published.reference import write_reference as write_reference
+from mansard.analytics.decisions.battery import Battery as Battery
 from mansard.analytics.decisions.offload.records import Goal as Goal
 from mansard.analytics.decisions.offload.records import HiSettings as HiSettings
 from mansard.analytics.decisions.offload.records import make_amount as make_amount
@@ -32,10 +33,10 @@ from mansard.api.deciding.predictions import PredictionRequest as PredictionRequ
 from mansard.api.deciding.predictions import predict as predict
 from mansard.api.deciding.recommendations import batch as batch
 from mansard.api.deciding.recommendations import recommend as recommend
-from mansard.api.deciding.recommendations import recommend_workload as recommend_workload
 from mansard.api.deciding.schedules import ScheduleRequest as ScheduleRequest
 from mansard.api.deciding.schedules import schedule as schedule
 from mansard.api.deciding.settling import settle as settle
+from mansard.api.deciding.workloads import recommend_workload as recommend_workload
 from mansard.api.demos import demo as demo
 from mansard.api.demos import demo_simulated as demo_simulated
 from mansard.api.engine_layers import layers as layers

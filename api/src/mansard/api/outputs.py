@@ -15,9 +15,9 @@ import msgspec
 from mansard.analytics.data.accuracies import NetworkAccuracy
 from mansard.analytics.decisions.batches import BATCH_SCHEMA
 from mansard.analytics.decisions.fitting import MemoryFit
+from mansard.analytics.decisions.mix_records import MixAnswer
 from mansard.analytics.decisions.offload.records import Hierarchical, MeasuredOffload
 from mansard.analytics.decisions.records import Recommendation
-from mansard.analytics.decisions.time_sharing import MixAnswer
 from mansard.analytics.models.contention import VictimContention
 from mansard.analytics.models.counters.check import CheckedNetwork
 from mansard.analytics.models.layers.rows import RoofedLayers

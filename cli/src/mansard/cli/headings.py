@@ -13,6 +13,7 @@ _OF_HEADING: Mapping[str, str] = MappingProxyType(
         "Network": "batch precision dim phase prompt context data labels samples n-samples "
         "preprocess inputs trip value shape upper-bounds prefill decode kv-cache optimizer "
         "recompute cache no-networks network remote-network remote-predictions workload",
+        "Battery": "battery rest-power efficiency",
         "Program or server": "name depends repeat remote-folder metric",
         "Server": "server start model generate concurrency",
         "Engine": "engine provider threads copies wait graph calibration dla dla-nodes fallback "

@@ -95,6 +95,20 @@ NEEDED = (
         ("multi schedule",),
     ),
     Needed(
+        ("battery",),
+        lambda given: given["workload"],
+        "without --workload: the mean power depends on the rate",
+        "write the rate in a workload file",
+        ("recommend",),
+    ),
+    Needed(
+        ("rest_power", "efficiency"),
+        lambda given: given["battery"],
+        "without --battery",
+        "add --battery 99Wh",
+        ("recommend",),
+    ),
+    Needed(
         ("probability",),
         lambda given: given.get("workload") or any(map(given.get, _LIMITS)),
         "without a limit",

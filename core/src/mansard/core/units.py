@@ -141,7 +141,13 @@ _UNITS: Mapping[QuantityKind, _Units] = MappingProxyType(
             ("s", "ms", "us"),
         ),
         "power": _Units("30W", "W, mW, kW", _prefixed("W", "mk"), ("W", "mW")),
-        "energy": _Units("500mJ", "J, mJ, uJ, kJ", _prefixed("J", "muµμk"), ("J", "mJ", "uJ")),
+        "energy": _Units(
+            "500mJ",
+            "J, mJ, uJ, kJ, Wh",
+            _prefixed("J", "muµμk")
+            | {name: 3600 * factor for name, factor in _prefixed("Wh", "mk").items()},
+            ("J", "mJ", "uJ"),
+        ),
         "rate": _Units(
             "30/s",
             "/s, fps, Hz, /min",

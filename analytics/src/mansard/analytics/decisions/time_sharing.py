@@ -13,117 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import msgspec
 import numpy as np
-import polars as pl
 
-from mansard.analytics.decisions.limits import Mask, screen
-from mansard.analytics.decisions.records import Objective, Wanted
-from mansard.analytics.decisions.values import Array, Values, read_values
-from mansard.core.errors import UsageError
-from mansard.core.records import ModeCommands, Record
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """One network of a mix. What is None was not asked for.
-
-    ``rate_per_s``: items per second that arrive. ``max_latency_s``: from the arrival of an item
-    to its result, the wait for its batch to fill included.
-    """
-
-    network: str
-    rate_per_s: float
-    batch: int | None = None
-    precision: str | None = None
-    max_latency_s: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mix:
-    """Networks that share one device, one after the other.
-
-    ``switch_s``: the time of one change of the mode; ``period_s``: the period of a schedule. If
-    one of them is None, the time that a schedule loses by switching is unknown.
-    """
-
-    tasks: tuple[Task, ...]
-    switch_s: float | None = None
-    period_s: float | None = None
-
-
-class Share(Record, frozen=True, kw_only=True):
-    """What one network does in one mode. ``busy``: the share of all time that it takes there."""
-
-    network: str
-    mode: str
-    batch: int
-    precision: str
-    rate_per_s: float  # items that are done here
-    busy: float
-    latency_s: float  # of one batch
-    latency_low_s: float | None
-    latency_high_s: float | None
-    wait_s: float  # for a batch to fill
-    energy_j: float | None  # of one item
-    energy_low_j: float | None
-    energy_high_j: float | None
-    interval: str | None  # what the ends mean: a key of data.model_frames.INTERVALS
-
+from mansard.analytics.decisions.mix_records import IdlePower, MixPlan, Share, Task
+from mansard.analytics.decisions.records import Objective
+from mansard.analytics.decisions.values import Array, Values
 
 _OF_CANDIDATE = (  # fields of a Share that are those of its Candidate
     *("latency_s", "latency_low_s", "latency_high_s"),
     *("energy_j", "energy_low_j", "energy_high_j", "interval"),
 )
-
-
-class MixPlan(Record, frozen=True, kw_only=True):
-    """All networks of a mix, in one mode or in several in turn.
-
-    ``busy``: the share of time in which something runs, at least that where a network is on its
-    roof; ``busy_high`` what it stays below with the probability that was asked for. ``power_w``:
-    mean over all time, idle included; ``active_w``: the same without what idles. ``lost``: the
-    share of time that switching takes.
-    """
-
-    shares: tuple[Share, ...]
-    modes: tuple[str, ...]
-    busy: float
-    busy_high: float
-    active_w: float | None
-    idle_mode: str | None
-    idle_w: float | None
-    power_w: float | None
-    lost: float | None
-
-    def is_bounded(self) -> bool:
-        """Whether only bounds are known of a network in its mode."""
-        return any(share.interval == "bounds" for share in self.shares)
-
-    def roofed(self) -> tuple[str, ...]:
-        """The networks that were not measured: they take at best what their roof says."""
-        return tuple(dict.fromkeys(s.network for s in self.shares if s.interval == "roof"))
-
-
-class MixAnswer(Record, frozen=True, kw_only=True):
-    """How one device keeps up with a mix. ``keeps_up``: the share of the rates that it can do.
-
-    ``one_mode``: the best single mode; ``schedule``: modes in turn, where that is better or the
-    only way. Both are None where no mode is known to keep up. ``modes_unknown``: the modes in which
-    some network has no prediction, and why. ``commands`` set the mode of ``one_mode``, where no
-    ``schedule`` is better.
-    """
-
-    device: str
-    one_mode: MixPlan | None
-    schedule: MixPlan | None
-    keeps_up: float
-    sentence: str
-    commands: ModeCommands | None = None
-    notes: tuple[str, ...] = ()
-    modes_unknown: dict[str, str] = msgspec.field(default_factory=dict)
-
-
 _SLACK = 1e-12  # of the capacity: rounding must not make a second too long
 
 
@@ -282,79 +181,25 @@ class Options:
         )
 
 
-def find_options(predictions: pl.DataFrame, mix: Mix, wanted: Wanted) -> tuple[Options, ...]:
-    """The options of every task of ``mix`` in ``predictions``, which are of one device.
-
-    An option keeps the limits of ``wanted`` and of its task with the probability that was asked
-    for; the wait for a batch to fill, (batch - 1) / rate, counts as part of its latency.
-    A task that keeps its limits in no mode has no options. Raises UsageError for a task that has
-    no prediction or no positive rate.
-    """
-    return tuple(_options(predictions, task, wanted) for task in mix.tasks)
-
-
-def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
-    if not (np.isfinite(task.rate_per_s) and task.rate_per_s > 0):
-        raise UsageError(
-            f"{task.network} at {task.rate_per_s} items/s is not a task", fix="give a rate above 0"
-        )
-    rows = predictions.filter(pl.col("network") == task.network)
-    for column, value in (("batch", task.batch), ("precision", task.precision)):
-        if value is not None:
-            rows = rows.filter(pl.col(column) == value)
-    values = read_values(rows, wanted)
-    if len(values) == 0:
-        raise UsageError(
-            f"nothing is predicted for {task.network} as the mix asks for it",
-            fix="score it at that batch and precision, or leave them out",
-        )
-    screened = screen(values, wanted)
-    batches = values.frame["batch"].to_numpy().astype(np.float64)
-    # A roof keeps no limit for certain; it may, and a note says so.
-    fits = screened.is_kept | ((values.latency.interval == "roof") & ~screened.is_broken)
-    usable = np.flatnonzero(fits & _in_time(values, task, wanted.probability, batches))
-    may_fit = ~screened.is_broken & _in_time(values, task, 1 - wanted.probability, batches)
-    least_s = values.item.quantile(1 - wanted.probability)[may_fit]
-    least_busy = 0.0 if values.n_timeless else task.rate_per_s * float(min(least_s, default=np.inf))
-    frame_modes = values.frame["mode"].to_list()
-    return Options(
-        task=task,
-        values=values,
-        rows=tuple(int(at) for at in usable),
-        modes=tuple(str(frame_modes[at]) for at in usable),
-        busy=task.rate_per_s * values.item.value[usable],
-        busy_high=task.rate_per_s * values.item.quantile(wanted.probability)[usable],
-        active_w=task.rate_per_s * values.energy.value[usable],
-        least_busy=least_busy,
-    )
-
-
-def _in_time(values: Values, task: Task, probability: float, batches: Array) -> Mask:
-    """Whether each takes at most the task's time with ``probability``, the wait included."""
-    if task.max_latency_s is None:
-        return np.ones(len(values), dtype=np.bool_)
-    wait_s = (batches - 1.0) / task.rate_per_s
-    return np.asarray(values.latency.quantile(probability) + wait_s <= task.max_latency_s)
-
-
 def solve(
     options: Sequence[Options],
     minimise: Objective,
     idle: str | None,
-    idle_w: Mapping[str, float],
+    idle_powers: Mapping[str, IdlePower],
     capacity: float,
     lost: float | None = 0.0,
 ) -> MixPlan | None:
     """The best shares of ``options`` in ``capacity`` of the time; None where nothing fits.
 
-    ``idle``: the mode that it idles in, None where its constant power is unknown. ``lost``: the
+    ``idle``: the mode that it idles in, None where its idle power is unknown. ``lost``: the
     share of time that switching takes, None where that is unknown.
     """
-    constant_w = idle_w[idle] if idle is not None else 0.0
+    idle_power = None if idle is None else idle_powers[idle]
     times = [task.busy_high for task in options]
-    costs = [cost_of(task, minimise, constant_w) for task in options]
+    idle_w = 0.0 if idle_power is None else idle_power.value_w
+    costs = [cost_of(task, minimise, idle_w) for task in options]
     parts = share_time(times, costs, capacity)
-    return None if parts is None else _plan(options, parts, idle, idle_w, lost)
+    return None if parts is None else _plan(options, parts, idle, idle_power, lost)
 
 
 def cost_of(options: Options, minimise: Objective, idle_w: float) -> Array:
@@ -365,45 +210,80 @@ def cost_of(options: Options, minimise: Objective, idle_w: float) -> Array:
     return np.asarray(options.active_w - idle_w * options.busy)
 
 
+_NO_IDLE = "the idle power is unknown: add [idle] to the workload file"
+_NO_ENERGY = "the energy of some networks is unknown"
+
+
 def _plan(
     options: Sequence[Options],
     parts: Sequence[Sequence[OptionShare]],
     idle: str | None,
-    idle_w: Mapping[str, float],
+    idle_power: IdlePower | None,
     lost: float | None,
 ) -> MixPlan:
     chosen = [(option, part) for option, its in zip(options, parts, strict=True) for part in its]
-    busy = sum(float(option.busy[part.option]) * part.share for option, part in chosen)
+    shares = tuple(option.share(part.option, part.share) for option, part in chosen)
+    busy = sum(share.busy for share in shares)
     high = sum(float(option.busy_high[part.option]) * part.share for option, part in chosen)
     active_w = sum(float(option.active_w[part.option]) * part.share for option, part in chosen)
     has_energy = bool(np.isfinite(active_w))
-    modes = {option.modes[part.option]: None for option, part in chosen}
+    modes = {share.mode: None for share in shares}
     if idle is not None and busy < 1.0:
         modes[idle] = None
-    power_w = None
-    if has_energy and idle is not None:
-        power_w = active_w + max(0.0, 1.0 - busy) * idle_w[idle]
-    unknown: dict[str, str] = {}
+    power = _mean_power(shares, active_w, busy, idle_power)
+    unknown = {name: why for name, (value, why) in power.items() if value is None}
     if idle is None:
-        unknown |= dict.fromkeys(("idle_mode", "idle_w", "power_w"), "no constant power is known")
-    elif power_w is None:
-        unknown["power_w"] = "the energy of some networks is unknown"
+        unknown |= dict.fromkeys(("idle_mode", "idle_w", "idle_source"), _NO_IDLE)
     if not has_energy:
-        unknown["active_w"] = "the energy of some networks is unknown"
+        unknown["active_w"] = _NO_ENERGY
     if lost is None:
         unknown["lost"] = "how long a switch takes is unknown"
     return MixPlan(
-        shares=tuple(option.share(part.option, part.share) for option, part in chosen),
+        shares=shares,
         modes=tuple(modes),
         busy=busy,
         busy_high=high,
         active_w=active_w if has_energy else None,
         idle_mode=idle,
-        idle_w=idle_w[idle] if idle is not None else None,
-        power_w=power_w,
+        idle_w=None if idle_power is None else idle_power.value_w,
+        idle_source=None if idle_power is None else idle_power.source,
         lost=lost,
         unknown=unknown,
+        **{name: value for name, (value, _) in power.items()},
     )
+
+
+def _mean_power(
+    shares: Sequence[Share], active_w: float, busy: float, idle: IdlePower | None
+) -> dict[str, tuple[float | None, str]]:
+    """The mean power and its ends, each with the reason if it is None.
+
+    At an end, all energies and the idle power are at that end of their intervals: errors of one
+    meter are common to all.
+    """
+    names = ("power_w", "power_low_w", "power_high_w")
+    if not np.isfinite(active_w) or idle is None:
+        why = _NO_IDLE if idle is None else _NO_ENERGY
+        return dict.fromkeys(names, (None, why))
+    idles = max(0.0, 1.0 - busy)
+    power_w = active_w + idles * idle.value_w
+    ends = _active_ends(shares)
+    if ends is None or idle.low_w is None or idle.high_w is None:
+        why = "the energies or the idle power have no 95 % interval"
+        return {"power_w": (power_w, ""), **dict.fromkeys(names[1:], (None, why))}
+    low_w, high_w = ends[0] + idles * idle.low_w, ends[1] + idles * idle.high_w
+    return dict(zip(names, ((power_w, ""), (low_w, ""), (high_w, "")), strict=True))
+
+
+def _active_ends(shares: Sequence[Share]) -> tuple[float, float] | None:
+    """The ends of the power without what idles; None where an energy has no 95 % interval."""
+    low_w = high_w = 0.0
+    for share in shares:
+        low_j, high_j = share.energy_low_j, share.energy_high_j
+        if share.interval != "spread" or low_j is None or high_j is None:
+            return None
+        low_w, high_w = low_w + share.rate_per_s * low_j, high_w + share.rate_per_s * high_j
+    return low_w, high_w
 
 
 def is_better(plan: MixPlan, other: MixPlan, minimise: Objective) -> bool:
@@ -418,3 +298,34 @@ def objective_of(plan: MixPlan, minimise: Objective) -> float:
         return plan.busy
     power_w = plan.power_w if plan.power_w is not None else plan.active_w
     return float("inf") if power_w is None else power_w
+
+
+def is_tie(one: MixPlan, other: MixPlan, minimise: Objective) -> bool:
+    """Whether the objectives of two plans do not differ clearly, as ``find_equals`` tells it.
+
+    The logarithm of their ratio is at most the root of the sum of the squares of the half
+    intervals that face each other. Plans without 95 % intervals are no tie.
+    """
+    less, more = sorted((one, other), key=lambda plan: objective_of(plan, minimise))
+    ends = _objective_ends(less, minimise), _objective_ends(more, minimise)
+    if ends[0] is None or ends[1] is None:
+        return False
+    low, high = objective_of(less, minimise), objective_of(more, minimise)
+    reach = np.hypot(np.log(ends[0][1] / low), np.log(high / ends[1][0]))
+    return bool(np.log(high / low) <= reach)
+
+
+def _objective_ends(plan: MixPlan, minimise: Objective) -> tuple[float, float] | None:
+    if minimise != "latency":
+        if plan.power_w is None:
+            return _active_ends(plan.shares)
+        low, high = plan.power_low_w, plan.power_high_w
+        return None if low is None or high is None else (low, high)
+    low = high = 0.0
+    for share in plan.shares:
+        low_s, high_s = share.latency_low_s, share.latency_high_s
+        if share.interval != "spread" or low_s is None or high_s is None:
+            return None
+        low += share.busy * low_s / share.latency_s
+        high += share.busy * high_s / share.latency_s
+    return low, high

@@ -1,9 +1,10 @@
 """A mix of networks on one device: the best mode for all of them, or modes in turn.
 
 With r items per second of a network, each of τ seconds and E joules, the device is busy for
-Σ r τ of every second and draws Σ r E + (1 − Σ r τ) π₀ on average, where π₀ is the constant power
-of the mode that it idles in. It keeps up where Σ r τ ≤ 1. No queue is modelled: items that
-arrive while another network runs wait, and that wait is in no latency.
+Σ r τ of every second and draws Σ r E + (1 − Σ r τ) π₀ on average, where π₀ is the power of the
+mode that it idles in: as given, else the constant power of the energy model. It keeps up where
+Σ r τ ≤ 1. No queue is modelled: items that arrive while another network runs wait, and that wait
+is in no latency.
 """
 
 from __future__ import annotations
@@ -16,30 +17,36 @@ import polars as pl
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.decisions.alternatives import find_lower_settings
-from mansard.analytics.decisions.limits import unknown_modes
+from mansard.analytics.decisions.limits import Mask, screen, unknown_modes
+from mansard.analytics.decisions.mix_records import IdlePower, Mix, MixPlan, Task
+from mansard.analytics.decisions.recommend import of_one_batch
 from mansard.analytics.decisions.records import Objective, Wanted
 from mansard.analytics.decisions.time_sharing import (
-    Mix,
-    MixPlan,
     Options,
     cost_of,
-    find_options,
     is_better,
+    is_tie,
     least_time,
     objective_of,
     solve,
 )
+from mansard.analytics.decisions.values import Array, Values, read_values
 from mansard.core.errors import UsageError
 from mansard.core.hardware import LowerSetting
+
+_MOST_OTHERS = 8  # single modes beside the best one
+_Idle = Mapping[str, IdlePower]  # by mode
 
 
 @dataclass(frozen=True, kw_only=True)
 class MixDecision:
     """How one device keeps up with a mix: facts, which ``pages.words`` puts in sentences.
 
-    ``one_mode`` and ``schedule``: as in ``MixAnswer``. ``keeps_up``: the share of the rates that
+    ``one_mode``, ``schedule``, ``others`` and ``equals``: as in ``MixAnswer``; ``is_equal``:
+    whether these two plans do not differ clearly. ``keeps_up``: the share of the rates that
     it can do; ``may_keep_up``: with all of them, by what the networks take at least. ``hopeless``:
     networks that keep their limits in no mode or, where they ``may_fit``, in none that is known.
+    ``not_compared``: modes whose idle power is unknown, where that of others is known.
     ``refused``: why nothing may be recommended; ``error``: why no mix can be planned.
     """
 
@@ -47,6 +54,9 @@ class MixDecision:
     n_tasks: int = 0
     one_mode: MixPlan | None = None
     schedule: MixPlan | None = None
+    others: tuple[MixPlan, ...] = ()
+    equals: tuple[str, ...] = ()
+    is_equal: bool = False
     keeps_up: float = 0.0
     may_keep_up: bool = False
     hopeless: tuple[str, ...] = ()
@@ -55,6 +65,7 @@ class MixDecision:
     error: str = ""
     is_by_time: bool = False  # energies are unknown: the least busy time is the best
     idle_counts: bool | None = None  # whether idle energy is in the sums; None: none is minimised
+    not_compared: tuple[str, ...] = ()
     modes_unknown: Mapping[str, str] = field(default_factory=dict)  # by mode, the reason
     lower_settings: tuple[LowerSetting, ...] = ()  # as of ``recommend.Decision``
 
@@ -64,25 +75,30 @@ class MixDecision:
         return tuple(dict.fromkeys(name for plan in plans if plan for name in plan.roofed()))
 
 
-def constant_powers(coefficients: pl.DataFrame, device: str) -> dict[str, float]:
-    """The constant power of each mode of ``device``, W, where COEFFICIENT_SCHEMA has it."""
+def constant_powers(coefficients: pl.DataFrame) -> dict[str, dict[str, IdlePower]]:
+    """The constant power of each device and mode, where COEFFICIENT_SCHEMA has it."""
     rows = coefficients.filter(
-        pl.col("device") == device,
         pl.col("quantity") == "constant_power",
         pl.col("value").is_finite() & (pl.col("value") > 0),
     )
-    return dict(zip(rows["mode"].to_list(), rows["value"].to_list(), strict=True))
+    powers: dict[str, dict[str, IdlePower]] = {}
+    for device, mode, *watts in rows.select("device", "mode", "value", "low", "high").iter_rows():
+        power = IdlePower(
+            value_w=watts[0], low_w=watts[1], high_w=watts[2], source="constant power"
+        )
+        powers.setdefault(device, {})[mode] = power
+    return powers
 
 
 def decide_mixes(
     predictions: pl.DataFrame,
     mix: Mix,
     wanted: Wanted,
-    coefficients: pl.DataFrame,
+    idle: Mapping[str, _Idle],
     refused: Mapping[tuple[str, str], str] | None = None,
     modes: pl.DataFrame | None = None,
 ) -> tuple[MixDecision, ...]:
-    """``decide_mix`` for every device; constant powers are those of ``coefficients``.
+    """``decide_mix`` for every device; ``idle`` has the idle powers by device and mode.
 
     ``refused``: by device and network, why nothing is recommended. ``modes``: MODE_SCHEMA of those
     to choose from, where some may have no prediction.
@@ -96,7 +112,7 @@ def decide_mixes(
             decisions.append(MixDecision(device=device, refused=why))
             continue
         try:
-            decision = decide_mix(rows, mix, wanted, constant_powers(coefficients, device))
+            decision = decide_mix(rows, mix, wanted, idle.get(device, {}))
             of_device = None if modes is None else modes.filter(pl.col("device") == device)
             names = [] if of_device is None else of_device["mode"].to_list()
             reasons = _unknown_reasons(names, rows, mix, wanted)
@@ -117,53 +133,138 @@ def _unknown_reasons(
     reasons: dict[str, str] = {}
     for task in mix.tasks:
         of_task = rows.filter(pl.col("network") == task.network)
-        batches = wanted.batches if task.batch is None else (task.batch,)
+        batches = task.batches or wanted.batches
         for mode, why in unknown_modes(of_task, names, batches).items():
             reasons.setdefault(mode, f"{display_name(task.network)} there: {why}")
     return reasons
 
 
-def decide_mix(
-    predictions: pl.DataFrame, mix: Mix, wanted: Wanted, idle_w: Mapping[str, float]
-) -> MixDecision:
+def decide_mix(predictions: pl.DataFrame, mix: Mix, wanted: Wanted, idle: _Idle) -> MixDecision:
     """How one device keeps up with ``mix``, by PREDICTION_SCHEMA rows of that device.
 
     Minimises the mean power (of energy and power alike), or the time in which it is busy (of
-    latency). ``idle_w``: the constant power of each mode; without it what idles is in no sum.
+    latency). ``idle``: the idle power of each mode; without it what idles is in no sum.
     A schedule is only given where it is better than the best single mode, or the only way.
     Raises UsageError as ``find_options``, and for the energy-delay product, which a mix does not
     have.
     """
-    if wanted.minimise == "edp":
-        raise UsageError("a mix has no energy-delay product", fix="minimise energy or latency")
-    if predictions["device"].n_unique() != 1:
-        raise UsageError("a mix runs on one device", fix="ask for each device alone")
+    _check(predictions, wanted)
     options = find_options(predictions, mix, wanted)
     device = str(predictions["device"][0])
-    hopeless = [option for option in options if not option.rows]
-    if hopeless:
-        lost = [option for option in hopeless if np.isinf(option.least_busy)]
-        names = tuple(option.task.network for option in lost or hopeless)
-        return MixDecision(device=device, hopeless=names, may_fit=not lost)
+    if not all(option.rows for option in options):
+        return _hopeless(device, options)
     is_by_time = wanted.falls_back and any(np.isnan(option.active_w).all() for option in options)
     if is_by_time:
         wanted = replace(wanted, minimise="latency")
     if wanted.minimise != "latency":
         options = _with_energy(options)
-    one_mode = _best_single(options, wanted.minimise, idle_w)
-    schedule = _best_schedule(options, mix, wanted.minimise, idle_w)
-    if one_mode is not None and schedule is not None:
-        schedule = schedule if is_better(schedule, one_mode, wanted.minimise) else None
+    one_mode, others = _single_modes(options, wanted.minimise, idle)
+    schedule = _best_schedule(options, mix, wanted.minimise, idle)
+    is_equal, equals = False, list[str]()
+    if one_mode is not None:
+        if schedule is not None:
+            schedule = schedule if is_better(schedule, one_mode, wanted.minimise) else None
+        is_equal = schedule is not None and is_tie(schedule, one_mode, wanted.minimise)
+        equals = [_mode_of(one) for one in others if is_tie(one_mode, one, wanted.minimise)]
     return MixDecision(
         device=device,
         n_tasks=len(mix.tasks),
         one_mode=one_mode,
         schedule=schedule,
+        others=others,
+        equals=tuple(equals),
+        is_equal=is_equal,
         keeps_up=min(1.0, 1.0 / least_time([option.busy_high for option in options])),
         may_keep_up=sum(option.least_busy for option in options) <= 1.0,
         is_by_time=is_by_time,
-        idle_counts=None if wanted.minimise == "latency" else bool(idle_w),
+        idle_counts=None if wanted.minimise == "latency" else _counts_idle(one_mode, schedule),
+        not_compared=() if wanted.minimise == "latency" else _without_idle(options, idle),
     )
+
+
+def _hopeless(device: str, options: Sequence[Options]) -> MixDecision:
+    """Networks that keep their limits in no mode; if there are any, those that surely do not."""
+    hopeless = [option for option in options if not option.rows]
+    lost = [option for option in hopeless if np.isinf(option.least_busy)]
+    names = tuple(option.task.network for option in lost or hopeless)
+    return MixDecision(device=device, hopeless=names, may_fit=not lost)
+
+
+def _counts_idle(one_mode: MixPlan | None, schedule: MixPlan | None) -> bool:
+    """Whether the idle power of what is recommended is known."""
+    plan = one_mode if schedule is None else schedule
+    return plan is not None and plan.idle_w is not None
+
+
+def _check(predictions: pl.DataFrame, wanted: Wanted) -> None:
+    if wanted.minimise == "edp":
+        raise UsageError("a mix has no energy-delay product", fix="minimise energy or latency")
+    if predictions["device"].n_unique() != 1:
+        raise UsageError("a mix runs on one device", fix="ask for each device alone")
+
+
+def _mode_of(plan: MixPlan) -> str:
+    """The mode of a plan of one mode."""
+    return plan.shares[0].mode
+
+
+def find_options(predictions: pl.DataFrame, mix: Mix, wanted: Wanted) -> tuple[Options, ...]:
+    """The options of every task of ``mix`` in ``predictions``, which are of one device.
+
+    An option keeps the limits of ``wanted`` and of its task with the probability that was asked
+    for; the wait for a batch to fill, (batch - 1) / rate, counts as part of its latency.
+    A task that keeps its limits in no mode has no options. Raises UsageError for a task that has
+    no prediction or no positive rate.
+    """
+    return tuple(_options(predictions, task, wanted) for task in mix.tasks)
+
+
+def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
+    if not (np.isfinite(task.rate_per_s) and task.rate_per_s > 0):
+        raise UsageError(
+            f"{task.network} at {task.rate_per_s} items/s is not a task", fix="give a rate above 0"
+        )
+    rows = predictions.filter(pl.col("network") == task.network)
+    if task.precision is not None:
+        rows = rows.filter(pl.col("precision") == task.precision)
+    if task.batches:
+        rows = rows.filter(pl.col("batch").fill_null(1).is_in(list(task.batches)))
+    elif task.max_latency_s is None and not rows.is_empty():
+        # Without a limit of the wait for a batch to fill, the largest batch would always win.
+        rows = of_one_batch(rows)
+    values = read_values(rows, wanted)
+    if len(values) == 0:
+        raise UsageError(
+            f"nothing is predicted for {task.network} as the mix asks for it",
+            fix="score it at that batch and precision, or leave them out",
+        )
+    screened = screen(values, wanted)
+    batches = values.frame["batch"].to_numpy().astype(np.float64)
+    # A roof keeps no limit for certain; it may, and a note says so.
+    fits = screened.is_kept | ((values.latency.interval == "roof") & ~screened.is_broken)
+    usable = np.flatnonzero(fits & _in_time(values, task, wanted.probability, batches))
+    may_fit = ~screened.is_broken & _in_time(values, task, 1 - wanted.probability, batches)
+    least_s = values.item.quantile(1 - wanted.probability)[may_fit]
+    least_busy = 0.0 if values.n_timeless else task.rate_per_s * float(min(least_s, default=np.inf))
+    frame_modes = values.frame["mode"].to_list()
+    return Options(
+        task=task,
+        values=values,
+        rows=tuple(int(at) for at in usable),
+        modes=tuple(str(frame_modes[at]) for at in usable),
+        busy=task.rate_per_s * values.item.value[usable],
+        busy_high=task.rate_per_s * values.item.quantile(wanted.probability)[usable],
+        active_w=task.rate_per_s * values.energy.value[usable],
+        least_busy=least_busy,
+    )
+
+
+def _in_time(values: Values, task: Task, probability: float, batches: Array) -> Mask:
+    """Whether each takes at most the task's time with ``probability``, the wait included."""
+    if task.max_latency_s is None:
+        return np.ones(len(values), dtype=np.bool_)
+    wait_s = (batches - 1.0) / task.rate_per_s
+    return np.asarray(values.latency.quantile(probability) + wait_s <= task.max_latency_s)
 
 
 def _with_energy(options: Sequence[Options]) -> tuple[Options, ...]:
@@ -177,49 +278,69 @@ def _with_energy(options: Sequence[Options]) -> tuple[Options, ...]:
     return known
 
 
-def _best_single(
-    options: Sequence[Options], minimise: Objective, idle_w: Mapping[str, float]
-) -> MixPlan | None:
-    """The best mode that runs all tasks: exact, the most promising first.
+def _single_modes(
+    options: Sequence[Options], minimise: Objective, idle: _Idle
+) -> tuple[MixPlan | None, tuple[MixPlan, ...]]:
+    """The best mode that runs all tasks, and the next best ones.
 
-    Each task at its cheapest, whatever it takes, costs no more than any solution of the mode
-    does: once the best solution is no worse than that bound, no later mode can be better.
+    The best one is exact, the most promising first: each task at its cheapest, whatever it takes,
+    costs no more than any solution of the mode does. Once the best solution is no worse than that
+    bound, no later mode can be better.
     """
     by_mode = [option.by_mode() for option in options]
-    common = set(by_mode[0]).intersection(*by_mode[1:])
-    # A mode that seems to idle for nothing would look like the best.
-    common = common & idle_w.keys() or common
+    common = _common_modes(options)
+    if minimise != "latency":
+        # A mode that seems to idle for nothing would look like the best.
+        common = common & idle.keys() or common
     bounds = []
     for mode in common:
         inside = [option.keep(rows[mode]) for option, rows in zip(options, by_mode, strict=True)]
-        constant_w = idle_w.get(mode, 0.0)
-        least = sum(float(np.min(cost_of(option, minimise, constant_w))) for option in inside)
-        bounds.append((least + (0.0 if minimise == "latency" else constant_w), mode, inside))
+        idle_w = idle[mode].value_w if mode in idle else 0.0
+        least = sum(float(np.min(cost_of(option, minimise, idle_w))) for option in inside)
+        bounds.append((least + (0.0 if minimise == "latency" else idle_w), mode, inside))
     best: MixPlan | None = None
+    plans: list[MixPlan] = []
     for bound, mode, inside in sorted(bounds, key=lambda one: one[:2]):
-        if best is not None and bound >= objective_of(best, minimise):
+        if best is not None and len(plans) > _MOST_OTHERS and bound >= objective_of(best, minimise):
             break
-        plan = solve(inside, minimise, mode if mode in idle_w else None, idle_w, 1.0)
-        if plan is not None and (best is None or is_better(plan, best, minimise)):
+        plan = solve(inside, minimise, mode if mode in idle else None, idle, 1.0)
+        if plan is None:
+            continue
+        plans.append(plan)
+        if best is None or is_better(plan, best, minimise):
             best = plan
-    return best
+    others = sorted(
+        (plan for plan in plans if plan is not best), key=lambda one: objective_of(one, minimise)
+    )
+    return best, tuple(others[:_MOST_OTHERS])
+
+
+def _common_modes(options: Sequence[Options]) -> set[str]:
+    """The modes in which every task has an option."""
+    return set.intersection(*(set(option.modes) for option in options))
+
+
+def _without_idle(options: Sequence[Options], idle: _Idle) -> tuple[str, ...]:
+    """The modes that do not compete, as their idle power is unknown and that of others is not."""
+    common = _common_modes(options)
+    return tuple(sorted(common - idle.keys())) if common & idle.keys() else ()
 
 
 def _best_schedule(
-    options: Sequence[Options], mix: Mix, minimise: Objective, idle_w: Mapping[str, float]
+    options: Sequence[Options], mix: Mix, minimise: Objective, idle_powers: _Idle
 ) -> MixPlan | None:
-    """Modes in turn, idling in the mode of the least constant power.
+    """Modes in turn, idling in the mode of the least idle power.
 
     Where a switch and a round have their lengths, the time left shrinks with each mode more;
     every count of modes is tried, and a plan counts if it has no more modes than its count.
     """
-    idle = min(idle_w, key=lambda mode: (idle_w[mode], mode)) if idle_w else None
+    idle = min(idle_powers, key=lambda mode: (idle_powers[mode].value_w, mode), default=None)
     best: MixPlan | None = None
     for n_modes in range(2, len(options) + 3):
         lost = _lost(mix, n_modes)
         if lost is not None and lost >= 1.0:
             break
-        plan = solve(options, minimise, idle, idle_w, 1.0 - (lost or 0.0), lost)
+        plan = solve(options, minimise, idle, idle_powers, 1.0 - (lost or 0.0), lost)
         if plan is None or len(plan.modes) > n_modes:
             continue
         if best is None or is_better(plan, best, minimise):

@@ -15,8 +15,8 @@ from mansard.device.mode_commands import commands_for, root_of
 
 if TYPE_CHECKING:
     from mansard.analytics.data.frames import Frame
+    from mansard.analytics.decisions.mix_records import MixAnswer
     from mansard.analytics.decisions.records import Recommendation
-    from mansard.analytics.decisions.time_sharing import MixAnswer
     from mansard.analytics.models.predict.models import Models
     from mansard.analytics.models.scaling.set_aside import SetAside
     from mansard.core.records import ModeCommands

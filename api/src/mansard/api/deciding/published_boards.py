@@ -13,7 +13,7 @@ from mansard.analytics.data.published.hardware import boards_meant, hardware_rat
 from mansard.analytics.data.published.reference import PAGODA_RUNS, write_reference
 from mansard.analytics.data.published.store import device_names, published_in, write_published
 from mansard.api.deciding.predictions import PredictionRequest
-from mansard.core.errors import UsageError
+from mansard.core.errors import MansardError, UsageError, moved
 from mansard.core.hardware import devices_called
 from mansard.core.storage.leftovers import temporary_folder
 from mansard.sweeps.reporter import Reporter
@@ -53,7 +53,13 @@ def with_published(request: PredictionRequest, reporter: Reporter) -> Iterator[P
         reporter.note(
             f"note: no runs of {request.device}: predicted from {by}{also if others else ''}"
         )
-        yield replace(request, runs=(str(runs),), device=board.board)
+        try:
+            yield replace(request, runs=(str(runs),), device=board.board)
+        except MansardError as error:  # the folder is gone when it is read
+            if error.where is None or str(runs) not in error.where:
+                raise
+            where = f"the hardware limits of {board.board}"
+            raise moved(error, where=where, fix=error.fix) from error
 
 
 def _has_runs_of(device: str) -> bool:

@@ -11,38 +11,31 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.analytics.data.accuracies import NetworkAccuracy, by_precision, network_accuracies
+from mansard.analytics.data.accuracies import NetworkAccuracy, network_accuracies
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.published.store import devices_of_hardware
 from mansard.analytics.decisions import batches
 from mansard.analytics.decisions.first_token import screen_first_tokens
-from mansard.analytics.decisions.limits import without_drops, without_energy
+from mansard.analytics.decisions.limits import without_energy
 from mansard.analytics.decisions.recommend import decide_each, of_one_batch
 from mansard.analytics.decisions.records import Wanted
-from mansard.analytics.decisions.time_sharing import Mix, MixAnswer, Task
-from mansard.analytics.decisions.workload import decide_mixes
-from mansard.analytics.models.predict.measured import prefer_measured, prefer_observed
+from mansard.analytics.models.predict.measured import prefer_observed
 from mansard.analytics.models.sanity.checks import find_faults
 from mansard.analytics.models.sanity.finding import Finding, refusals
-from mansard.analytics.pages.words.comparisons import drop_notes, unknown_modes_notes, with_remarks
+from mansard.analytics.pages.words.comparisons import unknown_modes_notes, with_remarks
 from mansard.analytics.pages.words.first_token import with_first_token
-from mansard.analytics.pages.words.mixes import mix_in_words
 from mansard.analytics.pages.words.recommendation import in_words
 from mansard.api.deciding.candidate_modes import elsewhere_note, local_devices
 from mansard.api.deciding.measuring_words import mode_commands
 from mansard.api.deciding.next_measurement import NextMeasurement, find_measurement
 from mansard.api.deciding.predictions import (
-    NetworkRequest,
     PredictionRequest,
     as_request,
-    check,
     check_models,
-    predict,
     predicted_parts,
     set_aside_notes,
 )
 from mansard.api.deciding.published_boards import with_published
-from mansard.api.deciding.workload_files import read_workload
 from mansard.api.inputs import Networks, Runs
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.hardware import KnownMode, boards_called, find_mode
@@ -55,7 +48,7 @@ if TYPE_CHECKING:
     from mansard.analytics.data.frames import Frame
     from mansard.analytics.decisions.records import MeasureNext, Recommendation
     from mansard.analytics.models.predict.models import Models
-    from mansard.analytics.models.predict.prediction import Basis, Prediction
+    from mansard.analytics.models.predict.prediction import Basis
 
 
 # What "auto" tries: powers of two, as throughput changes with the ratio of batch sizes.
@@ -174,7 +167,7 @@ def _recommend_some(
     findings = [finding for finding in inputs.findings if finding.is_about(names)]
     # Rebinding the name frees the first frame: it can have a million rows.
     predictions = prefer_observed(predictions, basis.observations, basis.known, basis.modes)
-    predictions, refused = _believable(
+    predictions, refused = believable(
         predictions, basis.scores["score_id"].to_list(), findings, inputs.wanted
     )
     if inputs.is_one_batch:
@@ -199,7 +192,7 @@ def _recommend_some(
     return tuple(answers), n_modelled
 
 
-def _believable(
+def believable(
     predictions: Frame, by_roofs: Sequence[str], findings: Sequence[Finding], wanted: Wanted
 ) -> tuple[Frame, Mapping[tuple[str, str], str]]:
     """The predictions to decide by, and by device and network why nothing is recommended.
@@ -218,92 +211,6 @@ def _believable(
         return without_energy(predictions, by_energy), by_time
     needs_energy = is_limited or wanted.minimise != "latency"
     return predictions, refused(needs_energy=needs_energy)
-
-
-def recommend_workload(
-    request: PredictionRequest, wanted: Wanted, workload: Path, reporter: Reporter = SILENT
-) -> tuple[MixAnswer, ...]:
-    """One mode, or modes in turn, for all networks of a workload, on each device.
-
-    ``workload``: TOML file of networks with rates, see ``read_workload``. Raises as ``predict``
-    does, and InputError for a file that is no workload.
-    """
-    workload_file = read_workload(workload)
-    networks = tuple(
-        NetworkRequest(
-            name=line.model,
-            batches=() if line.batch is None else (line.batch,),
-            precisions=() if line.precision is None else (line.precision,),
-        )
-        for line in workload_file.lines
-    )
-    for option, values, name in (
-        ("--batch", request.batches, "batch"),
-        ("--precision", request.precisions, "precision"),
-    ):
-        if values and all(getattr(line, name) is not None for line in workload_file.lines):
-            raise UsageError(
-                f"{option} has no effect: each network of the workload has its {name}",
-                where=str(workload),
-                fix=f"leave {option} out, or the {name} of a network",
-            )
-    batches = request.batches or AUTO_BATCHES
-    predicted = predict(replace(request, networks=networks, batches=batches), reporter)
-    tasks = tuple(
-        Task(
-            network=network.display_name(),
-            rate_per_s=line.rate_per_s,
-            batch=line.batch,
-            precision=line.precision,
-            max_latency_s=line.max_latency_s,
-        )
-        for line, network in zip(workload_file.lines, networks, strict=True)
-    )
-    mix = Mix(tasks=tasks, switch_s=workload_file.switch_s, period_s=workload_file.period_s)
-    predictions, refused = _believable(
-        prefer_measured(predicted),
-        predicted.scores["score_id"].to_list(),
-        check(predicted, reporter),
-        wanted,
-    )
-    predictions = _without_drops(predicted, predictions, wanted, reporter)
-    coefficients, modes = predicted.coefficients, predicted.modes
-    decisions = decide_mixes(predictions, mix, wanted, coefficients, refused, modes)
-    return tuple(
-        _mix_with_commands(mix_in_words(decision), predicted.models, modes, request.board)
-        for decision in decisions
-    )
-
-
-def _mix_with_commands(
-    answer: MixAnswer, models: Models, modes: Frame, board: Path | None
-) -> MixAnswer:
-    """``answer`` with the commands of its single mode, where no schedule is better."""
-    if answer.one_mode is None or answer.schedule is not None:
-        return answer
-    (mode,) = {share.mode for share in answer.one_mode.shares}
-    commands, unknown = mode_commands(mode, answer, models, modes, board)
-    return msgspec.structs.replace(answer, commands=commands, unknown=unknown)
-
-
-def _without_drops(
-    predicted: Prediction, predictions: Frame, wanted: Wanted, reporter: Reporter
-) -> Frame:
-    """``predictions`` without precisions that may lose too much, which notes name."""
-    if wanted.max_drop is None or predictions.is_empty():
-        return predictions
-    accuracies, frames = network_accuracies(predicted.models.dataset), []
-    for rows in predictions.partition_by("device", "network", maintain_order=True):
-        device, network = str(rows["device"][0]), str(rows["network"][0])
-        known = by_precision(accuracies, device, network, predicted.models.observations)
-        allowed, drops = without_drops(rows, wanted, known)
-        for line in drop_notes(drops):
-            reporter.note(f"note: {network} on {device}: {line}")
-        frames.append(allowed)
-    joined = frames[0]
-    for rows in frames[1:]:
-        joined = joined.vstack(rows)
-    return joined
 
 
 def batch(

@@ -11,10 +11,11 @@ import msgspec
 from mansard.core.errors import InputError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.storage.documents import read_toml
-from mansard.core.units import parse_optional, parse_quantity
+from mansard.core.units import Interval, parse_interval, parse_optional, parse_quantity
 
 _KEYS = ("model", "rate", "batch", "precision", "max_latency")
 _USUAL_UNITS = {"rate": "/s", "max_latency": "ms", "switch": "ms", "period": "s"}
+_IDLE_EXAMPLE = 'write idle = "4.4W", or [idle] with a power for each mode: 15W = "4.4W"'
 _EXAMPLE = 'write [[network]] with model = "detector.onnx" and rate = "30/s"'
 
 
@@ -32,17 +33,21 @@ class WorkloadNetwork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """A workload file. ``switch_s``: time of a change of mode; ``period_s``: time of a round."""
+    """A workload file. ``switch_s``: time of a change of mode; ``period_s``: time of a round.
+
+    ``idle``: the idle power, W, of all modes or of each by its name.
+    """
 
     lines: tuple[WorkloadNetwork, ...]
     switch_s: float | None
     period_s: float | None
+    idle: Interval | dict[str, Interval] | None
 
 
 def read_workload(path: Path) -> Workload:
     """The workload in ``path``; paths of models are relative to it. Raises InputError."""
     content = read_toml(path, "a workload")
-    unknown_keys = sorted(content.keys() - {"network", "switch", "period"})
+    unknown_keys = sorted(content.keys() - {"network", "switch", "period", "idle"})
     entries = content.get("network")
     if unknown_keys or not isinstance(entries, list) or not entries:
         what = f"has an unknown key {unknown_keys[0]!r}" if unknown_keys else "names no network"
@@ -51,9 +56,25 @@ def read_workload(path: Path) -> Workload:
         lines = tuple(read_network(entry, path.parent) for entry in entries)
         switch_s = parse_optional("switch", _text(content, "switch"), "time")
         period_s = parse_optional("period", _text(content, "period"), "time")
+        idle = _read_idle(content.get("idle"))
     except UsageError as error:
         raise InputError(error.what, where=str(path), fix=error.fix) from error
-    return Workload(lines=lines, switch_s=switch_s, period_s=period_s)
+    return Workload(lines=lines, switch_s=switch_s, period_s=period_s, idle=idle)
+
+
+def _read_idle(value: Any) -> Interval | dict[str, Interval] | None:
+    """``"4.4W"``, ``"4.4W±0.1W"``, or a table of modes with such powers; raises UsageError."""
+    if isinstance(value, dict):
+        if not value:
+            raise UsageError("[idle] names no mode", fix=_IDLE_EXAMPLE)
+        return {mode: _read_power(f"idle of {mode}", power) for mode, power in value.items()}
+    return None if value is None else _read_power("idle", value)
+
+
+def _read_power(key: str, value: Any) -> Interval:
+    if not isinstance(value, str):
+        raise UsageError(f"{key} = {value!r} is not a power", fix=_IDLE_EXAMPLE)
+    return parse_interval(key, value, "power")
 
 
 def read_network(entry: Any, folder: Path, *, needs_rate: bool = True) -> WorkloadNetwork:

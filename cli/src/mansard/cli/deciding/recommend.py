@@ -14,12 +14,8 @@ from mansard.analytics import pages
 from mansard.analytics.data.quantities import (
     MILLI,
     counted,
-    digits,
     in_unit,
-    joules,
-    percent_bound,
     relative,
-    seconds,
 )
 from mansard.api import results
 from mansard.cli.console import (
@@ -31,6 +27,7 @@ from mansard.cli.console import (
     print_whole,
 )
 from mansard.cli.deciding.batch import predicted_cells
+from mansard.cli.deciding.mixes import mix_powers, mix_tables, read_battery
 from mansard.cli.dry_runs import print_dry_runs
 from mansard.cli.options import (
     AllOption,
@@ -65,10 +62,6 @@ _TIE = "tie"
 _MOST_DETAILED = 4  # recommendations in full; more are a table
 _COLUMNS = ("mode", "batch", "precision", "time", "items/s", "energy per item", "power", "remark")
 _UNITS = ("mode", "batch", "precision", "ms", "items/s", "mJ per item", "W", "note")
-_MIX_COLUMNS = (
-    "network", "mode", "batch", "precision", "items/s", "busy", "time", "wait for the batch",
-    "energy per item",
-)  # fmt: skip
 
 
 def recommend(
@@ -126,6 +119,21 @@ def recommend(
         typer.Option(
             help="TOML file of networks with rates; find one mode, or a sequence of modes, "
             "for all.", readable=False),
+    ] = None,
+    battery: Annotated[
+        str | None,
+        typer.Option(help="With --workload: capacity of a battery, 99Wh; print how long it lasts."),
+    ] = None,
+    rest_power: Annotated[
+        str | None,
+        typer.Option(
+            help="With --battery: power of everything outside the board's meters: 4W. By default "
+            "nothing."),
+    ] = None,
+    efficiency: Annotated[
+        str | None,
+        typer.Option(
+            help="With --battery: share of its energy that reaches the board; 0.85 by default."),
     ] = None,
     calibrate: CalibrateOption = False,
     measure: Annotated[
@@ -227,10 +235,17 @@ def recommend(
         has_answer = all(answer.verdict == "feasible" for answer in answers)
         is_empty = all(answer.choice is None for answer in answers)
     else:
-        mixes = api.recommend_workload(request, wanted, workload, reporter)
+        mixes = api.recommend_workload(
+            request,
+            wanted,
+            workload,
+            reporter,
+            battery=read_battery(battery, rest_power, efficiency),
+        )
         _print_mixes(mixes, as_json=as_json)
-        has_answer = all(answer.one_mode or answer.schedule for answer in mixes)
-        is_empty = False  # an answer without a mode says which limit is missed
+        # By roofs alone it is unknown whether a plan keeps up.
+        has_answer = all(mix.plan is not None and not mix.plan.roofed() for mix in mixes)
+        is_empty = all(mix.plan is None and not mix.keeps_up for mix in mixes)
     failure_code = _NO_ANSWER if check and not has_answer else _NOTHING if is_empty else 0
     if failure_code:
         raise typer.Exit(failure_code)
@@ -282,10 +297,9 @@ def _print_mixes(answers: Sequence[results.MixAnswer], *, as_json: bool) -> None
         print_json("recommend", {"recommendations": (), "mixes": answers})
         return
     for answer in answers:
-        print_tables(_mix_tables(answer))
+        print_tables(mix_tables(answer))
         notes = answer.notes if is_verbose() else ()
-        powers = _mix_powers(answer)
-        print_lines((answer.sentence, *powers, *(f"  note: {line}" for line in notes)))
+        print_lines((answer.sentence, *mix_powers(answer), *(f"  note: {line}" for line in notes)))
         if answer.one_mode is not None:
             _print_commands(answer)
 
@@ -469,69 +483,3 @@ def _set_aside(answer: results.Recommendation) -> Iterator[str]:
 def _next_line(answer: results.Recommendation) -> Iterator[str]:
     if answer.measure_next is not None:
         yield f"  next: {answer.measure_next.what}: {answer.measure_next.how}"
-
-
-def _plans(answer: results.MixAnswer) -> list[tuple[str, results.MixPlan]]:
-    """The single mode and the schedule, those that there are."""
-    named = (("one mode for all", answer.one_mode), ("modes in turn", answer.schedule))
-    return [(name, plan) for name, plan in named if plan is not None]
-
-
-def _mix_tables(answer: results.MixAnswer) -> list[Table]:
-    """The networks of each plan, with their modes."""
-    return [
-        Table(f"{answer.device}: {name}", _MIX_COLUMNS, _mix_rows(plan))
-        for name, plan in _plans(answer)
-    ]
-
-
-def _busy(share: results.Share) -> str:
-    """The share of all time; of bounds its ends, rounded outwards, as of the time itself."""
-    if share.interval == "roof":
-        return f"at least {percent_bound(share.busy)}"
-    low, high = share.latency_low_s, share.latency_high_s
-    if share.interval != "bounds" or low is None or high is None:
-        return relative(share.busy)
-    least, most = (share.busy * end / share.latency_s for end in (low, high))
-    return f"between {percent_bound(least)} and {percent_bound(most, up=True)}"
-
-
-def _mix_rows(plan: results.MixPlan) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [
-        (
-            share.network,
-            share.mode,
-            str(share.batch),
-            share.precision,
-            digits(share.rate_per_s, 3),
-            _busy(share),
-            seconds(share.latency_s, share.latency_low_s, share.latency_high_s, share.interval),
-            seconds(share.wait_s) if share.wait_s else "–",
-            joules(share.energy_j, share.energy_low_j, share.energy_high_j, share.interval),
-        )
-        for share in plan.shares
-    ]
-    if plan.idle_mode is not None and plan.idle_w is not None:
-        share = max(0.0, 1 - plan.busy)
-        idle = f"at most {percent_bound(share, up=True)}" if plan.roofed() else relative(share)
-        rows.append(("(idle)", plan.idle_mode, "–", "–", "–", idle, "–", "–", "–"))
-    return rows
-
-
-def _mix_powers(answer: results.MixAnswer) -> Iterator[str]:
-    """The idle power and the mean power of each plan."""
-    plans = _plans(answer)
-    for name, plan in plans:
-        if plan.idle_w is not None:
-            where = f"{name}: " if len(plans) > 1 else ""
-            idle = pages.amount("power", plan.idle_w)
-            yield f"  {where}idle power {idle}, mean power {_mean_power(plan)}"
-
-
-def _mean_power(plan: results.MixPlan) -> str:
-    if plan.is_bounded():
-        return "undetermined: only bounds of the times are known"
-    if plan.power_w is None:
-        return f"unknown, {plan.unknown.get('power_w')}"
-    least = "at least " if plan.roofed() else ""
-    return f"{least}{pages.amount('power', plan.power_w)}"

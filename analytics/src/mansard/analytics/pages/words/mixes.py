@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import NBSP, digits, percent_bound, relative
-from mansard.analytics.decisions.time_sharing import MixAnswer, MixPlan
+from mansard.analytics.data.quantities import NBSP, counted, digits, fixed, percent_bound, relative
+from mansard.analytics.decisions.mix_records import BatteryLife, MixAnswer, MixPlan
 from mansard.analytics.decisions.workload import MixDecision
 from mansard.analytics.pages.words.comparisons import NO_COMMANDS, unknown_modes_sentence
 
 _NO_QUEUE = "no queue is modelled: latencies exclude the wait for other networks"
-_IDLE_IS_AWAKE = "idle counts at the mode's constant power; a sleeping board draws less"
+_CONSTANT = "constant power of the energy fit: clocks held at the mode's caps, no work"
+_MEASURE_IDLE = (
+    "idle time counts at the constant power. An idle board lowers its clocks and draws less: "
+    "measure its idle power with 'mansard board watch' and add [idle] to the workload file"
+)
+_NO_IDLE = "the idle power is unknown, so it is excluded: add [idle] to the workload file"
 
 
 def mix_in_words(decision: MixDecision) -> MixAnswer:
@@ -28,10 +33,13 @@ def mix_in_words(decision: MixDecision) -> MixAnswer:
         unknown = {"schedule": "modes in turn would not be better"}
     is_single = one_mode is not None and schedule is None
     unknown["commands"] = NO_COMMANDS if is_single else "no single mode is recommended"
+    unknown["battery"] = "no battery was given"
     return MixAnswer(
         device=decision.device,
         one_mode=one_mode,
         schedule=schedule,
+        others=decision.others,
+        equals=decision.equals,
         keeps_up=decision.keeps_up,
         sentence=f"{sentence}{unknown_modes_sentence(reasons)}",
         notes=_notes(decision) if decision.n_tasks else (),
@@ -42,23 +50,16 @@ def mix_in_words(decision: MixDecision) -> MixAnswer:
 
 def _answer(decision: MixDecision) -> tuple[str, str]:
     """The sentence, and the reason if there is no plan."""
+    device = display_name(decision.device)
     if decision.refused:
-        device = display_name(decision.device)
         return f"Nothing can be recommended for {device}: {decision.refused}.", decision.refused
     if decision.error:
-        return f"{decision.error}.", "it cannot be planned"
+        return f"Nothing can be recommended for {device}: {decision.error}.", decision.error
     if decision.hopeless:
-        sentence = hopeless_sentence(decision.hopeless, may_fit=decision.may_fit)
-        return sentence, "no mode is known to meet the limits"
-    sentence = mix_sentence(
-        decision.one_mode,
-        decision.schedule,
-        decision.n_tasks,
-        decision.keeps_up,
-        may_keep_up=decision.may_keep_up,
-    )
-    has_plan = decision.one_mode is not None or decision.schedule is not None
-    return sentence, "" if has_plan else "no mode keeps up"
+        return _hopeless_sentence(decision), "no mode is known to meet the limits"
+    if decision.one_mode is None and decision.schedule is None:
+        return _too_much_sentence(decision), "no mode keeps up"
+    return _plan_sentence(decision), ""
 
 
 def _notes(decision: MixDecision) -> tuple[str, ...]:
@@ -66,57 +67,90 @@ def _notes(decision: MixDecision) -> tuple[str, ...]:
     if decision.is_by_time:
         notes.append("energies are unknown: the plan with the least busy time is the best")
     if decision.idle_counts is not None:
-        unknown = "the constant power is unknown: idle power is excluded"
-        notes.append(_IDLE_IS_AWAKE if decision.idle_counts else unknown)
+        notes += _idle_notes(decision)
     if roofed := decision.roofed():
         notes.append(on_roofs(roofed, decision.device))
     notes += [lower.text for lower in decision.lower_settings]
     return tuple(notes)
 
 
-def mix_sentence(
-    one_mode: MixPlan | None,
-    schedule: MixPlan | None,
-    n_tasks: int,
-    keeps_up: float,
-    *,
-    may_keep_up: bool,
-) -> str:
-    """One mode for all, modes in turn, or that nothing keeps up and by how much.
+def _idle_notes(decision: MixDecision) -> Iterator[str]:
+    """Which idle power counts."""
+    plans = (decision.one_mode, decision.schedule)
+    if any(plans) and not decision.idle_counts:
+        yield _NO_IDLE
+    if any(plan is not None and plan.idle_source == "constant power" for plan in plans):
+        yield _MEASURE_IDLE
 
-    ``may_keep_up``: by what the networks may take at least, though not as likely as asked.
-    """
-    networks = f"{n_tasks} network{'s' if n_tasks > 1 else ''}"
-    if one_mode is None and schedule is None:
-        if keeps_up >= 1.0:
-            return f"No mode keeps up with the {networks}: switching between modes takes too long."
-        keeps = "is known to keep" if may_keep_up else "keeps"
-        return (
-            f"No mode {keeps} up with the {networks}: {percent_bound(keeps_up)} of the rates can "
-            "be kept with the probability asked for."
-        )
+
+def _plan_sentence(decision: MixDecision) -> str:
+    """One mode for all, or modes in turn; and how clearly that is the best."""
+    one_mode, schedule = decision.one_mode, decision.schedule
+    networks = _networks(decision)
     parts = []
     if one_mode is not None:
         parts.append(f"One mode for {networks}: {_words(one_mode)}.")
     else:
         parts.append(f"No single mode is known to keep up with the {networks}.")
+    if decision.equals:
+        parts.append(
+            f"No clear difference from {' and '.join(map(display_name, decision.equals))}."
+        )
     if schedule is not None:
-        parts.append(f"Modes in turn: {_words(schedule)}{_gain(one_mode, schedule)}.")
+        gain = _gain(one_mode, schedule)
+        doubt = ", no clear difference" if decision.is_equal else ""
+        parts.append(f"Modes in turn: {_words(schedule)}{gain}{doubt}.")
         parts.append(_switching(schedule))
     else:
         parts.append("Switching between modes is not expected to help.")
+    if decision.idle_counts is False and decision.others:
+        parts.append(
+            "Idle power is unknown and may change the choice: add [idle] to the workload file."
+        )
+    if fitted := _fitted_beside_given(decision):
+        names = ", ".join(map(display_name, fitted))
+        parts.append(f"The idle power of {names} is a constant power, an upper estimate.")
+    if decision.not_compared:
+        names = ", ".join(map(display_name, decision.not_compared))
+        parts.append(f"Not compared as single modes, since their idle power is unknown: {names}.")
     return " ".join(parts)
 
 
-def hopeless_sentence(networks: Sequence[str], *, may_fit: bool) -> str:
+def _fitted_beside_given(decision: MixDecision) -> list[str]:
+    """The single modes that idle at a constant power, where others have a given idle power."""
+    best = () if decision.one_mode is None else (decision.one_mode,)
+    sources = {plan.shares[0].mode: plan.idle_source for plan in (*best, *decision.others)}
+    fitted = [mode for mode, source in sources.items() if source == "constant power"]
+    return fitted if "given" in sources.values() else []
+
+
+def _networks(decision: MixDecision) -> str:
+    return counted(decision.n_tasks, "network")
+
+
+def _too_much_sentence(decision: MixDecision) -> str:
+    """That nothing keeps up, and by how much."""
+    networks = f"the {_networks(decision)} on {display_name(decision.device)}"
+    if decision.keeps_up >= 1.0:
+        return f"No mode keeps up with {networks}: switching between modes takes too long."
+    # By what the networks may take at least it may, though not as likely as asked.
+    keeps = "is known to keep" if decision.may_keep_up else "keeps"
+    return (
+        f"No mode {keeps} up with {networks}: {percent_bound(decision.keeps_up)} of the rates can "
+        "be kept with the probability asked for."
+    )
+
+
+def _hopeless_sentence(decision: MixDecision) -> str:
     """Networks that meet their limits in no mode, or in no known one."""
-    names = ", ".join(display_name(name) for name in networks)
-    if may_fit:
+    names = ", ".join(display_name(name) for name in decision.hopeless)
+    device = display_name(decision.device)
+    if decision.may_fit:
         return (
-            f"No mode is known to run {names} within the limits with the probability asked for: "
-            "loosen them, or measure more."
+            f"No mode is known to run {names} within the limits on {device} with the probability "
+            "asked for: loosen them, or measure more."
         )
-    return f"No mode runs {names} within the limits, whatever else runs: loosen them."
+    return f"No mode runs {names} within the limits on {device}, whatever else runs: loosen them."
 
 
 def _words(plan: MixPlan) -> str:
@@ -160,4 +194,38 @@ def on_roofs(networks: Sequence[str], device: str) -> str:
     return (
         f"{names}: not measured on {display_name(device)}, so the times are lower bounds: it is "
         "unknown whether it keeps up and meets limits of time. Time them there and import the table"
+    )
+
+
+def idle_words(plan: MixPlan) -> str:
+    """``idle power 4.40 W (workload file)``: and where it comes from."""
+    if plan.idle_w is None:
+        return "idle power unknown"
+    source = "workload file" if plan.idle_source == "given" else _CONSTANT
+    return f"idle power {digits(plan.idle_w, 3)}{NBSP}W ({source})"
+
+
+def mean_power_words(plan: MixPlan) -> str:
+    """The mean power of a plan with its interval, or why it is unknown."""
+    if plan.is_bounded():
+        return "undetermined: only bounds of the times are known"
+    if plan.power_w is None:
+        return f"unknown, {plan.unknown.get('power_w')}"
+    if plan.roofed():
+        return f"at least {digits(plan.power_w, 3)}{NBSP}W"
+    return fixed(plan.power_w, "W", plan.power_low_w, plan.power_high_w)
+
+
+def battery_words(life: BatteryLife, plan: MixPlan | None) -> str:
+    """``battery: 6.23 ± 0.14 h: 85 % of 99 Wh at 9.5 W and 4 W``, or why that is unknown."""
+    if life.duration_s is None or plan is None or plan.power_w is None:
+        return f"battery: unknown, {life.unknown.get('duration_s')}"
+    hours, low, high = (
+        None if one is None else one / 3600
+        for one in (life.duration_s, life.duration_low_s, life.duration_high_s)
+    )
+    rest = f" and {digits(life.rest_w, 3)}{NBSP}W for the rest" if life.rest_w else ""
+    return (
+        f"battery: {fixed(hours, 'h', low, high)}: {relative(life.efficiency)} of "
+        f"{life.capacity_j / 3600:,.4g}{NBSP}Wh at {digits(plan.power_w, 3)}{NBSP}W{rest}"
     )
