@@ -572,10 +572,10 @@ def test_a_workload_is_answered_from_published_figures(
     asked = ("recommend", "--workload", "camera.toml", "--device", "orin-nano")
     code, out, err = answer(capsys, *asked)
     assert code == 0, err
-    assert "Jetson Orin Nano 8GB (published): one mode for all" in out
+    assert "Jetson Orin Nano 8GB Super (published): one mode for all" in out
     assert "by the roofs alone" in out
     # Whether it keeps up is unknown, so --check fails.
     assert answer(capsys, *asked, "--check")[0] == 3
     code, out, err = answer(capsys, *asked, "--calibrate")
     assert (code, out) == (1, "")
-    assert "mansard: published figures of Jetson Orin Nano 8GB: --calibrate needs" in err
+    assert "mansard: the hardware limits of Jetson Orin Nano 8GB Super: --calibrate needs" in err

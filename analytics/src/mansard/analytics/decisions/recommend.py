@@ -339,18 +339,12 @@ def decide_each(
         baselines = find_baselines(of_device, rows, (defaults or {}).get(device))
         known = by_precision(accuracies, device, str(rows["network"][0]), observations)
         decision = decide(rows, wanted, baselines, known, allowed)
+        lowest, asked = None, decision.question
+        if asked is not None and (asked.fallback is not None or decision.choice is None):
+            lowest = find_lowest(asked.values, asked.screened, allowed)
         lower = find_lower_settings(of_device)
-        decision = replace(decision, lower_settings=lower, lowest=_lowest(decision, allowed))
-        decisions.append(decision)
+        decisions.append(replace(decision, lower_settings=lower, lowest=lowest))
     return tuple(decisions)
-
-
-def _lowest(decision: Decision, modes: pl.DataFrame) -> Candidate | None:
-    """The lowest of ``modes`` that meets the limits, if too few energies or powers are known."""
-    question = decision.question
-    if question is None or (question.fallback is None and decision.choice is not None):
-        return None
-    return find_lowest(question.values, question.screened, modes)
 
 
 def decide(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, network_accuracies
-from mansard.analytics.data.names import display_name
 from mansard.analytics.data.published.store import devices_of_hardware
 from mansard.analytics.decisions import batches
 from mansard.analytics.decisions.first_token import screen_first_tokens
@@ -46,7 +45,7 @@ from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.data.frames import Frame
-    from mansard.analytics.decisions.records import MeasureNext, Recommendation
+    from mansard.analytics.decisions.records import Recommendation
     from mansard.analytics.models.predict.models import Models
     from mansard.analytics.models.predict.prediction import Basis
 
@@ -128,14 +127,12 @@ def answer_questions(
         name: f"{sentence}; measure again: {command}"
         for name, (sentence, command) in set_aside_notes(models, request).items()
     }
-    of_hardware = devices_of_hardware(models.published)
+    of_hardware = {("roofs", name) for name in devices_of_hardware(models.published)}
     answers = [
         msgspec.structs.replace(
             answer,
             set_aside=notes.get(answer.network, ""),
-            basis="hardware"
-            if answer.basis == "roofs" and answer.device in of_hardware
-            else answer.basis,
+            basis="hardware" if (answer.basis, answer.device) in of_hardware else answer.basis,
         )
         for answer in answers
     ]
@@ -272,25 +269,15 @@ def _with_commands(
         request = request if is_here else replace(request, board=None)
         measurement = find_measurement(decisive.candidate, models.dataset, machine, request)
         if measurement is not None:
-            command = measurement.command
             away = elsewhere(answer.device)
+            at = " --host user@board" if away and measurement.program is None else ""
+            command = f"{measurement.command}{at}"
             decisive = msgspec.structs.replace(decisive, command=command, unknown={})
-            if away:
-                decisive = _on_its_board(decisive, answer.device, measurement)
             is_here, notes = is_here and not away, (*away, *notes)
     answer = msgspec.structs.replace(
         answer, commands=commands, measure_next=decisive, notes=notes, unknown=unknown
     )
     return Answered(recommendation=answer, measurement=measurement, is_here=is_here)
-
-
-def _on_its_board(decisive: MeasureNext, device: str, measurement: NextMeasurement) -> MeasureNext:
-    """``decisive`` with a command that measures on ``device``; a program's is for that machine."""
-    if measurement.program is None:
-        command = f"{measurement.command} --host user@board"
-        return msgspec.structs.replace(decisive, command=command)
-    what = f"{decisive.what} (run it on {display_name(device)})"
-    return msgspec.structs.replace(decisive, what=what)
 
 
 def _defaults(models: Models, default: str | None, board: Path | None) -> dict[str, str]:

@@ -188,7 +188,7 @@ def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recomm
     assert decision.claim is not None  # noqa: S101 - a choice has one
     wanted, claim, counts = decision.wanted, decision.claim, question.counts
     is_kept = decision.verdict == "feasible"
-    sentence = _sentence(decision, counts, claim, choice)
+    sentence = _sentence(decision, counts, claim, choice) + _lowest(decision)
     accuracy, why_no_accuracy = question.accuracy(choice)
     unknown = {
         "accuracy": why_no_accuracy,
@@ -237,10 +237,9 @@ def _sentence(decision: Decision, counts: CandidateCounts, claim: Claim, choice:
     """Which candidate is recommended, and why."""
     wanted, savings = decision.wanted, decision.savings
     if decision.verdict == "feasible":
-        return chosen_sentence(choice, wanted, savings, claim) + _lowest(decision)
+        return chosen_sentence(choice, wanted, savings, claim)
     if decision.n_ample:
-        text = ample_sentence(choice, wanted, savings, counts, decision.n_ample)
-        return text + _lowest(decision)
+        return ample_sentence(choice, wanted, savings, counts, decision.n_ample)
     return likeliest_sentence(
         choice, wanted, savings, decision.checks, is_likeliest=decision.is_likeliest
     )
