@@ -92,6 +92,12 @@ class ModePlan(msgspec.Struct, frozen=True):
         name = printable(self.plan.mode.name)
         return f"{name}, {self.subject}" if self.subject else name
 
+    @property
+    def is_virtual(self) -> bool:
+        """Whether it is kernels on the stand-in for a simulated board's GPU: nothing is timed."""
+        plan = self.plan
+        return plan.machine.is_simulated and plan.gpu is not None and not self.subject
+
 
 class Measured(msgspec.Struct, frozen=True):
     """The runs of a sweep in the order of its plans, and the modes that could not be measured."""
@@ -148,17 +154,18 @@ def describe_time(plans: Sequence[ModePlan]) -> str:
     )
     n_modes = len({planned.plan.mode.name for planned in bounded or plans if planned.n_missing})
     modes = "1 mode" if n_modes == 1 else f"{n_modes} modes"
+    verb = "simulate" if all(planned.is_virtual for planned in plans) else "measure"
     if not bounded:
         least_s = sum(planned.n_missing * planned.least_s for planned in plans)
         least = f": at least {format_duration(least_s)}" if least_s else ""
-        return f"{modes} to measure{least}"
+        return f"{modes} to {verb}{least}"
     n_missing = sum(planned.n_missing for planned in bounded)
     longest = format_duration(time_cap_s(bounded))
     trials = "1 trial" if n_missing == 1 else f"{n_missing} trials"
     names = [*beside][:_MOST_NAMED]
     more = [f"{len(beside) - len(names)} more"] if len(beside) > len(names) else []
     others = f"; the duration of {listed([*names, *more])} is unknown" if beside else ""
-    return f"{modes}, {trials} to measure: up to {longest}, longer on a busy machine{others}"
+    return f"{modes}, {trials} to {verb}: up to {longest}, longer on a busy machine{others}"
 
 
 def measure_modes(
@@ -275,7 +282,8 @@ def _measure_mode(
     if planned.doubts:
         note_doubts(planned.title, planned.plan, planned.doubts, reporter)
     read_back, changes = setter.set(planned.plan.mode) if planned.n_missing else (None, None)
-    with reporter.progress(f"Measuring {planned.title}") as progress:
+    verb = "Simulating" if planned.is_virtual else "Measuring"
+    with reporter.progress(f"{verb} {planned.title}") as progress:
         outcome = run_plan(
             planned.plan,
             runs,

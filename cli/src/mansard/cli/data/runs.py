@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.analytics.data.quantities import counted
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.data.overview import ceiling_tables, overview_lines, overview_tables
@@ -111,9 +112,9 @@ def import_tables(
         return
     for one in imported:
         n_rows, n_modes = one.rates + one.runs + one.layers, len(one.modes)
-        what = "rate" if one.rates else "network's run" if one.runs else "layer"
-        count = f"{n_rows} {what}{'s' * (n_rows != 1)} of {n_modes} mode{'s' * (n_modes != 1)}"
-        print_whole(f"{count}, {'was there before' if one.was_there else 'written'}: {one.path}")
+        what = "rate" if one.rates else "network run" if one.runs else "layer"
+        state = "already imported" if one.was_there else "saved"
+        print_whole(f"{counted(n_rows, what)} in {counted(n_modes, 'mode')}, {state}: {one.path}")
 
 
 def _pairs(option: str, texts: _Pairs) -> dict[str, str]:
