@@ -177,3 +177,15 @@ def test_at_best_comes_with_how_far_real_times_have_been(tmp_path: Path) -> None
     runs = write_two_modes(tmp_path / "runs")
     done = mansard("recommend", "alexnet", "--runs", runs)
     assert ROOF_FACTORS in done.stdout
+
+
+def test_bounds_come_with_the_ratios_of_what_ran_here() -> None:
+    row = network_times("2c", time_s=0.021, predicted_s=0.020, predicted_interval="roof")
+    other = network_times("2c", time_s=0.030, predicted_s=0.020, predicted_interval="roof")
+    # 21 ms / 20 ms = 1.05 and 30 / 20 = 1.5
+    *_, line = why_lines([row], 5)
+    assert line == "≥: at best, by the roofs; measured times are 1.05 times the bound"
+    *_, line = why_lines([row, other], 5)
+    assert line == "≥: at best, by the roofs; measured times are 1.05 to 1.50 times the bound"
+    *_, line = why_lines([network_times("2c", predicted_s=0.020, predicted_interval="roof")], 5)
+    assert "times are 1.6 to 51 times longer (TensorRT" in line

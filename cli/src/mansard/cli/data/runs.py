@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.analytics import pages
 from mansard.analytics.data.quantities import counted
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
@@ -186,10 +187,11 @@ def print_report(written: results.Report, *, all_rows: bool, as_json: bool, next
     if as_json:
         print_json("report", {"report": written.path, "summary": written.summary})
         return
+    ratios = pages.ratio_words(written.summary.of_runs(written.run_ids).measured)
     if all_rows:
-        print_shortened(summary_tables(written.summary, written.run_ids))
+        print_shortened(summary_tables(written.summary, written.run_ids), ratios)
     else:
-        print_tables(overview_tables(written.summary, written.run_ids))
+        print_tables(overview_tables(written.summary, written.run_ids), ratios)
         print_lines([*overview_lines(written.summary, written.run_ids), ""])
         print_tables(ceiling_tables(written.summary, written.run_ids))
     print_whole(f"report: {written.path}", f"next: {next_line}")

@@ -14,6 +14,7 @@ from mansard.cli.console import note
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.precision import unit_title
 from mansard.core.table import Table
+from mansard.core.units import ROOF_FACTORS
 
 REST = "--all has the rest"
 MOST_ROWS = 1000  # of a table: more of them take minutes to draw
@@ -49,10 +50,10 @@ def title_with_rest(title: str, *left: str) -> str:
     return f"{title}; {', '.join(words)}: {REST}" if words else title
 
 
-def print_shortened(tables: Sequence[Table]) -> None:
-    """Print tables; of a long one the first rows, and how many there are."""
+def print_shortened(tables: Sequence[Table], ratios: str = ROOF_FACTORS) -> None:
+    """Print tables as ``print_tables``; of a long one the first rows, and how many there are."""
     for table in tables:
-        print_tables([replace(table, rows=table.rows[:MOST_ROWS])])
+        print_tables([replace(table, rows=table.rows[:MOST_ROWS])], ratios)
         if (n_rows := len(table.rows)) > MOST_ROWS:
             note(f"note: the first {MOST_ROWS} of {n_rows:,} rows; --json prints all of them")
 

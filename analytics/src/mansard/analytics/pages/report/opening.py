@@ -1,19 +1,18 @@
 """The first screen of a report.
 
 For one mode: the ceilings of the machine, and what limits its networks. For several: the modes side
-by side, with costs relative to the highest, and their ceilings. Then the most useful next command.
+by side, with costs relative to the highest, and their ceilings.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import polars as pl
 
-from mansard.analytics.data.names import display_name, stage_of
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, counted, percent, quantity
 from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling
@@ -27,11 +26,11 @@ from mansard.analytics.pages.figures.parameters import (
 )
 from mansard.analytics.pages.figures.tables import Bar, ceiling_text, value_text
 from mansard.analytics.pages.results import Results
+from mansard.analytics.pages.tables.advice import is_certain
 from mansard.analytics.pages.tables.modes import settings_words
 from mansard.core.precision import work_unit
-from mansard.core.records import Record
 from mansard.core.table import Table
-from mansard.core.text import capitalized, listed, natural_key
+from mansard.core.text import capitalized, listed
 from mansard.core.units import ABOVE_ROOF
 
 MOST_MODES = 12  # of one device
@@ -52,7 +51,7 @@ def _choice_table(results: Results, device: str) -> Table | None:
     recommended = [
         advised
         for advised in results.recommendations
-        if advised.device == device and advised.choice
+        if advised.device == device and is_certain(advised)
     ]
     devices = roof_devices(results)
     roofs = {roof.mode: roof for roof in results.roofs if devices[roof.label] == device}
@@ -153,117 +152,6 @@ def _ceiling_cells(roof: Roofline | None, peaks: Sequence[str]) -> list[str]:
     return [*cells, value_text(roof.bandwidth(DRAM))]
 
 
-About = Literal["here", "runs", "elsewhere"]
-
-
-class NextStep(Record, frozen=True, kw_only=True):
-    """The next step, and the command for it.
-
-    ``about``: the folder of runs of the report ("runs"), that and its machine or board ("here"),
-    or neither. ``first``: what has to be done before the command.
-    """
-
-    what: str
-    command: str
-    about: About
-    first: str = ""
-
-    def at(self, runs: str, options: str = "") -> str:
-        """The command for the folder ``runs``; ``options`` name the board, as ``--host`` does."""
-        is_named = self.about != "elsewhere" and runs != "runs"
-        where = f" --runs {shlex.quote(runs)}" if is_named else ""
-        return f"{self.command}{where}{options if self.about == 'here' else ''}"
-
-    def line(self, runs: str, options: str = "") -> str:
-        """As ``at``, after what has to be done first."""
-        return ", then ".join(filter(None, (self.first, self.at(runs, options))))
-
-    def on_page(self, results: Results) -> str:
-        """The command on a page, which names no absolute path of the machine that wrote it."""
-        places = results.dataset.locations
-        is_named = len(places) == 1 and not places[0].startswith("/") and "://" not in places[0]
-        return self.at(places[0] if is_named else "runs")
-
-
-def next_step(results: Results) -> NextStep:
-    """The first of these that applies, the most important first."""
-    manifests = results.dataset.all_manifests
-    is_one = is_one_mode(results)
-    is_jetson = any(run.machine.kind == "jetson" for run in manifests)
-    every = " --mode all" if is_jetson and not is_one else ""
-    networks = sorted(results.networks["network"].unique().to_list(), key=natural_key)
-    network = networks[0] if networks else "model.onnx"
-    chosen = [
-        answer.choice.network for answer in results.recommendations if answer.choice is not None
-    ]
-    stage = stage_of(chosen[0]) if chosen else None
-    limited = f"{shlex.quote(chosen[0] if chosen else network)} --min-fps 30"
-    if stage is not None:
-        limited = f"{shlex.quote(stage[0])} --min-tokens-per-s 10"
-    steps = (
-        (
-            all(run.machine.is_simulated for run in manifests),  # or nothing was measured
-            NextStep(what="Measure your own machine", command="mansard bench", about="elsewhere"),
-        ),
-        (
-            any(finding.is_serious for finding in results.findings),
-            NextStep(
-                what="Close other programs and measure again",
-                command=f"mansard bench{every} --again",
-                about="here",
-                first="close other programs",
-            ),
-        ),
-        (
-            bool(results.measured) and not results.roofs,
-            NextStep(
-                what="Measure the roofs of these networks", command="mansard bench", about="here"
-            ),
-        ),
-        (
-            not networks,
-            NextStep(what="Add a network", command="mansard bench model.onnx", about="here"),
-        ),
-        (
-            is_jetson and is_one,
-            NextStep(
-                what="Measure the board's other modes",
-                command="mansard bench --mode all",
-                about="here",
-            ),
-        ),
-        (
-            not (results.measured or results.generations),
-            NextStep(what="Run a network", command=measuring_command(network), about="here"),
-        ),
-        (
-            bool(chosen) and not is_one,
-            NextStep(
-                what="Recommend a mode under a limit",
-                command=f"mansard recommend {limited}",
-                about="runs",
-            ),
-        ),
-    )
-    last = NextStep(what="Add your own network", command="mansard bench model.onnx", about="here")
-    return next((step for applies, step in steps if applies), last)
-
-
-def measuring_command(network: str) -> str:
-    """What measures a network: of a language model its server, with the prompt of the stage."""
-    stage = stage_of(network)
-    if stage is None:
-        return f"mansard measure {shlex.quote(network)}"
-    model, kind, n_tokens = stage
-    # Decode is measured in the middle of an answer.
-    prompt = n_tokens if kind == "prefill" else max(1, n_tokens - _ANSWER // 2)
-    return (
-        f"mansard measure --server http://localhost:8080 --name {shlex.quote(model)} "
-        f"--prompt {prompt} --generate {_ANSWER}"
-    )
-
-
-_ANSWER = 128  # tokens
 MOST_ROOFS = 3  # that the first screen tells in sentences
 _LIMITS = {
     "compute": "arithmetic",
@@ -281,13 +169,6 @@ class Fact:
     sentence: str
     sources: Sequence[str]
     is_stable: bool = True
-
-
-def is_one_mode(results: Results) -> bool:
-    """Whether no device has two modes to choose between."""
-    frames = (results.modes, results.predictions)
-    keys = {key for frame in frames for key in frame.select("device", "mode").unique().iter_rows()}
-    return len(keys) == len({device for device, _ in keys})
 
 
 def ceilings(results: Results, chosen: Chosen) -> list[Fact]:

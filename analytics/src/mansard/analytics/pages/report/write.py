@@ -37,7 +37,7 @@ from mansard.analytics.pages.figures.parameters import (
 from mansard.analytics.pages.figures.roof_shares import share_figure
 from mansard.analytics.pages.figures.roofline import roofline_figure
 from mansard.analytics.pages.figures.sweeps import chain_figure, latency_figure, staircase_figure
-from mansard.analytics.pages.report import opening, page
+from mansard.analytics.pages.report import next_step, opening, page
 from mansard.analytics.pages.report.layers_page import layers_sections
 from mansard.analytics.pages.report.summary import notices, warnings
 from mansard.analytics.pages.results import Results, compute
@@ -186,19 +186,19 @@ def _context(
 
 def _refused(every: Results) -> list[str]:
     """Why nothing is recommended, where there are modes to choose between."""
-    return [] if opening.is_one_mode(every) else advice.refusals(every)
+    return [] if next_step.is_one_mode(every) else advice.refusals(every)
 
 
 def _first_screen(every: Results, results: Results, chosen: Chosen) -> dict[str, Any]:
     """Of one mode what it does and limits; of several the recommendation and the choices."""
-    is_one = opening.is_one_mode(every)
+    is_one = next_step.is_one_mode(every)
     lines = zip(advice.overview(results), advice.overview_sources(results), strict=True)
     shown_device = f"{display_name(chosen.device)}: "  # of several devices the one that charts show
     return {
         "is_one_mode": is_one,
         "facts": opening.limits(results, chosen),
         "ceilings": opening.ceilings(results, chosen) if is_one else [],
-        "next": (step := opening.next_step(every)).what,
+        "next": (step := next_step.next_step(every)).title,
         "next_command": step.on_page(every),
         "results": headline.headlines(every, chosen),
         "choices": [] if is_one else opening.choice_tables(every, chosen.device),
