@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from mansard.analytics import pages
-from mansard.analytics.data.quantities import counted, digits, joules, quantity, seconds
+from mansard.analytics.data.quantities import counted, digits, joules, limit_word, quantity, seconds
 from mansard.api import results
 from mansard.cli.console import note
 from mansard.cli.tables import print_tables, without_silent
@@ -175,7 +175,7 @@ def _networks(networks: Sequence[results.NetworkSummary], names: Mapping[str, st
             "unknown" if network.traffic_bytes is None else digits(network.traffic_bytes / 1e6),
             seconds(network.time_s, network.low_s, network.high_s, network.interval),
             joules(network.energy_j, network.energy_low_j, network.energy_high_j, network.interval),
-            network.bound or network.unknown["bound"],
+            limit_text(network),
         )
         for network in networks
     ]
@@ -196,6 +196,13 @@ def _networks(networks: Sequence[results.NetworkSummary], names: Mapping[str, st
     title = "Networks (modelled: each fused layer at the roof)"
     notes = {note for network in networks for note in (network.notes or "").split("; ") if note}
     return Table("; ".join([title, *sorted(notes)]), columns, rows)
+
+
+def limit_text(network: results.NetworkSummary) -> str:
+    """What limits a network, or why that is unknown."""
+    if network.bound is None:
+        return network.unknown["bound"]
+    return limit_word(network.bound, network.bound_share)
 
 
 def measured_tables(networks: Sequence[results.NetworkTimes]) -> list[Table]:

@@ -6,6 +6,7 @@ by side, with costs relative to the highest, and their ceilings.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -13,7 +14,15 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import NBSP, UNKNOWN, counted, percent, quantity
+from mansard.analytics.data.quantities import (
+    MIXED,
+    NBSP,
+    UNKNOWN,
+    counted,
+    limit_word,
+    percent,
+    quantity,
+)
 from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling
 from mansard.analytics.models.roofs.roofline import Ridge, Roofline
@@ -158,6 +167,7 @@ _LIMITS = {
     "memory": "memory bandwidth",
     "launch": "kernel launches",
     "power": "the power limit",
+    MIXED: "a mix of resources",
 }
 
 
@@ -239,26 +249,25 @@ def limits(results: Results, chosen: Chosen) -> list[Fact]:
     smallest = pl.col("batch").fill_null(0).min().over("model", "model_hash")
     alike = rows.filter(pl.col("batch").fill_null(0) == smallest)
     fastest = alike.sort("time_s").unique(["model", "model_hash"], keep="first")
-    bounds = fastest.group_by("bound").len().sort(["len", "bound"], descending=[True, False])
-    parts = [
-        f"{_LIMITS.get(bound, bound)}{f' {n:,}' if len(bounds) > 1 else ''}"
-        for bound, n in bounds.iter_rows()
-    ]
-    n_all = len(fastest)
-    networks = counted(n_all, "network")
-    if len(parts) > 1:
-        first, *others = parts
-        what, _, n = first.rpartition(" ")
-        sentence = f"Of {networks}, {what} limits {listed([n, *others])} (by the roofs)."
-    elif n_all == 1:
-        sentence = (
-            f"{capitalized(parts[0])} limits {display_name(fastest['network'][0])} (by the roofs)."
-        )
-    else:
-        all_networks = "both networks" if n_all == 2 else f"all {networks}"
-        sentence = f"{capitalized(parts[0])} limits {all_networks} (by the roofs)."
+    bounds = Counter(map(limit_word, fastest["bound"], fastest["bound_share"]))
+    ranked = sorted(bounds.items(), key=lambda item: (item[0] == MIXED, -item[1], item[0]))
+    sentence = _limit_sentence(ranked, [display_name(name) for name in fastest["network"]])
     reached, sources = _reached(results, chosen)
     return [Fact("What limits", f"{sentence}{reached}", ["modelled", *sources])]
+
+
+def _limit_sentence(ranked: Sequence[tuple[str, int]], names: Sequence[str]) -> str:
+    """``ranked``: what limits how many of the networks ``names``."""
+    first, n_first = ranked[0]
+    if len(ranked) > 1:
+        verb = "is" if n_first == 1 else "are"
+        shares = [f"{n:,} by {_LIMITS.get(bound, bound)}" for bound, n in ranked[1:]]
+        shares.insert(0, f"{n_first:,} {verb} limited by {_LIMITS.get(first, first)}")
+        return f"Of {counted(len(names), 'network')}, {listed(shares)} (by the roofs)."
+    what = capitalized(_LIMITS.get(first, first))
+    verb = "limit" if first == "launch" else "limits"
+    who = names[0] if len(names) == 1 else f"all {len(names):,} networks"
+    return f"{what} {verb} {'both networks' if len(names) == 2 else who} (by the roofs)."
 
 
 def _reached(results: Results, chosen: Chosen) -> tuple[str, list[str]]:
