@@ -24,6 +24,8 @@ def test_the_roofs_of_real_boards(tmp_path: Path) -> None:
     assert "13.88 TFLOP/s" in result.stdout
     assert "189.5 GB/s" in result.stdout
     page = (tmp_path / "demo/report.html").read_text()
+    assert re.search(r'<p class="when">published; simulated on 20\d\d-\d\d-\d\d</p>', page)
+    assert ">mobilenet_<wbr>v3_<wbr>large</th>" in page
     for words in ("Jetson Orin NX 16GB (published)", "github.com/branes-ai/graphs", "(MIT)"):
         assert words in page
     # 16 SMs x 2048 FLOP a cycle x 1.3005 GHz = 42.61 TFLOP/s on tensor cores, less the launches.

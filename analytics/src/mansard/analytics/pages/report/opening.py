@@ -15,6 +15,7 @@ import polars as pl
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import (
+    MEASURE_MORE,
     MIXED,
     NBSP,
     UNKNOWN,
@@ -40,13 +41,14 @@ from mansard.analytics.pages.tables.modes import settings_words
 from mansard.core.precision import work_unit
 from mansard.core.table import Table
 from mansard.core.text import capitalized, listed
-from mansard.core.units import ABOVE_ROOF
+from mansard.core.units import ABOVE_ROOF, WIDEST
 
 MOST_MODES = 12  # of one device
 COSTS = {"energy_j": "Energy", "latency_s": "Time", "power_w": "Power"}
 SETTINGS = ("SMs × MHz", "CPUs × MHz", "Memory MHz")
 _SAME = ["network", "batch", "precision", "phase"]
-Ratios: TypeAlias = Mapping[str, Mapping[str, float | None]]  # by mode, then by cost
+# By mode, then by cost; "is_wide" where a cost is left out for its wide interval.
+Ratios: TypeAlias = Mapping[str, Mapping[str, float | None]]
 
 
 def choice_tables(results: Results, first: str) -> list[Table]:
@@ -80,7 +82,7 @@ def _choice_table(results: Results, device: str) -> Table | None:
     rows = [
         [
             f"{display_name(mode)}{' ★' if mode in wanted else ''}",
-            *(_bar(ratios.get(mode, {}).get(cost), most[cost]) for cost in COSTS),
+            *(_bar(ratios.get(mode, {}), cost, most[cost]) for cost in COSTS),
             *_ceiling_cells(roofs.get(mode), peaks),
             *_settings(known.get(mode)),
         ]
@@ -139,17 +141,32 @@ def _ratios(
     rows = results.decided.filter(pl.col("device") == device).join(
         wanted, on=_SAME, nulls_equal=True
     )
+    wide = {cost: _is_wide(*cost.split("_")) for cost in COSTS}
+    rows = rows.with_columns(
+        *(pl.when(~is_wide).then(cost).alias(cost) for cost, is_wide in wide.items()),
+        *(is_wide.alias(f"{cost}_is_wide") for cost, is_wide in wide.items()),
+    )
     against = rows.filter(pl.col("mode") == base).select(*_SAME, *COSTS)
     both = rows.join(against, on=_SAME, nulls_equal=True, suffix="_base")
     ratio = [(pl.col(cost) / pl.col(f"{cost}_base")).median().alias(cost) for cost in COSTS]
-    ratio_rows = both.group_by("mode").agg(*ratio)
+    ratio_rows = both.group_by("mode").agg(
+        *ratio, *(pl.col(f"{cost}_is_wide").any().cast(pl.Float64) for cost in COSTS)
+    )
     ratios = {row["mode"]: row for row in ratio_rows.iter_rows(named=True)}
     return ratios, both["network"].n_unique(), sorted(both["source"].unique().to_list())
 
 
-def _bar(ratio: float | None, most: float) -> str:
+def _is_wide(cost: str, unit: str) -> pl.Expr:
+    """Rows whose cost is known too roughly to compare modes by it."""
+    low, high = pl.col(f"{cost}_low_{unit}"), pl.col(f"{cost}_high_{unit}")
+    is_known = (pl.col("interval") == "roof") | (high <= WIDEST * low)
+    return ~is_known.fill_null(value=True)
+
+
+def _bar(ratios: Mapping[str, float | None], cost: str, most: float) -> str:
+    ratio = ratios.get(cost)
     if ratio is None or not most:
-        return UNKNOWN
+        return MEASURE_MORE if ratios.get(f"{cost}_is_wide") else UNKNOWN
     return Bar(percent(ratio), ratio / most)
 
 
