@@ -201,10 +201,7 @@ def _missing(
     if interval is None:
         return f"{n_blocks} blocks are too few for an interval"
     if interval > interval_max:
-        return (
-            f"block medians differ: half the width of their interval is {interval:.1%} of the "
-            f"median (limit {interval_max:.1%})"
-        )
+        return f"block medians differ: half-width {interval:.1%} (limit {interval_max:.1%})"
     return None
 
 

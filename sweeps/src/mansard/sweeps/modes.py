@@ -79,6 +79,7 @@ class ModePlan(msgspec.Struct, frozen=True):
     n_after: int = 0
     how_to_repeat: str = "add --again"  # empty: move its folder away
     doubts: Mapping[str, str] = {}
+    is_virtual: bool = False  # kernels on the stand-in for the GPU of a simulated board
     engine_files: EngineFiles | None = None  # of a run of builds: where its files are kept
 
     @property
@@ -91,12 +92,6 @@ class ModePlan(msgspec.Struct, frozen=True):
         """The mode, and what is measured in it."""
         name = printable(self.plan.mode.name)
         return f"{name}, {self.subject}" if self.subject else name
-
-    @property
-    def is_virtual(self) -> bool:
-        """Whether it is kernels on the stand-in for a simulated board's GPU: nothing is timed."""
-        plan = self.plan
-        return plan.machine.is_simulated and plan.gpu is not None and not self.subject
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -154,18 +149,17 @@ def describe_time(plans: Sequence[ModePlan]) -> str:
     )
     n_modes = len({planned.plan.mode.name for planned in bounded or plans if planned.n_missing})
     modes = "1 mode" if n_modes == 1 else f"{n_modes} modes"
-    verb = "simulate" if all(planned.is_virtual for planned in plans) else "measure"
     if not bounded:
         least_s = sum(planned.n_missing * planned.least_s for planned in plans)
         least = f": at least {format_duration(least_s)}" if least_s else ""
-        return f"{modes} to {verb}{least}"
+        return f"{modes} to {'simulate' if plans[0].is_virtual else 'measure'}{least}"
     n_missing = sum(planned.n_missing for planned in bounded)
     longest = format_duration(time_cap_s(bounded))
     trials = "1 trial" if n_missing == 1 else f"{n_missing} trials"
     names = [*beside][:_MOST_NAMED]
     more = [f"{len(beside) - len(names)} more"] if len(beside) > len(names) else []
     others = f"; the duration of {listed([*names, *more])} is unknown" if beside else ""
-    return f"{modes}, {trials} to {verb}: up to {longest}, longer on a busy machine{others}"
+    return f"{modes}, {trials} to measure: up to {longest}, longer on a busy machine{others}"
 
 
 def measure_modes(
@@ -216,9 +210,7 @@ def _send_files(plans: Sequence[ModePlan], target: BenchTarget, reporter: Report
     for planned in plans:
         if planned.write_files and planned.n_missing:
             planned.write_files()
-    for files in sorted(
-        {planned.files for planned in plans if planned.files and planned.n_missing}
-    ):
+    for files in sorted({plan.files for plan in plans if plan.files and plan.n_missing}):
         target.send(files, reporter)
 
 
