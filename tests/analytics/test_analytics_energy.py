@@ -212,7 +212,7 @@ def test_a_simulated_machine_never_says_measured(tmp_path: Path) -> None:
     assert 'class="tag simulated"' in page
     assert "(simulated)</h1>" in page
     assert "How was it simulated?" in page
-    assert '<p class="when">simulated from 2026-01-02</p>' in page
+    assert '<p class="when">simulated on 2026-01-02</p>' in page
     assert "Machine (simulated)" in page
     (mode,) = summary(results.dataset, results).modes
     assert mode.source == "simulated"

@@ -10,6 +10,7 @@ from mansard.analytics.data.quantities import (
     fixed,
     is_wide,
     joules,
+    limit_word,
     percent,
     percent_bound,
     plain_number,
@@ -231,3 +232,9 @@ def test_the_printed_interval_covers_the_real_one(value: float, share: float) ->
     first, last = printed_ends(quantity(value, "", low, high), "")
     assert first <= low * (1 + 1e-9)
     assert last >= high * (1 - 1e-9)
+
+
+def test_a_limit_of_less_than_sixty_percent_of_the_time_is_mixed() -> None:
+    assert limit_word("memory", 0.6) == "memory"
+    assert limit_word("memory", 0.51) == "mixed"
+    assert limit_word("power", None) == "power"  # of the network as a whole

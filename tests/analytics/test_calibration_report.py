@@ -170,7 +170,7 @@ def test_errors_of_classes_stand_beside_those_of_totals() -> None:
         ],
         [
             *("totals, each network by the others", "40.0 %", "48.0 %", "50.0 %"),
-            *("3", "3", "not taken"),
+            *("3", "3", "not used"),
         ],
         [
             *("classes of operators, each mode by the others", "10.0 %", "10.0 %", "10.0 %"),

@@ -164,6 +164,14 @@ def test_a_network_on_gpu_and_dla(tmp_path: Path) -> None:
     cuts = [(each.accelerator, each.n_groups) for each in group_times(open_runs([tmp_path]))]
     assert cuts == [("dla0", 2), ("gpu", 2), ("gpu", 7)]
     (table,) = group_tables((dla, gpu))
+    assert "Device" not in table.columns
+    other = replace(gpu, machine_id="b" * 16, machine="Second Board")
+    (of_both,) = group_tables((dla, other))
+    names = of_both.column(of_both.columns.index("Device"))
+    assert sorted(set(names)) == sorted((dla.machine, "Second Board"))
+    alike = replace(gpu, machine_id="b" * 16)
+    (of_equal_boards,) = group_tables((dla, alike))
+    assert f"{dla.machine} (bbbbbb)" in of_equal_boards.column(0)
     assert len(table.rows) == 4
 
 

@@ -235,5 +235,6 @@ def test_times_of_others_alone_are_modes_without_roofs(tmp_path: Path) -> None:
     page = Page(render(compute(ingest(tmp_path))))
     assert list(specs(page)) == ["pareto", "heat"]
     assert "Power modes of Their Board (published)" in page.text
+    assert "Where do the numbers come from?" in page.text
     assert "No roofs: `mansard bench` measures them".replace("`", "") in page.text
     assert {"vgg", "lstm"} <= {attrs.get("value") for _, attrs in page.tags}

@@ -151,6 +151,17 @@ def test_a_bound_has_the_range_of_real_times_beside_it(tmp_path: Path) -> None:
     assert practice_text(0.01, (), "cpu") == ""
 
 
+def test_a_time_that_is_open_by_more_than_seven_times_asks_for_more_measurements(
+    tmp_path: Path,
+) -> None:
+    times_s = (0.001, 0.002, 0.004, 0.008, 0.012, 0.016, 0.02, 0.024, 0.03)
+    row = measurement("nets", times_s, model_hash=NET.model_hash, batch=1)
+    (net,) = cells(headline(results(tmp_path, row)))
+    # from 1 to 30 ms: 30 > 7
+    assert net["Remark"] == "measure more"
+    assert net["Recommended mode"] == "measure more"
+
+
 def test_a_device_whose_networks_ran_comes_first(tmp_path: Path) -> None:
     runs = write_two_modes(tmp_path)  # a CPU in two modes
     write_board(runs)  # a GPU in four, with energies

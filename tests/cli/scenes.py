@@ -16,7 +16,7 @@ from mansard.analytics.data.opening import open_runs
 from mansard.analytics.decisions.offload.measured import measured_offload
 from mansard.analytics.models.predict.generation_times import generation_times
 from mansard.analytics.models.predict.parts import measured_parts, part_sums
-from mansard.analytics.pages.report.opening import NextStep
+from mansard.analytics.pages.report.next_step import NextStep
 from mansard.analytics.pages.report.summary import summary as summary_of
 from mansard.api import results
 from mansard.api.images import HereImage, TableImage

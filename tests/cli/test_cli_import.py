@@ -39,7 +39,7 @@ def test_a_figure_above_the_hardware_is_told(tmp_path: Path) -> None:
     result = import_in(tmp_path, "t.csv", "--citation", "A", "--module", "agx-orin")
     assert result.returncode == 0
     assert "note: t.csv: line 2: DRAM bandwidth of 189.5 TB/s" in result.stderr  # no \\xa0
-    assert "2 rates of 1 mode, written: " in result.stdout
+    assert "2 rates in 1 mode, saved: " in result.stdout
 
 
 def test_a_bad_table_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -86,8 +86,8 @@ def test_files_of_a_tool_say_what_they_gave_and_what_to_add(tmp_path: Path) -> N
     told = "no model uses 1 time without a batch: import the file with --fixed batch=N"
     assert (result.returncode, result.stderr) == (0, f"note: t.json: {told}\n")
     first, second = result.stdout.splitlines()
-    assert first.startswith("1 network's run of 1 mode, written: runs/published/runs-")
-    assert second.startswith("1 layer of 1 mode, written: runs/published/layers-")
+    assert first.startswith("1 network run in 1 mode, saved: runs/published/runs-")
+    assert second.startswith("1 layer in 1 mode, saved: runs/published/layers-")
     done = import_in(tmp_path, *files, "--fixed", "mode=fast", "--json")
     again = json.loads(done.stdout)["tables"]
     assert [(row["runs"], row["layers"], row["was_there"]) for row in again] == [

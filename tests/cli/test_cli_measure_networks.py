@@ -58,7 +58,7 @@ def test_layers_alone_are_printed_with_their_sum_and_written_for_nn_profiler(
     words += ["--threads", "1", "--each-layer", "all"]
     code, out, err = answer(capsys, *words)
     assert code == 0
-    assert "Layers that were run alone: their sum against the whole network" in out
+    assert "Layers that were run alone: their sum compared with the whole network" in out
     assert "Gemm, Relu" in out
     assert "Conversions: casts and reorders" in err
     code, out, _ = answer(capsys, *words, "--json")

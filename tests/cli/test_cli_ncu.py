@@ -60,7 +60,7 @@ def test_an_export_is_kept_once_and_checked(export: Path, tmp_path: Path, capsys
     assert (row["form"], row["was_there"]) == ("raw page", False)
     assert row["kernels"][0]["share"] > row["kernels"][-1]["share"] > 0
     assert "implicit_gemm" in again
-    assert "was there before" in again
+    assert "already imported: " in again
     (kept,) = (runs / "published").iterdir()
     assert kept.name == f"counters-{row['id']}.jsonl"
     code, out, err = answer(capsys, "ncu", "check", "--runs", runs, "--json")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from mansard.analytics.data.quantities import MILLI, in_unit
+from mansard.api import results
 from mansard.cli.console import TerminalReporter, take_verbosity
 from mansard.cli.data.network_runs import best_mode, run_tables, why_lines
+from mansard.cli.measuring.networks import print_networks
 from mansard.core.units import ABOVE_ROOF, ROOF_FACTORS
 from mansard.simulator import create_board, snapshot
 from mansard.sweeps.reporter import WAITING
@@ -177,3 +180,32 @@ def test_at_best_comes_with_how_far_real_times_have_been(tmp_path: Path) -> None
     runs = write_two_modes(tmp_path / "runs")
     done = mansard("recommend", "alexnet", "--runs", runs)
     assert ROOF_FACTORS in done.stdout
+
+
+def test_bounds_come_with_the_ratios_of_what_ran_here() -> None:
+    row = network_times("2c", time_s=0.021, predicted_s=0.020, predicted_interval="roof")
+    other = network_times("2c", time_s=0.030, predicted_s=0.020, predicted_interval="roof")
+    # 21 ms / 20 ms = 1.05 and 30 / 20 = 1.5
+    *_, line = why_lines([row], 5)
+    assert line == "≥: at best, by the roofs; measured times are 1.05 times the bound"
+    *_, line = why_lines([row, other], 5)
+    assert line == "≥: at best, by the roofs; measured times are 1.05 to 1.50 times the bound"
+    *_, line = why_lines([network_times("2c", predicted_s=0.020, predicted_interval="roof")], 5)
+    assert "times are 1.6 to 51 times longer (TensorRT" in line
+
+
+@pytest.mark.parametrize(
+    ("why", "advice"),
+    [
+        ("it was not scored, or its mode has no roofs", "mansard bench --runs my-runs measures"),
+        ("no fp32 peak is known in this mode", "mansard bench --again --runs my-runs measures"),
+    ],
+)
+def test_roofs_are_measured_again_only_where_some_were(
+    capsys: pytest.CaptureFixture[str], why: str, advice: str
+) -> None:
+    row = network_times("2c", time_s=0.02)
+    times = replace(row, unknown={**row.unknown, "predicted_s": why})
+    result = results.MeasureResult(rows=(), times=(times,), accuracies=(), failure=None)
+    print_networks(result, Path("my-runs"), with_layers=False, all_rows=False, as_json=False)
+    assert f"no predictions: {why}; {advice} the roofs" in capsys.readouterr().err

@@ -36,6 +36,16 @@ CASES = (
         "mansard measure 'a b.onnx' --mode '15W; 30W' --board b --runs r; or",
         "mansard measure 'a b.onnx' --mode '15W; 30W' --board b --runs r; or",
     ),
+    (
+        "bench --board b --runs r",
+        "mansard measure net --host user@board",
+        "mansard measure --runs r net --host user@board",
+    ),
+    (
+        "bench --host a",
+        "mansard doctor; mansard bench --board c",
+        "mansard doctor; mansard bench --board c",
+    ),
     ("report --runs r", "'sudo mansard board restore'", "'sudo mansard board restore'"),
 )
 

@@ -189,7 +189,7 @@ def test_a_number_of_runs_that_was_asked_for_is_not_too_small(tmp_path: Path) ->
 def test_doubts_in_words() -> None:
     assert doubts(row(1.0)) == ()
     assert doubts(row(1.0, stability="unstable", stability_interval=0.063)) == (
-        "unstable: known to ±6.3% alone",
+        "unstable: half-width of its interval 6.3%",
     )
     few = row(1.0, stability="unstable", stability_interval=None, disturbances=DISTURBED)
     assert doubts(few) == ("disturbed: another program ran", "unstable: 3 samples are too few")

@@ -42,8 +42,8 @@ def demo(folder: Path = Path("demo"), reporter: Reporter = SILENT) -> Report:
         raise swept.failure
     _score_demo(runs)
     reporter.note(
-        "Published figures of three boards, and a simulated one whose GPU kernels ran on a "
-        "stand-in: nothing was measured"
+        "The figures of three boards are published; those of the fourth are simulated, without a "
+        "GPU"
     )
     roofs = published_rooflines(read_published(runs))
     first = {roof.run_id for roof in roofs if roof.machine_id == roofs[0].machine_id}

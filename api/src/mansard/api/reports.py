@@ -12,7 +12,7 @@ from mansard.analytics.data.scores import keep_scores
 from mansard.analytics.data.store import is_url
 from mansard.analytics.decisions.offload.files import answers_in
 from mansard.analytics.pages.report import scripts
-from mansard.analytics.pages.report.opening import NextStep, next_step
+from mansard.analytics.pages.report.next_step import NextStep, next_step
 from mansard.analytics.pages.report.summary import Summary, summary, warnings
 from mansard.analytics.pages.report.write import write_report
 from mansard.analytics.pages.results import compute

@@ -21,6 +21,7 @@ _COMMANDS = MappingProxyType(
         "--runs": frozenset(("bench", "measure", "report", "recommend")),
     }
 )
+_PLACES = frozenset(("--board", "--host"))  # each says where a command measures
 _ALL = "|".join(sorted(frozenset().union(*_COMMANDS.values()), key=len, reverse=True))
 # A command, and the words after it: up to its closing quote or the end of the sentence. An argument
 # in quotes is one of the words.
@@ -46,10 +47,13 @@ def with_given(text: str) -> str:
 
 def _complete(found: re.Match[str]) -> str:
     command, words = found["command"], found["words"]
+    is_placed = re.search(r"--(board|host)\b", words)  # it is for that board, not for the given one
     options = [
         f" {name} {shlex.quote(value)}"
         for name, values in _given.items()
-        if command in _COMMANDS[name] and not re.search(rf"{name}\b", words)
+        if command in _COMMANDS[name]
+        and not re.search(rf"{name}\b", words)
+        and not (is_placed and name in _PLACES)
         for value in (values if name == "--host" else values[-1:])
     ]
     return f"mansard {command}{''.join(options)}{words}"

@@ -332,10 +332,10 @@ __all__ = [
 ]
 
 
-def print_tables(tables: Iterable[Table]) -> None:
+def print_tables(tables: Iterable[Table], ratios: str = ROOF_FACTORS) -> None:
     """Tables on stdout, each with a blank line behind it; no cell is cut.
 
-    Tables with times "at best" are followed by the recorded ratio of real times to roofs.
+    Tables with times "at best" are followed by ``ratios``, how much longer real times are.
     """
     can_draw = (sys.stdout.encoding or "").lower().startswith("utf")
     is_bound = False
@@ -350,7 +350,7 @@ def print_tables(tables: Iterable[Table]) -> None:
         is_bound |= "at best" in table.title
         is_bound |= any("at best" in cell for row in table.rows for cell in row)
     if is_bound:
-        _print(wrapped(f"at best: by the roofs; {ROOF_FACTORS}", columns(sys.stdout)))
+        _print(wrapped(f"at best: by the roofs; {ratios}", columns(sys.stdout)))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -201,7 +201,7 @@ def _missing(
     if interval is None:
         return f"{n_blocks} blocks are too few for an interval"
     if interval > interval_max:
-        return f"block medians differ: ±{interval:.1%} (limit ±{interval_max:.1%})"
+        return f"block medians differ: half-width {interval:.1%} (limit {interval_max:.1%})"
     return None
 
 

@@ -43,7 +43,7 @@ def plan_kernels(
         return replace(planned, protocol=replace(planned.protocol, **paced))
 
     return [
-        replace(mode_plan, is_bounded=not is_virtual)
+        replace(mode_plan, is_bounded=not is_virtual, is_virtual=is_virtual)
         for mode_plan in plan_modes(plan, modes, request.runs, request.identity)
     ]
 

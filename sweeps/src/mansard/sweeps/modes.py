@@ -79,6 +79,7 @@ class ModePlan(msgspec.Struct, frozen=True):
     n_after: int = 0
     how_to_repeat: str = "add --again"  # empty: move its folder away
     doubts: Mapping[str, str] = {}
+    is_virtual: bool = False  # kernels on the stand-in for the GPU of a simulated board
     engine_files: EngineFiles | None = None  # of a run of builds: where its files are kept
 
     @property
@@ -151,7 +152,7 @@ def describe_time(plans: Sequence[ModePlan]) -> str:
     if not bounded:
         least_s = sum(planned.n_missing * planned.least_s for planned in plans)
         least = f": at least {format_duration(least_s)}" if least_s else ""
-        return f"{modes} to measure{least}"
+        return f"{modes} to {'simulate' if plans[0].is_virtual else 'measure'}{least}"
     n_missing = sum(planned.n_missing for planned in bounded)
     longest = format_duration(time_cap_s(bounded))
     trials = "1 trial" if n_missing == 1 else f"{n_missing} trials"
@@ -209,9 +210,7 @@ def _send_files(plans: Sequence[ModePlan], target: BenchTarget, reporter: Report
     for planned in plans:
         if planned.write_files and planned.n_missing:
             planned.write_files()
-    for files in sorted(
-        {planned.files for planned in plans if planned.files and planned.n_missing}
-    ):
+    for files in sorted({plan.files for plan in plans if plan.files and plan.n_missing}):
         target.send(files, reporter)
 
 
@@ -275,7 +274,8 @@ def _measure_mode(
     if planned.doubts:
         note_doubts(planned.title, planned.plan, planned.doubts, reporter)
     read_back, changes = setter.set(planned.plan.mode) if planned.n_missing else (None, None)
-    with reporter.progress(f"Measuring {planned.title}") as progress:
+    verb = "Simulating" if planned.is_virtual else "Measuring"
+    with reporter.progress(f"{verb} {planned.title}") as progress:
         outcome = run_plan(
             planned.plan,
             runs,

@@ -18,6 +18,8 @@ GIGA, MEGA, MILLI, NANO = 1e9, 1e6, 1e-3, 1e-9
 NBSP = "\u00a0"  # a number and its unit stay on one line
 _NO_ENDS = 1e4  # high over low, above which the ends themselves are numbers that tell nothing
 MEASURE_MORE = "measure more"
+MIXED = "mixed"
+_LEAST_SHARE = 0.6  # of a network's time, for which one thing limits it
 _EXACT = 1e-9  # of the value: an interval of rounding errors is none
 _Prefixes = tuple[tuple[int, str], ...]  # powers of ten, the largest first
 _PLAIN: _Prefixes = ((0, ""),)
@@ -174,6 +176,12 @@ def counted(n: int, noun: str) -> str:
 def percent(share: float | None) -> str:
     """A share of one as a whole percentage."""
     return UNKNOWN if share is None else f"{100 * share:.0f}{NBSP}%"
+
+
+def limit_word(bound: str, share: float | None) -> str:
+    """What limits a network: ``memory``, or ``mixed`` where that is so for less than 60 % of its
+    time; None: it limits the network as a whole."""
+    return bound if share is None or share >= _LEAST_SHARE else MIXED
 
 
 def percent_bound(share: float, *, up: bool = False) -> str:

@@ -22,6 +22,7 @@ from mansard.analytics.pages.tables.workloads import memory_table as memory_tabl
 from mansard.analytics.pages.tables.workloads import network_tables as network_tables
 from mansard.analytics.pages.tables.workloads import part_tables as part_tables
 from mansard.analytics.pages.tables.workloads import program_table as program_table
+from mansard.analytics.pages.tables.workloads import ratio_words as ratio_words
 from mansard.analytics.pages.words.comparisons import amount as amount
 from mansard.analytics.pages.words.comparisons import change as change
 from mansard.analytics.pages.words.comparisons import change_of as change_of

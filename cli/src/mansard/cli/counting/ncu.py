@@ -173,7 +173,7 @@ def import_exports(
         return
     for one in imported:
         _print_kernels(f"{one.export.name}: {one.launches} launches, {one.form}", one)
-        print_whole(f"{'was there before' if one.was_there else 'written'}: {one.path}")
+        print_whole(f"{'already imported' if one.was_there else 'saved'}: {one.path}")
 
 
 def check_estimates(

@@ -17,7 +17,7 @@ from mansard.cli.data.summary import evenly, grouped, share_of, title_with_rest
 from mansard.cli.tables import measured_source, without_silent
 from mansard.core.table import Table
 from mansard.core.text import listed
-from mansard.core.units import ABOVE_ROOF, ROOF_FACTORS, Interval
+from mansard.core.units import ABOVE_ROOF, Interval
 
 _HEADS = ("ms", "items/s", "mJ per item", "W", "modelled ms")
 _OPTIONAL = frozenset((*_HEADS, "device", "label", "bound by"))
@@ -63,7 +63,7 @@ def why_lines(times: Sequence[results.NetworkTimes], most: int) -> Iterator[str]
     for name in dict.fromkeys(f"{_named(row)}{where[row.device]}" for row in above):
         yield f"{name} {ABOVE_ROOF}"
     if any(row.predicted_interval == "roof" for row in times):
-        yield f"≥: at best, by the roofs; {ROOF_FACTORS}"
+        yield f"≥: at best, by the roofs; {pages.ratio_words(times)}"
 
 
 def best_mode(rows: Sequence[results.NetworkTimes]) -> Best | None:

@@ -21,6 +21,7 @@ from mansard.cli.data.summary import (
     ceiling_text,
     evenly,
     grouped,
+    limit_text,
     mode_names,
     share_of,
     title_with_rest,
@@ -86,7 +87,7 @@ def overview_lines(summary: results.Summary, run_ids: Collection[str] | None) ->
 def _run_tables(
     measured: Sequence[results.NetworkTimes], networks: Sequence[results.NetworkSummary]
 ) -> list[Table]:
-    bounds = {row.model_hash: row.bound for row in networks if row.bound is not None}
+    bounds = {row.model_hash: limit_text(row) for row in networks if row.bound is not None}
     devices = list(grouped(measured, lambda row: row.device).values())[:_MOST_DEVICES]
     return [table for rows in devices for table in run_tables(rows, _MOST_NETWORKS, bounds)]
 
@@ -247,7 +248,7 @@ def _modelled_in_one_mode(networks: Sequence[results.NetworkSummary]) -> Table:
             *_run_cells(network.batch, network.precision),
             seconds(network.time_s, network.low_s, network.high_s, network.interval),
             joules(network.energy_j, network.energy_low_j, network.energy_high_j, network.interval),
-            network.bound or network.unknown["bound"],
+            limit_text(network),
         )
         for network in chosen
     ]

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.analytics import pages
+from mansard.analytics.data.quantities import counted
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.data.overview import ceiling_tables, overview_lines, overview_tables
@@ -111,9 +113,9 @@ def import_tables(
         return
     for one in imported:
         n_rows, n_modes = one.rates + one.runs + one.layers, len(one.modes)
-        what = "rate" if one.rates else "network's run" if one.runs else "layer"
-        count = f"{n_rows} {what}{'s' * (n_rows != 1)} of {n_modes} mode{'s' * (n_modes != 1)}"
-        print_whole(f"{count}, {'was there before' if one.was_there else 'written'}: {one.path}")
+        what = "rate" if one.rates else "network run" if one.runs else "layer"
+        state = "already imported" if one.was_there else "saved"
+        print_whole(f"{counted(n_rows, what)} in {counted(n_modes, 'mode')}, {state}: {one.path}")
 
 
 def _pairs(option: str, texts: _Pairs) -> dict[str, str]:
@@ -185,10 +187,11 @@ def print_report(written: results.Report, *, all_rows: bool, as_json: bool, next
     if as_json:
         print_json("report", {"report": written.path, "summary": written.summary})
         return
+    ratios = pages.ratio_words(written.summary.of_runs(written.run_ids).measured)
     if all_rows:
-        print_shortened(summary_tables(written.summary, written.run_ids))
+        print_shortened(summary_tables(written.summary, written.run_ids), ratios)
     else:
-        print_tables(overview_tables(written.summary, written.run_ids))
+        print_tables(overview_tables(written.summary, written.run_ids), ratios)
         print_lines([*overview_lines(written.summary, written.run_ids), ""])
         print_tables(ceiling_tables(written.summary, written.run_ids))
     print_whole(f"report: {written.path}", f"next: {next_line}")

@@ -8,12 +8,13 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from mansard.analytics import pages
-from mansard.analytics.data.quantities import counted, digits, joules, quantity, seconds
+from mansard.analytics.data.quantities import counted, digits, joules, limit_word, quantity, seconds
 from mansard.api import results
 from mansard.cli.console import note
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.precision import unit_title
 from mansard.core.table import Table
+from mansard.core.units import ROOF_FACTORS
 
 REST = "--all has the rest"
 MOST_ROWS = 1000  # of a table: more of them take minutes to draw
@@ -49,10 +50,10 @@ def title_with_rest(title: str, *left: str) -> str:
     return f"{title}; {', '.join(words)}: {REST}" if words else title
 
 
-def print_shortened(tables: Sequence[Table]) -> None:
-    """Print tables; of a long one the first rows, and how many there are."""
+def print_shortened(tables: Sequence[Table], ratios: str = ROOF_FACTORS) -> None:
+    """Print tables as ``print_tables``; of a long one the first rows, and how many there are."""
     for table in tables:
-        print_tables([replace(table, rows=table.rows[:MOST_ROWS])])
+        print_tables([replace(table, rows=table.rows[:MOST_ROWS])], ratios)
         if (n_rows := len(table.rows)) > MOST_ROWS:
             note(f"note: the first {MOST_ROWS} of {n_rows:,} rows; --json prints all of them")
 
@@ -174,7 +175,7 @@ def _networks(networks: Sequence[results.NetworkSummary], names: Mapping[str, st
             "unknown" if network.traffic_bytes is None else digits(network.traffic_bytes / 1e6),
             seconds(network.time_s, network.low_s, network.high_s, network.interval),
             joules(network.energy_j, network.energy_low_j, network.energy_high_j, network.interval),
-            network.bound or network.unknown["bound"],
+            limit_text(network),
         )
         for network in networks
     ]
@@ -195,6 +196,13 @@ def _networks(networks: Sequence[results.NetworkSummary], names: Mapping[str, st
     title = "Networks (modelled: each fused layer at the roof)"
     notes = {note for network in networks for note in (network.notes or "").split("; ") if note}
     return Table("; ".join([title, *sorted(notes)]), columns, rows)
+
+
+def limit_text(network: results.NetworkSummary) -> str:
+    """What limits a network, or why that is unknown."""
+    if network.bound is None:
+        return network.unknown["bound"]
+    return limit_word(network.bound, network.bound_share)
 
 
 def measured_tables(networks: Sequence[results.NetworkTimes]) -> list[Table]:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from mansard import api
-from mansard.analytics.data.quantities import counted, relative
+from mansard.analytics.data.quantities import counted, seconds
 from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.data.network_runs import device_cells
@@ -118,8 +118,8 @@ def _note_doubts(one: results.MeasuredProgram, where: str) -> None:
         others = f" and {counted(n_more, 'other')}" if n_more else ""
         note(f"{mode}: energy unknown{what}{others}: {lacking[0].unknown['energy_j']}")
     if one.run.stability == "unstable":
-        interval = f"±{plain(relative(one.run.stability_interval))}"
-        why = one.run.unknown.get("stability_interval", interval)
+        interval = seconds(whole.time_s, whole.low_s, whole.high_s, advise=False)
+        why = one.run.unknown.get("stability_interval", plain(interval))
         more = max(_N_FOR_INTERVAL, 2 * whole.n_runs if whole.n_runs >= _N_FOR_INTERVAL else 0)
         note(f"{mode}: the time is uncertain: {why}; use --repeat {more}")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -35,6 +35,8 @@ from mansard.cli.measuring.option_groups import (
 )
 from mansard.cli.options import parse_dimensions, parse_precisions, parse_sizes
 from mansard.cli.tables import print_tables
+from mansard.cli.terminal import plain
+from mansard.core.records import Measurement
 from mansard.core.table import Table
 
 _TERMS = (
@@ -265,8 +267,13 @@ def print_times(result: results.MeasureResult, *, with_layers: bool, all_rows: b
         tables = [_layers(one, where[one.row.run_id]) for one in result.rows if one.row.layers]
         print_tables(tables)
     shown = {row.remark for row in result.times}
+    times = {
+        (run_id, *_key(row)[1:]): plain(seconds(row.time_s, row.low_s, row.high_s, advise=False))
+        for row in result.times
+        for run_id in row.run_ids
+    }
     for one in result.rows:
-        _note_doubts(one, where[one.row.run_id], shown)
+        _note_doubts(one, where[one.row.run_id], shown, times)
     for row in result.times:
         if row.energy_high_j is not None and row.energy_j is None and row.time_s is not None:
             name = f"{row.network} in {row.mode}{on_device[row.device]}"
@@ -300,8 +307,20 @@ def _name(one: results.MeasuredNetwork) -> str:
     return f"{one.row.model}{batch} {one.row.precision} in {one.mode}"
 
 
-def _note_doubts(one: results.MeasuredNetwork, where: str, shown: Collection[str]) -> None:
-    """Print the doubts about a row that no remark in the table, one of ``shown``, states."""
+def _key(row: Measurement | results.NetworkTimes) -> tuple[object, ...]:
+    return (row.run_id, row.model_hash, row.batch, row.precision, row.phase)
+
+
+def _note_doubts(
+    one: results.MeasuredNetwork,
+    where: str,
+    shown: Collection[str],
+    times: Mapping[tuple[object, ...], str],
+) -> None:
+    """Print the doubts about a row that no remark in the table, one of ``shown``, states.
+
+    ``times``: with their intervals, by ``_key``.
+    """
     name, row = f"{_name(one)}{where}", one.row
     if row.failure is not None:
         if row.failure not in shown:
@@ -316,9 +335,8 @@ def _note_doubts(one: results.MeasuredNetwork, where: str, shown: Collection[str
             "used for predictions; the same command measures it again"
         )
     elif row.stability == "unstable":
-        interval = row.stability_interval
-        known = row.unknown.get("stability_interval") or f"±{interval:.1%}"
-        note(f"{name}: the time is uncertain: {known}")
+        why = row.unknown.get("stability_interval") or times.get(_key(row), "its blocks differ")
+        note(f"{name}: the time is uncertain: {why}")
     if row.layers is None:
         note(f"{name}: no layers: {row.unknown['layers']}")
 
@@ -329,5 +347,6 @@ def _note_next(result: results.MeasureResult, runs: Path) -> None:
         return
     if all(row.predicted_s is None for row in result.times):
         why, folder = result.times[0].unknown["predicted_s"], shlex.quote(str(runs))
-        note(f"no predictions: {why}; mansard bench --again --runs {folder} measures the roofs")
+        again = "" if result.times[0].is_unmodelled else " --again"
+        note(f"no predictions: {why}; mansard bench{again} --runs {folder} measures the roofs")
     note_saved(runs)

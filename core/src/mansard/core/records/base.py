@@ -94,7 +94,7 @@ def doubts(row: Record, *, with_stability: bool = True) -> tuple[str, ...]:
     interval: float | None = getattr(row, "stability_interval", None)
     if interval is None:
         return (*disturbances, f"unstable: {row.unknown.get('stability_interval', 'unknown')}")
-    return (*disturbances, f"unstable: known to ±{interval:.1%} alone")
+    return (*disturbances, f"unstable: half-width of its interval {interval:.1%}")
 
 
 def quality(row: Record) -> tuple[bool, bool, bool, float]:

@@ -30,6 +30,9 @@ _PREDICTED_ENDS = ("predicted_low_s", "predicted_high_s", "predicted_interval")
 _CALLS = {"p90_s": (0.90, 10), "p99_s": (0.99, 100)}  # quantile, and the calls that it needs
 
 
+_NOT_PREDICTED = "it was not scored, or its mode has no roofs"
+
+
 class NetworkTimes(Record, frozen=True, kw_only=True):
     """One network on one engine in one mode: what was measured, and what is modelled.
 
@@ -88,6 +91,11 @@ class NetworkTimes(Record, frozen=True, kw_only=True):
             return False
         return self.high_s is not None and self.high_s < self.predicted_s
 
+    @property
+    def is_unmodelled(self) -> bool:
+        """Whether nothing was predicted, for want of a score or of roofs."""
+        return self.unknown.get("predicted_s") == _NOT_PREDICTED
+
 
 class ProgramTimes(Record, frozen=True, kw_only=True):
     """One program in one mode, or one of its windows (then ``window`` is its name)."""
@@ -138,7 +146,7 @@ def network_times(
         "predicted_energy_j": predicted.get("energy_j"),
         "error": modelled_s / time_s - 1 if modelled_s and time_s else None,
     }
-    not_scored = predicted.get("reason") or "it was not scored, or its mode has no roofs"
+    not_scored = predicted.get("reason") or _NOT_PREDICTED
     no_interval = not_scored if modelled_s is None else "a coefficient it needs has no interval"
     few = "too few calls were timed one by one"
     reasons = {
@@ -161,6 +169,15 @@ def network_times(
         disturbed_s=_disturbed(row),
         unknown={name: reasons[name] for name, value in values.items() if value is None},
         **values,
+    )
+
+
+def measured_ratios(rows: Iterable[NetworkTimes]) -> list[float]:
+    """Measured time over the bound of the roofs, of each network that ran, in order."""
+    return sorted(
+        row.time_s / row.predicted_s
+        for row in rows
+        if row.time_s and row.predicted_s and row.predicted_interval == "roof"
     )
 
 

@@ -284,7 +284,7 @@ def layer_table(score: ModelScore) -> tuple[Table, str]:
     columns = ("Layer", "Operator", "Precision", "Unit", "Runs", work, "MB", intensity)
     rows = [_layer_row(layer) for layer in listed]
     left = len(layers) - len(listed)
-    note = f"{left} layers with less work are left out; CSV and JSON hold all." if left else ""
+    note = f"{left} layers with less work are left out; --format csv has all." if left else ""
     return Table("Layers", (*columns, "Fused, MB"), rows, frozenset({4, 5, 6, 7, 8})), note
 
 

@@ -53,7 +53,7 @@ def layers_sections(
         left = len(result.layers) - most_rows
         notes = [*map(display_text, result.notes)]
         if left > 0:
-            notes.append(f"{left} engine layers with smaller gaps are left out; JSON holds all.")
+            notes.append(f"{left} engine layers with smaller gaps are left out; --json has all.")
         roofs = result.roofs_source
         sections.append(
             LayersSection(

@@ -1,20 +1,29 @@
 """The first screen of a report.
 
 For one mode: the ceilings of the machine, and what limits its networks. For several: the modes side
-by side, with costs relative to the highest, and their ceilings. Then the most useful next command.
+by side, with costs relative to the highest, and their ceilings.
 """
 
 from __future__ import annotations
 
-import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import polars as pl
 
-from mansard.analytics.data.names import display_name, stage_of
-from mansard.analytics.data.quantities import NBSP, UNKNOWN, counted, percent, quantity
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.quantities import (
+    MEASURE_MORE,
+    MIXED,
+    NBSP,
+    UNKNOWN,
+    counted,
+    limit_word,
+    percent,
+    quantity,
+)
 from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.models.roofs.ceilings import DRAM, Ceiling
 from mansard.analytics.models.roofs.roofline import Ridge, Roofline
@@ -27,18 +36,19 @@ from mansard.analytics.pages.figures.parameters import (
 )
 from mansard.analytics.pages.figures.tables import Bar, ceiling_text, value_text
 from mansard.analytics.pages.results import Results
+from mansard.analytics.pages.tables.advice import is_certain
 from mansard.analytics.pages.tables.modes import settings_words
 from mansard.core.precision import work_unit
-from mansard.core.records import Record
 from mansard.core.table import Table
-from mansard.core.text import capitalized, listed, natural_key
-from mansard.core.units import ABOVE_ROOF
+from mansard.core.text import capitalized, listed
+from mansard.core.units import ABOVE_ROOF, WIDEST
 
 MOST_MODES = 12  # of one device
 COSTS = {"energy_j": "Energy", "latency_s": "Time", "power_w": "Power"}
 SETTINGS = ("SMs × MHz", "CPUs × MHz", "Memory MHz")
 _SAME = ["network", "batch", "precision", "phase"]
-Ratios: TypeAlias = Mapping[str, Mapping[str, float | None]]  # by mode, then by cost
+# By mode, then by cost; "is_wide" where a cost is left out for its wide interval.
+Ratios: TypeAlias = Mapping[str, Mapping[str, float | None]]
 
 
 def choice_tables(results: Results, first: str) -> list[Table]:
@@ -52,7 +62,7 @@ def _choice_table(results: Results, device: str) -> Table | None:
     recommended = [
         advised
         for advised in results.recommendations
-        if advised.device == device and advised.choice
+        if advised.device == device and is_certain(advised)
     ]
     devices = roof_devices(results)
     roofs = {roof.mode: roof for roof in results.roofs if devices[roof.label] == device}
@@ -72,7 +82,7 @@ def _choice_table(results: Results, device: str) -> Table | None:
     rows = [
         [
             f"{display_name(mode)}{' ★' if mode in wanted else ''}",
-            *(_bar(ratios.get(mode, {}).get(cost), most[cost]) for cost in COSTS),
+            *(_bar(ratios.get(mode, {}), cost, most[cost]) for cost in COSTS),
             *_ceiling_cells(roofs.get(mode), peaks),
             *_settings(known.get(mode)),
         ]
@@ -131,17 +141,32 @@ def _ratios(
     rows = results.decided.filter(pl.col("device") == device).join(
         wanted, on=_SAME, nulls_equal=True
     )
+    wide = {cost: _is_wide(*cost.split("_")) for cost in COSTS}
+    rows = rows.with_columns(
+        *(pl.when(~is_wide).then(cost).alias(cost) for cost, is_wide in wide.items()),
+        *(is_wide.alias(f"{cost}_is_wide") for cost, is_wide in wide.items()),
+    )
     against = rows.filter(pl.col("mode") == base).select(*_SAME, *COSTS)
     both = rows.join(against, on=_SAME, nulls_equal=True, suffix="_base")
     ratio = [(pl.col(cost) / pl.col(f"{cost}_base")).median().alias(cost) for cost in COSTS]
-    ratio_rows = both.group_by("mode").agg(*ratio)
+    ratio_rows = both.group_by("mode").agg(
+        *ratio, *(pl.col(f"{cost}_is_wide").any().cast(pl.Float64) for cost in COSTS)
+    )
     ratios = {row["mode"]: row for row in ratio_rows.iter_rows(named=True)}
     return ratios, both["network"].n_unique(), sorted(both["source"].unique().to_list())
 
 
-def _bar(ratio: float | None, most: float) -> str:
+def _is_wide(cost: str, unit: str) -> pl.Expr:
+    """Rows whose cost is known too roughly to compare modes by it."""
+    low, high = pl.col(f"{cost}_low_{unit}"), pl.col(f"{cost}_high_{unit}")
+    is_known = (pl.col("interval") == "roof") | (high <= WIDEST * low)
+    return ~is_known.fill_null(value=True)
+
+
+def _bar(ratios: Mapping[str, float | None], cost: str, most: float) -> str:
+    ratio = ratios.get(cost)
     if ratio is None or not most:
-        return UNKNOWN
+        return MEASURE_MORE if ratios.get(f"{cost}_is_wide") else UNKNOWN
     return Bar(percent(ratio), ratio / most)
 
 
@@ -153,123 +178,13 @@ def _ceiling_cells(roof: Roofline | None, peaks: Sequence[str]) -> list[str]:
     return [*cells, value_text(roof.bandwidth(DRAM))]
 
 
-About = Literal["here", "runs", "elsewhere"]
-
-
-class NextStep(Record, frozen=True, kw_only=True):
-    """The next step, and the command for it.
-
-    ``about``: the folder of runs of the report ("runs"), that and its machine or board ("here"),
-    or neither. ``first``: what has to be done before the command.
-    """
-
-    what: str
-    command: str
-    about: About
-    first: str = ""
-
-    def at(self, runs: str, options: str = "") -> str:
-        """The command for the folder ``runs``; ``options`` name the board, as ``--host`` does."""
-        is_named = self.about != "elsewhere" and runs != "runs"
-        where = f" --runs {shlex.quote(runs)}" if is_named else ""
-        return f"{self.command}{where}{options if self.about == 'here' else ''}"
-
-    def line(self, runs: str, options: str = "") -> str:
-        """As ``at``, after what has to be done first."""
-        return ", then ".join(filter(None, (self.first, self.at(runs, options))))
-
-    def on_page(self, results: Results) -> str:
-        """The command on a page, which names no absolute path of the machine that wrote it."""
-        places = results.dataset.locations
-        is_named = len(places) == 1 and not places[0].startswith("/") and "://" not in places[0]
-        return self.at(places[0] if is_named else "runs")
-
-
-def next_step(results: Results) -> NextStep:
-    """The first of these that applies, the most important first."""
-    manifests = results.dataset.all_manifests
-    is_one = is_one_mode(results)
-    is_jetson = any(run.machine.kind == "jetson" for run in manifests)
-    every = " --mode all" if is_jetson and not is_one else ""
-    networks = sorted(results.networks["network"].unique().to_list(), key=natural_key)
-    network = networks[0] if networks else "model.onnx"
-    chosen = [
-        answer.choice.network for answer in results.recommendations if answer.choice is not None
-    ]
-    stage = stage_of(chosen[0]) if chosen else None
-    limited = f"{shlex.quote(chosen[0] if chosen else network)} --min-fps 30"
-    if stage is not None:
-        limited = f"{shlex.quote(stage[0])} --min-tokens-per-s 10"
-    steps = (
-        (
-            all(run.machine.is_simulated for run in manifests),  # or nothing was measured
-            NextStep(what="Measure your own machine", command="mansard bench", about="elsewhere"),
-        ),
-        (
-            any(finding.is_serious for finding in results.findings),
-            NextStep(
-                what="Close other programs and measure again",
-                command=f"mansard bench{every} --again",
-                about="here",
-                first="close other programs",
-            ),
-        ),
-        (
-            bool(results.measured) and not results.roofs,
-            NextStep(
-                what="Measure the roofs of these networks", command="mansard bench", about="here"
-            ),
-        ),
-        (
-            not networks,
-            NextStep(what="Add a network", command="mansard bench model.onnx", about="here"),
-        ),
-        (
-            is_jetson and is_one,
-            NextStep(
-                what="Measure the board's other modes",
-                command="mansard bench --mode all",
-                about="here",
-            ),
-        ),
-        (
-            not (results.measured or results.generations),
-            NextStep(what="Run a network", command=measuring_command(network), about="here"),
-        ),
-        (
-            bool(chosen) and not is_one,
-            NextStep(
-                what="Recommend a mode under a limit",
-                command=f"mansard recommend {limited}",
-                about="runs",
-            ),
-        ),
-    )
-    last = NextStep(what="Add your own network", command="mansard bench model.onnx", about="here")
-    return next((step for applies, step in steps if applies), last)
-
-
-def measuring_command(network: str) -> str:
-    """What measures a network: of a language model its server, with the prompt of the stage."""
-    stage = stage_of(network)
-    if stage is None:
-        return f"mansard measure {shlex.quote(network)}"
-    model, kind, n_tokens = stage
-    # Decode is measured in the middle of an answer.
-    prompt = n_tokens if kind == "prefill" else max(1, n_tokens - _ANSWER // 2)
-    return (
-        f"mansard measure --server http://localhost:8080 --name {shlex.quote(model)} "
-        f"--prompt {prompt} --generate {_ANSWER}"
-    )
-
-
-_ANSWER = 128  # tokens
 MOST_ROOFS = 3  # that the first screen tells in sentences
 _LIMITS = {
     "compute": "arithmetic",
     "memory": "memory bandwidth",
     "launch": "kernel launches",
     "power": "the power limit",
+    MIXED: "a mix of resources",
 }
 
 
@@ -281,13 +196,6 @@ class Fact:
     sentence: str
     sources: Sequence[str]
     is_stable: bool = True
-
-
-def is_one_mode(results: Results) -> bool:
-    """Whether no device has two modes to choose between."""
-    frames = (results.modes, results.predictions)
-    keys = {key for frame in frames for key in frame.select("device", "mode").unique().iter_rows()}
-    return len(keys) == len({device for device, _ in keys})
 
 
 def ceilings(results: Results, chosen: Chosen) -> list[Fact]:
@@ -358,26 +266,25 @@ def limits(results: Results, chosen: Chosen) -> list[Fact]:
     smallest = pl.col("batch").fill_null(0).min().over("model", "model_hash")
     alike = rows.filter(pl.col("batch").fill_null(0) == smallest)
     fastest = alike.sort("time_s").unique(["model", "model_hash"], keep="first")
-    bounds = fastest.group_by("bound").len().sort(["len", "bound"], descending=[True, False])
-    parts = [
-        f"{_LIMITS.get(bound, bound)}{f' {n:,}' if len(bounds) > 1 else ''}"
-        for bound, n in bounds.iter_rows()
-    ]
-    n_all = len(fastest)
-    networks = counted(n_all, "network")
-    if len(parts) > 1:
-        first, *others = parts
-        what, _, n = first.rpartition(" ")
-        sentence = f"Of {networks}, {what} limits {listed([n, *others])} (by the roofs)."
-    elif n_all == 1:
-        sentence = (
-            f"{capitalized(parts[0])} limits {display_name(fastest['network'][0])} (by the roofs)."
-        )
-    else:
-        all_networks = "both networks" if n_all == 2 else f"all {networks}"
-        sentence = f"{capitalized(parts[0])} limits {all_networks} (by the roofs)."
+    bounds = Counter(map(limit_word, fastest["bound"], fastest["bound_share"]))
+    ranked = sorted(bounds.items(), key=lambda item: (item[0] == MIXED, -item[1], item[0]))
+    sentence = _limit_sentence(ranked, [display_name(name) for name in fastest["network"]])
     reached, sources = _reached(results, chosen)
     return [Fact("What limits", f"{sentence}{reached}", ["modelled", *sources])]
+
+
+def _limit_sentence(ranked: Sequence[tuple[str, int]], names: Sequence[str]) -> str:
+    """``ranked``: what limits how many of the networks ``names``."""
+    first, n_first = ranked[0]
+    if len(ranked) > 1:
+        verb = "is" if n_first == 1 else "are"
+        shares = [f"{n:,} by {_LIMITS.get(bound, bound)}" for bound, n in ranked[1:]]
+        shares.insert(0, f"{n_first:,} {verb} limited by {_LIMITS.get(first, first)}")
+        return f"Of {counted(len(names), 'network')}, {listed(shares)} (by the roofs)."
+    what = capitalized(_LIMITS.get(first, first))
+    verb = "limit" if first == "launch" else "limits"
+    who = names[0] if len(names) == 1 else f"all {len(names):,} networks"
+    return f"{what} {verb} {'both networks' if len(names) == 2 else who} (by the roofs)."
 
 
 def _reached(results: Results, chosen: Chosen) -> tuple[str, list[str]]:

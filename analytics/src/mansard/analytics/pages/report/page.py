@@ -59,6 +59,7 @@ def render(template: str | Path, context: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "breakable": _breakable,
         "code": _code,
         "capitalize_first": capitalized,
         "condensed": condensed,
@@ -71,6 +72,11 @@ def _code(text: str) -> Markup:
     """``text`` with what stands in `backticks` as code, all of it escaped."""
     marked = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
     return Markup(marked)  # noqa: S704 - escaped above
+
+
+def _breakable(name: str) -> Markup:
+    """``name`` escaped, with line breaks allowed after underscores."""
+    return Markup(str(escape(name)).replace("_", "_<wbr>"))  # noqa: S704 - escaped
 
 
 def choice(chosen: Chosen, starts: Mapping[str, Start]) -> Markup:

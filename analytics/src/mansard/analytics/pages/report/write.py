@@ -31,12 +31,13 @@ from mansard.analytics.pages.figures.parameters import (
     controls,
     device_options,
     first_choice,
+    roof_devices,
     starts,
 )
 from mansard.analytics.pages.figures.roof_shares import share_figure
 from mansard.analytics.pages.figures.roofline import roofline_figure
 from mansard.analytics.pages.figures.sweeps import chain_figure, latency_figure, staircase_figure
-from mansard.analytics.pages.report import opening, page
+from mansard.analytics.pages.report import next_step, opening, page
 from mansard.analytics.pages.report.layers_page import layers_sections
 from mansard.analytics.pages.report.summary import notices, warnings
 from mansard.analytics.pages.results import Results, compute
@@ -59,6 +60,11 @@ MOST_ROOFS, LEAST_ROOFS = 16, 4  # power modes with roofs, sweeps and tables of 
 MOST_NOTES = 8  # of more the rest is folded
 MOST_NAMED = 3  # machines in the title
 _KINDS = (" (published)", " (simulated)")
+_METHODS = {
+    (): "How was it measured?",
+    ("measured",): "How was it measured?",
+    ("simulated",): "How was it simulated?",
+}
 MOST_ENGINES, MOST_LAYERS = 6, 40  # whose layers are drawn, and listed of each
 MOST_PAIRS = 300  # of a mode and a network in one precision, each with its layers
 
@@ -97,7 +103,6 @@ def _context(
 ) -> dict[str, Any]:
     """What the template shows of ``every`` result, by the names in it."""
     results, left_out = for_page(every)
-    machines = in_order([display_name(roof.full_name) for roof in results.roofs])
     ran = in_order([row.source for row in results.measured])
     ran_programs = in_order([row.source for row in results.programs])
     served = in_order([row.source for row in results.generations])
@@ -112,6 +117,8 @@ def _context(
     own_figures += [figure for section in engines for figure in section.figures]
     of_models = context_figures(results)
     own_figures += of_models
+    # Where the roofs come from; without any, the times of networks.
+    sources = in_order([roof.source for roof in results.roofs] or times)
     return {
         "offloads": offloaded,
         "ran_offloads": offloads.ran_offloads(results.dataset),
@@ -120,11 +127,10 @@ def _context(
         "has_more_engines": len(of_layers) > len(engines),
         "contexts": of_models,
         "counted": counters.sections(checked),
-        "title": _title(results, machines),
-        "machines": machines,
-        # Where the roofs come from; without any, the times of networks.
-        "sources": in_order([roof.source for roof in results.roofs] or times),
-        "started": _started(results),
+        "title": _title(results, chosen),
+        "sources": sources,
+        "method": _METHODS.get(tuple(sources), "Where do the numbers come from?"),
+        "when": _when(results, sources),
         "warnings": warnings(every),
         # Of all modes, drawn or not.
         "most_notes": MOST_NOTES,
@@ -180,19 +186,19 @@ def _context(
 
 def _refused(every: Results) -> list[str]:
     """Why nothing is recommended, where there are modes to choose between."""
-    return [] if opening.is_one_mode(every) else advice.refusals(every)
+    return [] if next_step.is_one_mode(every) else advice.refusals(every)
 
 
 def _first_screen(every: Results, results: Results, chosen: Chosen) -> dict[str, Any]:
     """Of one mode what it does and limits; of several the recommendation and the choices."""
-    is_one = opening.is_one_mode(every)
+    is_one = next_step.is_one_mode(every)
     lines = zip(advice.overview(results), advice.overview_sources(results), strict=True)
     shown_device = f"{display_name(chosen.device)}: "  # of several devices the one that charts show
     return {
         "is_one_mode": is_one,
         "facts": opening.limits(results, chosen),
         "ceilings": opening.ceilings(results, chosen) if is_one else [],
-        "next": (step := opening.next_step(every)).what,
+        "next": (step := next_step.next_step(every)).title,
         "next_command": step.on_page(every),
         "results": headline.headlines(every, chosen),
         "choices": [] if is_one else opening.choice_tables(every, chosen.device),
@@ -240,24 +246,39 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
     }
 
 
-def _started(results: Results) -> str:
-    """The day of the first run; published roofs have none."""
-    days = [manifest.started_utc[:10] for manifest in results.dataset.manifests]
-    return f"from {min(days)}" if days else ""
+def _when(results: Results, sources: Sequence[str]) -> str:
+    """``published; simulated on 2026-11-29``: the sources, and the days of the runs."""
+    days = sorted({run.started_utc[:10] for run in results.dataset.all_manifests})
+    of_runs = " and ".join(source for source in sources if source in {"measured", "simulated"})
+    others = [source for source in sources if source not in {"measured", "simulated"}]
+    if of_runs and days:
+        dated = f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}"
+        return "; ".join([*others, f"{of_runs} {dated}"])
+    return " and ".join(sources)
 
 
-def _title(results: Results, machines: list[str]) -> str:
-    """The machines, and once at the end what all of them are: published, simulated."""
-    names = machines or list(map(display_name, device_options(results)))
+def _title(results: Results, chosen: Chosen) -> str:
+    """The machines, the chosen one first; once at the end that all are published or simulated."""
+    devices = roof_devices(results)
+    machines = {display_name(roof.full_name): devices[roof.label] for roof in results.roofs}
+    machines = machines or {display_name(name): name for name in device_options(results)}
+    ordered = sorted(in_order([*machines]), key=lambda name: machines[name] != chosen.device)
+    names = [_kind_last(name) for name in ordered]
     kinds = {kind for kind in _KINDS if all(name.endswith(kind) for name in names)}
     plain = [name.removesuffix(next(iter(kinds), "")) for name in names]
     if len(plain) > MOST_NAMED:
         plain = [plain[0], f"{len(plain) - 1} more"]
-    title = f"{'Rooflines' if machines else 'Power modes'} of {listed(plain)}{''.join(kinds)}"
+    title = f"{'Rooflines' if results.roofs else 'Power modes'} of {listed(plain)}{''.join(kinds)}"
     sources = {roof.source for roof in results.roofs}
     if "simulated" not in sources or title.endswith("(simulated)"):
         return title
     return f"{title} (simulated)" if len(sources) == 1 else f"{title} (partly simulated)"
+
+
+def _kind_last(name: str) -> str:
+    """``Jetson AGX Orin GPU (simulated)`` of ``Jetson AGX Orin (simulated) GPU``."""
+    kind = next((kind for kind in _KINDS if f"{kind} GPU" in name), "")
+    return f"{name.replace(kind, '', 1)}{kind}" if kind else name
 
 
 def for_page(results: Results) -> tuple[Results, tuple[str, ...]]:

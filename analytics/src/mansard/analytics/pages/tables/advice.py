@@ -10,6 +10,7 @@ from statistics import median
 
 from mansard.analytics.data.names import display_name, display_text, short_devices, stage_of
 from mansard.analytics.data.quantities import (
+    MEASURE_MORE,
     NBSP,
     UNKNOWN,
     counted,
@@ -23,12 +24,14 @@ from mansard.analytics.pages.results import Results
 from mansard.analytics.pages.words.comparisons import change_of
 from mansard.core.table import Table
 from mansard.core.text import listed
+from mansard.core.units import WIDEST
 
 MOST_NAMED = 4  # networks in one sentence
 MOST_TOLD = 8  # recommendations in full; the table has all of them
 
 
 MOST_ROWS = 100
+TOO_UNCERTAIN = f"too uncertain to rank: {MEASURE_MORE}"
 
 
 NO_ADVICE = (
@@ -47,6 +50,32 @@ class Advice:
     set_lines: Sequence[str]
     undo_lines: Sequence[str]
     notes: Sequence[str]
+
+
+def is_certain(pick: Recommendation) -> bool:
+    """Whether the values of its choice are known well enough to rank modes by them.
+
+    The time and what is minimised; at the roofs modes are compared by value.
+    """
+    choice = pick.choice
+    if choice is None:
+        return False
+    of_energy = (choice.energy_low_j, choice.energy_high_j)
+    of_power = (choice.power_low_w, choice.power_high_w)
+    ends = {"energy": of_energy, "edp": of_energy, "power": of_power}
+    return _is_known(choice) and _is_narrow(choice, *ends.get(pick.minimise, (None, None)))
+
+
+def _is_known(of: Candidate) -> bool:
+    return _is_narrow(of, of.latency_low_s, of.latency_high_s)
+
+
+def _is_ranked(of: Candidate) -> bool:
+    return _is_known(of) and _is_narrow(of, of.energy_low_j, of.energy_high_j)
+
+
+def _is_narrow(of: Candidate, low: float | None, high: float | None) -> bool:
+    return of.interval == "roof" or low is None or high is None or high <= WIDEST * low
 
 
 def overview(results: Results) -> list[str]:
@@ -68,7 +97,11 @@ def _where(results: Results) -> dict[str, str]:
 def overview_sources(results: Results) -> list[list[str]]:
     """Where the figures behind each line of the overview come from."""
     return [
-        list(dict.fromkeys(choice.source for choice in _choices(_in_commonest_mode(picks))))
+        list(
+            dict.fromkeys(
+                choice.source for choice in _choices(_in_commonest_mode(_certain(picks) or picks))
+            )
+        )
         for picks in _by_device(results)[:MOST_TOLD]
     ]
 
@@ -77,6 +110,10 @@ def _by_device(results: Results) -> list[list[Recommendation]]:
     picks = [pick for pick in results.recommendations if pick.choice is not None]
     devices = dict.fromkeys(pick.device for pick in picks)
     return [[pick for pick in picks if pick.device == device] for device in devices]
+
+
+def _certain(picks: Sequence[Recommendation]) -> list[Recommendation]:
+    return [pick for pick in picks if is_certain(pick)]
 
 
 def _in_commonest_mode(picks: Sequence[Recommendation]) -> list[Recommendation]:
@@ -101,9 +138,13 @@ def _programs(results: Results) -> set[str]:
 
 
 def _device_line(picks: Sequence[Recommendation], programs: Collection[str]) -> str:
+    certain = _certain(picks)
+    if not certain:
+        who = _named(list(dict.fromkeys(display_name(pick.network) for pick in picks)))
+        return f"The modes of {who} are {TOO_UNCERTAIN}."
     if len(picks) == 1:
         return _line(picks[0].sentence)
-    same = _in_commonest_mode(picks)
+    same = _in_commonest_mode(certain)
     choices, n_same, n_all = _choices(same), count_networks(same), count_networks(picks)
     mode = choices[0].mode
     n_roofs = count_networks(
@@ -219,7 +260,7 @@ def _neighbours(pick: Recommendation) -> Table:
             display_name(other.candidate.mode),
             str(other.candidate.batch),
             *_costs(other.candidate),
-            _line(other.why_lost),
+            _line(other.why_lost) if _is_ranked(other.candidate) else TOO_UNCERTAIN,
         ]
         for other in pick.neighbours
     ]
@@ -235,14 +276,14 @@ def _row(pick: Recommendation, where: list[str], programs: Collection[str]) -> l
     highest = next(iter(pick.savings), None)
     return [
         *head,
-        display_name(choice.mode),
+        display_name(choice.mode) if is_certain(pick) else MEASURE_MORE,
         *(
             ("–", "–")
             if pick.network in programs
             else (str(choice.batch), display_name(choice.precision))
         ),
         *_costs(choice),
-        *_saving_cells(highest, choice.mode),
+        *_saving_cells(highest if is_certain(pick) else None, choice.mode),
     ]
 
 

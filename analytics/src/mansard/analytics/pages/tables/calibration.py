@@ -135,7 +135,7 @@ def _steps(summary: CalibrationSummary) -> Iterator[Step]:
     yield summary, f"{kind}, each network by the others", summary.networks, lost
     if (other_misfit := summary.networks_other_kind) is not None:
         other = "totals" if kind == "classes of operators" else "classes of operators"
-        yield summary, f"{other}, each network by the others", other_misfit, "not taken"
+        yield summary, f"{other}, each network by the others", other_misfit, "not used"
     if summary.modes is not None:
         yield summary, f"{kind}, each mode by the others", summary.modes, ""
 

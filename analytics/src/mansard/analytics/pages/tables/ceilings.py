@@ -138,7 +138,7 @@ def backend_table(results: Results) -> Table:
         *("Mode", "Unit", "Precision", "Kernel", "Backend", "Rate", "Of the best"),
         *("Limit", "Share", "SM clock", "Remark"),
     )
-    caption = "Kernels and backends beside the limit at the measured clock and SM count"
+    caption = "Kernels and backends compared with the limit at the measured clock and SM count"
     return Table(caption, columns, rows, frozenset({5, 6, 7, 8, 9}))
 
 
@@ -189,7 +189,7 @@ def launch_table(results: Results) -> Table:
             "2",
             display_text(launch.unknown["node_s"])
             if launch.call_s is None
-            else f"beside {seconds(launch.call_s)} a call",
+            else f"plus {seconds(launch.call_s)} for each call",
         ]
         for launch in results.of_runs.models.node_launches
     ]

@@ -121,10 +121,11 @@ def engine_layer_words(result: RoofedLayers) -> list[str]:
         lines.append(f"No roof is known: {display_text(result.unknown['roofs_source'])}.")
     elif result.gap_s is not None and result.layers_s:
         lines.append(
-            f"Over the roofs of {display_text(result.roofs)} ({result.roofs_source}) they take "
+            f"Gaps to the roofs of {display_text(result.roofs)} ({result.roofs_source}) sum to "
             f"{_gap_text(result.gap_s)}, {_percent(result.gap_s / result.layers_s)} of the time: "
             "the most that can be gained."
         )
+        lines.append("Layers faster than their roofs count as 0: a whole call may gain less.")
     return lines
 
 
@@ -133,8 +134,8 @@ def _join_words(result: RoofedLayers) -> str:
     if result.guessed_share:
         parts[0] += f" ({_percent(result.guessed_share)} by a guess)"
     for share, words in (
-        (result.reformat_share, "is reformats"),
-        (result.own_share, "is the engine's own"),
+        (result.reformat_share, "is spent in reformats"),
+        (result.own_share, "is spent in layers that the engine adds"),
         (result.lost_share, "is not joined"),
     ):
         if share:

@@ -14,12 +14,21 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import MILLI, UNKNOWN, digits, in_unit, plain_number
+from mansard.analytics.data.quantities import (
+    MEASURE_MORE,
+    MILLI,
+    UNKNOWN,
+    digits,
+    in_unit,
+    is_wide,
+    plain_number,
+)
 from mansard.analytics.decisions.records import Recommendation
-from mansard.analytics.models.predict.row_times import NetworkTimes
+from mansard.analytics.models.predict.row_times import NetworkTimes, measured_ratios
 from mansard.analytics.pages.figures.parameters import Chosen, device_options, roof_devices
 from mansard.analytics.pages.figures.tables import Column, batch_text, tabulate
 from mansard.analytics.pages.results import Results
+from mansard.analytics.pages.tables.advice import is_certain
 from mansard.core.table import Table
 from mansard.core.text import listed
 from mansard.core.units import ROOF_ENGINE, ROOF_RATIOS, Interval, slowest_ratio
@@ -91,7 +100,7 @@ def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> 
     rows = _outcomes(results, device, chosen)
     if not rows:
         return None
-    ratios, processor = own_ratios(results), _processor_of(results, device)
+    ratios, processor = measured_ratios(results.measured), _processor_of(results, device)
     columns = [
         Column("Network", lambda row: display_name(row.network)),
         Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
@@ -177,7 +186,11 @@ def _outcomes(results: Results, device: str, chosen: Chosen) -> list[RunOutcome]
         for advised in results.recommendations
         if advised.device == device and advised.choice and advised.network not in programs
     ]
-    by_network = {advised.network: advised.choice.mode for advised in picks if advised.choice}
+    by_network = {
+        advised.network: advised.choice.mode if is_certain(advised) else None
+        for advised in picks
+        if advised.choice
+    }
     ran = list(_ran(results, device, by_network))
     names = {row.network for row in ran}
     of_batch = _of_batch(results, device, chosen.batch)
@@ -186,7 +199,7 @@ def _outcomes(results: Results, device: str, chosen: Chosen) -> list[RunOutcome]
     return [*ran, *published] or others
 
 
-def _ran(results: Results, device: str, wanted: dict[str, str]) -> Iterator[RunOutcome]:
+def _ran(results: Results, device: str, wanted: dict[str, str | None]) -> Iterator[RunOutcome]:
     """Each network that ran on ``device`` in its recommended mode, else in its fastest."""
     groups: dict[tuple[object, ...], list[NetworkTimes]] = {}
     for row in results.measured:
@@ -196,11 +209,13 @@ def _ran(results: Results, device: str, wanted: dict[str, str]) -> Iterator[RunO
     for rows in groups.values():
         mode = wanted.get(rows[0].network)
         best = min(rows, key=lambda row: (row.time_s is None, row.mode != mode, row.time_s or 0.0))
-        yield _measured(best, mode)
+        recommended = MEASURE_MORE if rows[0].network in wanted else ""
+        yield _measured(best, recommended if mode is None else display_name(mode))
 
 
-def _measured(row: NetworkTimes, mode: str | None) -> RunOutcome:
+def _measured(row: NetworkTimes, recommended: str) -> RunOutcome:
     time_s, low_s, high_s = row.shown_s
+    wide = MEASURE_MORE if is_wide(low_s, high_s, "spread") else ""
     n_items = row.batch or 1
     return RunOutcome(
         network=row.network,
@@ -208,7 +223,7 @@ def _measured(row: NetworkTimes, mode: str | None) -> RunOutcome:
         precision=row.precision,
         engine=row.engine,
         mode=row.mode,
-        recommended="" if mode is None else display_name(mode),
+        recommended=recommended,
         source=f"{row.source}, disturbed" if row.disturbed_s else row.source,
         latency_s=time_s,
         low_s=low_s,
@@ -216,7 +231,7 @@ def _measured(row: NetworkTimes, mode: str | None) -> RunOutcome:
         interval="spread",
         item_energy=_of_item(n_items, row.energy_j, row.energy_low_j, row.energy_high_j),
         power_w=row.power_w,
-        remark="" if row.disturbed_s else row.remark,
+        remark=row.remark if row.remark and not row.disturbed_s else wide,
         disturbances=tuple(row.remark.split("; ")) if row.disturbed_s else (),
     )
 
@@ -251,7 +266,7 @@ def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) ->
         precision=choice.precision,
         engine="",
         mode=choice.mode,
-        recommended=display_name(choice.mode),
+        recommended=display_name(choice.mode) if is_certain(pick) else MEASURE_MORE,
         source=row["source"],
         latency_s=row["latency_s"],
         low_s=row["latency_low_s"],
@@ -267,15 +282,6 @@ def _of_item(
 ) -> Interval | None:
     """The energy of one item with its interval; None where that of the batch is unknown."""
     return None if batch_j is None else Interval(batch_j, low_j, high_j).over(n_items)
-
-
-def own_ratios(results: Results) -> list[float]:
-    """Measured time over the bound of the roofs, of each network that ran, in order."""
-    return sorted(
-        row.time_s / row.predicted_s
-        for row in results.measured
-        if row.time_s and row.predicted_s and row.predicted_interval == "roof"
-    )
 
 
 def _processor_of(results: Results, device: str) -> str:

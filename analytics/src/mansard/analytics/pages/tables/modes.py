@@ -184,7 +184,8 @@ def _rejections(results: Results) -> list[str]:
     counts = rejected.group_by(reason).len().collect()
     counts = counts.sort("len", "rejected_reason", descending=[True, False])
     return [
-        f"Rejected {counted(row['len'], 'time')} for: {display_text(row['rejected_reason'])}."
+        f"{counted(row['len'], 'sample')} rejected: "
+        f"{display_text(row['rejected_reason']).removeprefix('… ')}."
         for row in counts.head(5).iter_rows(named=True)
     ]
 

@@ -10,6 +10,7 @@ from mansard.analytics.data.quantities import (
     joules,
     seconds,
 )
+from mansard.analytics.models.predict.row_times import measured_ratios
 from mansard.analytics.pages.figures.parameters import mode_labels
 from mansard.analytics.pages.figures.tables import (
     Column,
@@ -21,7 +22,7 @@ from mansard.analytics.pages.figures.tables import (
 )
 from mansard.analytics.pages.results import Results
 from mansard.analytics.pages.tables import generations, workloads
-from mansard.analytics.pages.tables.headline import own_ratios, practice_text, practice_title
+from mansard.analytics.pages.tables.headline import practice_text, practice_title
 from mansard.analytics.pages.tables.workloads import measured_text, network_tables
 from mansard.core.precision import unit_title
 from mansard.core.table import Table
@@ -34,7 +35,7 @@ def network_table(results: Results) -> Table:
     what was measured where any network was run."""
     measured = measured_times(results)
     has_energy = bool(results.networks["energy_j"].is_not_null().any())
-    ratios = own_ratios(results)
+    ratios = measured_ratios(results.measured)
     processors = {roof.label: roof.processor for roof in results.roofs}
     order = {roof.label: at for at, roof in enumerate(results.roofs)}
     precisions = results.networks["precision"].to_list()

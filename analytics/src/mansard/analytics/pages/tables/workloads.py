@@ -6,6 +6,7 @@ and of layers that were run alone, with their sum against the whole network.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ from mansard.analytics.data.quantities import (
 from mansard.analytics.models.predict.group_times import GroupTime, GroupTimes
 from mansard.analytics.models.predict.memory_use import MemoryTraffic
 from mansard.analytics.models.predict.parts import PartSum, PartTimes
-from mansard.analytics.models.predict.row_times import NetworkTimes, ProgramTimes
+from mansard.analytics.models.predict.row_times import NetworkTimes, ProgramTimes, measured_ratios
 from mansard.analytics.pages.figures.tables import (
     Column,
     batch_text,
@@ -33,6 +34,7 @@ from mansard.analytics.pages.figures.tables import (
     tabulate,
 )
 from mansard.core.table import Table
+from mansard.core.units import ROOF_FACTORS
 
 _MODE = Column("Mode", lambda row: display_name(row.mode))
 
@@ -67,7 +69,7 @@ def memory_table(rows: Sequence[MemoryTraffic]) -> list[Table]:
         ),
         Column("Source", lambda row: row.source),
     ]
-    caption = "Memory use that the board reports, beside our modelled traffic"
+    caption = "Memory use that the board reports, compared with modelled traffic"
     return [tabulate(caption, columns, rows)]
 
 
@@ -98,7 +100,10 @@ def group_tables(chains: Sequence[GroupTimes]) -> list[Table]:
     ]
     if not rows:
         return []
+    names = _machine_names(chain for chain, _ in rows)
+    device = Column("Device", lambda row: names[row[0].machine_id])
     columns = [
+        *([device] if len(names) > 1 else []),
         Column("Network", lambda row: row[0].network),
         Column("Batch", lambda row: batch_text(row[0].batch), is_numeric=True),
         Column("Precision", lambda row: row[0].precision),
@@ -118,6 +123,16 @@ def group_tables(chains: Sequence[GroupTimes]) -> list[Table]:
     return [
         tabulate("Groups of layers by accelerator, and what it costs to leave it", columns, rows)
     ]
+
+
+def _machine_names(chains: Iterable[GroupTimes]) -> dict[str, str]:
+    """The name of each machine by its id, with the start of the id where two have one name."""
+    machines = {chain.machine_id: display_name(chain.machine) for chain in chains}
+    n_of_name = Counter(machines.values())
+    return {
+        identity: name if n_of_name[name] == 1 else f"{name} ({identity[:6]})"
+        for identity, name in machines.items()
+    }
 
 
 def _time_text(row: GroupTime) -> str:
@@ -174,7 +189,7 @@ def _sum_table(sums: Sequence[PartSum]) -> Table:
         Column("Energy, whole", lambda row: joules(row.whole_j), is_numeric=True),
         Column("Source", lambda row: row.source),
     ]
-    caption = "Layers that were run alone: their sum against the whole network"
+    caption = "Layers that were run alone: their sum compared with the whole network"
     return tabulate(caption, columns, sums)
 
 
@@ -309,8 +324,23 @@ def _accuracy_remark(row: NetworkAccuracy) -> str:
     return ""
 
 
+def ratio_words(rows: Iterable[NetworkTimes]) -> str:
+    """How much longer than their bounds networks take: those of ``rows``, else recorded ones."""
+    ratios = measured_ratios(rows)
+    if not ratios:
+        return ROOF_FACTORS
+    low, high = digits(ratios[0], 3), digits(ratios[-1], 3)
+    ends = low if low == high else f"{low} to {high}"
+    return f"measured times are {ends} times the bound"
+
+
 def measured_text(row: NetworkTimes | ProgramTimes) -> str:
-    """The measured time, with the 95 % prediction interval of the next measurement's."""
+    """The measured time, with the 95 % prediction interval of the next measurement's.
+
+    Where other work disturbed every sample, that of these samples.
+    """
+    if isinstance(row, NetworkTimes) and row.time_s is None and row.disturbed_s:
+        return f"{seconds(*row.shown_s, advise=False)}, disturbed"
     return seconds(row.time_s, row.low_s, row.high_s)
 
 
