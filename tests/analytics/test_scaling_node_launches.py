@@ -75,7 +75,7 @@ def test_of_one_mode_alone_the_other_follows_by_its_law_and_the_page_shows_both_
     assert launches["mode"].to_list() == ["2c"]
     (row,) = launch_table(compute(dataset)).rows
     assert row[1] == "a node of onnxruntime cpu"
-    assert row[4].replace("\u00a0", " ") == "beside 4.80 µs a call"
+    assert row[4].replace("\u00a0", " ") == "plus 4.80 µs for each call"
 
 
 @pytest.mark.parametrize(

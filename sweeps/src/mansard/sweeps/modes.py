@@ -152,7 +152,7 @@ def describe_time(plans: Sequence[ModePlan]) -> str:
     if not bounded:
         least_s = sum(planned.n_missing * planned.least_s for planned in plans)
         least = f": at least {format_duration(least_s)}" if least_s else ""
-        return f"{modes} to {'simulate' if plans[0].is_virtual else 'measure'}{least}"
+        return f"{modes} to {'simulate' if plans and plans[0].is_virtual else 'measure'}{least}"
     n_missing = sum(planned.n_missing for planned in bounded)
     longest = format_duration(time_cap_s(bounded))
     trials = "1 trial" if n_missing == 1 else f"{n_missing} trials"
