@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import altair as alt
@@ -338,7 +339,8 @@ def _mode_names(
 ) -> list[Chart]:
     """The names of modes where there is room for them, those of the front first."""
     here = {"x": "latency_ms", "y": "energy_per_item_mj"}
-    line = NamedLine("", "", (), "level", front.select(**here).rows())
+    paths = [_steps(front.select(**here).rows()), *_rule_ends(points)]
+    lines = [NamedLine("", "", (), "level", path) for path in paths]
     named = points.sort("is_recommended", "is_on_front", descending=True).select(
         **{name: pl.lit("") for name in ("batch", "network", "precision")},
         **here,
@@ -347,9 +349,23 @@ def _mode_names(
         mode=pl.lit(""),
     )
     none = pl.DataFrame(schema=schema_of(text="mode", number="x y"))
-    names = place_names([line], none, named, seen, share).points
+    names = place_names(lines, none, named, seen, share, may_cross=False).points
     names = names.filter(pl.col("width_px") == seen.width_px)
     return point_texts(plot(names))
+
+
+def _steps(front: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The corners of the drawn front: across to the next mode, then down to it."""
+    corners = [corner for (_, y), (x, down) in pairwise(front) for corner in ((x, y), (x, down))]
+    return [*front[:1], *corners]
+
+
+def _rule_ends(points: pl.DataFrame) -> list[list[tuple[float, float]]]:
+    """Both ends of each drawn interval."""
+    (x, left, right), (y, low, high) = _COSTS
+    across, up = (_ranged(points, cost, is_log=True) for cost in _COSTS)
+    rows = [*across.select(left, y, right, y2=y).rows(), *up.select(x, low, x2=x, high=high).rows()]
+    return [[(x0, y0), (x1, y1)] for x0, y0, x1, y1 in rows]
 
 
 def _mode_chart(modes: pl.DataFrame, inside: Inside) -> Chart:
@@ -386,6 +402,7 @@ def _panel(modes: pl.DataFrame, cost: tuple[str, str, str], title: str, *, is_fi
             labelExpr=prefix.tick,
             tickCount=3,
             labelFlush=False,
+            grid=False,  # the values are at the bars
         ),
     )
     layers = _bars(known, x, y)
