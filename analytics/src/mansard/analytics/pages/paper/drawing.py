@@ -56,11 +56,15 @@ def draw(
     """
     share = letter_share(look.font)
     inside = Inside(round(0.8 * look.width_px), round(inner_px or 0.7 * look.height_px), share)
+    asked_px = look.height_px
     for turn in range(_TURNS):
         svg = _svg(build(inside), look)
         width_px, height_px = _size(svg)
         if inner_px is not None:
             look = replace(look, height_pt=height_px / look.px_per_pt)
+        elif may_grow:
+            lack_px = _FREE_PX - (inside.height_px + asked_px - height_px)
+            look = replace(look, height_pt=(asked_px + max(0.0, lack_px)) / look.px_per_pt)
         more = (look.width_px - width_px, look.height_px - height_px)
         # Labels and legends that change back and forth: rather a margin than a cut figure.
         is_shrinking = turn >= _TURNS // 2
@@ -70,11 +74,9 @@ def draw(
             round(size + (min(extra, 0.0) if is_shrinking else extra))
             for size, extra in zip(inside, more, strict=False)
         )
-        if inner_px is None and may_grow and down < _FREE_PX:
-            inner_px = down = _FREE_PX
         if across < _LEAST_PX or (inner_px is None and down < _LEAST_PX):
             break
-        inside = Inside(across, round(inner_px or down), share)
+        inside = Inside(across, down, share)
     raise UsageError(
         f"{look.width_pt:.4g} × {look.height_pt:.4g} pt is too small for this figure in "
         f"{look.font_pt:.3g} pt type",
