@@ -135,6 +135,20 @@ def test_no_other_line_is_between_a_line_and_its_name() -> None:
         assert side * (y - (start[1] - 0.75 * x)) > 0
 
 
+def test_a_level_name_is_at_its_own_line() -> None:
+    """Two curves that part at the right end, by 18 px: there the lower one is named below."""
+    upper = ((0.0, 300.0), (300.0, 120.0), (500.0, 100.0))
+    lower = ((0.0, 303.0), (300.0, 138.0), (500.0, 118.0))
+    layout = Layout(WIDE, HIGH, may_cross=False)
+    layout.line(upper)
+    layout.line(lower)
+    for path, side in ((upper, -1), (lower, 1)):
+        placed = layout.along("fp16 tensor", path)
+        assert placed is not None
+        assert placed.anchor[0] == WIDE - EDGE_PX
+        assert side * (placed.anchor[1] - path[-1][1]) > 0
+
+
 def test_a_name_without_room_along_a_slope_is_level_below_it() -> None:
     layout = Layout(WIDE, HIGH)
     start, end = (0.0, 150.0), (90.0, 100.0)

@@ -154,6 +154,26 @@ def test_the_caption_of_the_table_has_the_citation_of_published_ceilings(
     )
 
 
+def test_modes_that_begin_alike_have_distinct_labels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    modes = [f"gpu_1300MHz_emc_3199MHz_dla_{at}" for at in (1, 2, 3)]
+    rows = [f"{mode},{at},800,n,fp16,1,{at},5" for at, mode in enumerate(modes, 400)]
+    table = tmp_path / "table.csv"
+    head = "mode,gpu_mhz,emc_mhz,network,precision,batch,time_ms,power_w"
+    table.write_text("\n".join([head, *rows, ""]), "utf-8")
+    told = ("import", str(table), "--citation", "made up", "--device", "Jetson Madeup")
+    assert run([*told, "--runs", str(tmp_path / "runs")]) == 0
+    path = tmp_path / "fig.svg"
+    code, _, err = answer(capsys, "figure", "modes", "--runs", tmp_path / "runs", "-o", path)
+    assert code == 0, err
+    words = re.findall(r"<text[^>]*>([^<]*)<", path.read_text("utf-8"))
+    # of 20 characters: 13, the ellipsis and the last six
+    assert {word for word in words if word.startswith("gpu_")} == {
+        f"gpu_1300MHz_e…_dla_{at}" for at in (1, 2, 3)
+    }
+
+
 def test_one_published_mode_has_no_front(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,6 +29,7 @@ LINE_PX = 15.0  # the height of a line of it
 POINT_PX = 6.5  # half of a mark, with its outline
 LEADER_PX = 60.0  # the longest line between a point and its name
 CLEAR_PX = 2.5  # between a name and a line that it does not cross
+APART_PX = 4.0  # between two lines that a name tells apart
 LEVEL_PX = 24.0  # most that a line may rise under its name
 OVERHANG = 0.4  # share of a name that may be left of where its line begins, or is level
 EDGE_PX = 2.0  # between a name and the edge of the chart
@@ -190,18 +191,30 @@ class Layout:
         wide = self._line_name_px(text)
         last = min(path[-1][0], self.width_px) - EDGE_PX
         least = max(path[0][0] - OVERHANG * wide, 0.0) + wide
+        off = LINE_PX / 2 + POINT_PX
         anchors: dict[int, list[Spot]] = {-1: [], 1: []}
+        under: dict[int, list[Spot]] = {-1: [], 1: []}  # where the line is under the name
         for right in _between(last, least, -12.0):
             heights = list(_heights(path, right - wide, right))
             beside = list(_heights(path, right - (1 - OVERHANG) * wide, right))
-            off = LINE_PX / 2 + POINT_PX
-            if max(beside) - min(beside) <= LEVEL_PX:
-                anchors[-1].append((right, min(heights) - off))
-            if max(heights) - min(heights) <= LEVEL_PX:
-                anchors[1].append((right, max(heights) + off))
-        for side in (-1, 1):
+            middle = right - (1 - OVERHANG) * wide / 2
+            at_middle = next(_heights(path, middle, middle))
+            for side, part, end in ((-1, beside, min(heights)), (1, heights, max(heights))):
+                if max(part) - min(part) <= LEVEL_PX:
+                    anchors[side].append((right, end + side * off))
+                    under[side].append((middle, at_middle))
+        for is_apart, side in product((True, False), (-1, 1)):
             boxes = np.array([text_box(anchor, "right", wide) for anchor in anchors[side]])
             free = self._free(boxes.reshape(-1, 4), may_cross=may_cross)
+            # No other line is between a line and its name, nor, at best, close to the line.
+            beyond_px = APART_PX if is_apart else -1.0
+            ways = np.array(
+                [
+                    (x, y - side * beyond_px, x, anchor[1])
+                    for (x, y), anchor in zip(under[side], anchors[side], strict=True)
+                ]
+            )
+            free &= cross(ways.reshape(-1, 4), self.lines).sum(axis=1) <= int(is_apart)
             if free.any():
                 at = int(free.argmax())
                 self.taken = np.vstack([self.taken, boxes[at]])

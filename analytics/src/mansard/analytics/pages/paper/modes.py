@@ -18,7 +18,7 @@ from mansard.analytics.pages.figures.figure import Prefix, schema_of, si_prefix
 from mansard.analytics.pages.figures.modes import AT_BEST, mode_points
 from mansard.analytics.pages.figures.naming import NamedLine, place_names, point_texts
 from mansard.analytics.pages.figures.parameters import mode_labels, roof_devices
-from mansard.analytics.pages.figures.plane import Window, extent
+from mansard.analytics.pages.figures.plane import Window, distinct_labels, extent
 from mansard.analytics.pages.paper.content import Content, Kind, fills, is_hollow, log_ticks
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS
@@ -30,6 +30,7 @@ from mansard.core.text import listed, natural_key
 MOST_MODES = 14  # side by side: each needs a line
 _GAP_PX = 12  # between two panels
 _ROW_PX = 20.0  # a mode
+_LONGEST_MODE = 20  # characters of its name beside bars
 _FOR_VALUES, _FOR_MARKED = 1.32, 1.5  # an axis ends behind the values of its bars, with marks
 _DOT, _FILL, _EDGE = LIGHT.categories[0], LIGHT.ramp[1], LIGHT.accent
 _PAIR = ["device", "label", "network", "precision"]
@@ -384,8 +385,10 @@ def _mode_chart(modes: pl.DataFrame, inside: Inside) -> Chart:
 def _panel(modes: pl.DataFrame, cost: tuple[str, str, str], title: str, *, is_first: bool) -> Chart:
     """Bars of a cost with its interval, and its value behind them."""
     field, low, high = cost
-    axis = alt.Axis(title=None, domain=False, grid=False, ticks=False, labelLimit=130)
-    y = alt.Y("mode:N", sort=modes["mode"].to_list(), axis=axis if is_first else None)
+    axis = alt.Axis(title=None, domain=False, grid=False, ticks=False, labelLimit=160)
+    labels = distinct_labels(modes["mode"].to_list(), _LONGEST_MODE)
+    modes = modes.with_columns(label=pl.Series(labels, dtype=pl.String))
+    y = alt.Y("label:N", sort=labels, axis=axis if is_first else None)
     known = modes.filter(pl.col(field).is_not_null())
     is_marked = (known["reading"] == AT_BEST).any()
     ranged = _ranged(known, cost, is_log=False)
