@@ -1,4 +1,7 @@
-"""Makes a picture of a report: python tools/screenshot.py report.html out.png [--dark]."""
+"""Makes a picture of a report: python tools/screenshot.py report.html out.png [--dark].
+
+Needs selenium ('make setup-dev' installs it), Chromium and its driver ('make browser').
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ try:
     from selenium.webdriver.chrome.service import Service
     from selenium.webdriver.support.ui import WebDriverWait
 except ModuleNotFoundError:
-    sys.exit("selenium is needed: 'make setup-dev' installs it")
+    sys.exit("screenshot.py: selenium is not installed; run 'make setup-dev'")
 
 FLAGS = (
     "--headless=new",
@@ -47,8 +50,9 @@ def main() -> int:
     arguments = parser.parse_args()
     browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if browser is None or driver is None:
-        sys.stderr.write("chromium and chromedriver are needed: 'make browser' installs them\n")
-        return 1
+        sys.exit("screenshot.py: chromium and chromedriver are not installed; run 'make browser'")
+    if not arguments.report.is_file():
+        sys.exit(f"screenshot.py: {arguments.report}: no such file; write it with mansard report")
     with tempfile.TemporaryDirectory(prefix="mansard-browser-") as profile:
         options = Options()
         options.binary_location = browser

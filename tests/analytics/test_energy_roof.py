@@ -11,6 +11,7 @@ from mansard.analytics.models.energy.fit import Coefficient
 from mansard.analytics.models.energy.roof import (
     EnergyRoof,
     balance,
+    bends,
     effective_balance,
     energy_balance,
 )
@@ -50,6 +51,18 @@ def test_power_is_highest_at_the_ridge() -> None:
     # The ridge is 4e12 / 200e9 = 20 FLOP/byte: 2e-12 · 4e12 + 60e-12 · 200e9 + 10 = 8 + 12 + 10
     power_w = roof().power_w([10.0, 20.0, 40.0])
     assert power_w == pytest.approx([26.0, 30.0, 24.0])
+
+
+def test_curves_bend_at_the_ridge_and_where_a_cap_sets_in() -> None:
+    assert bends(roof()) == [20.0]
+    # 25 W leave 15 W: (15 / 200e9 - 60e-12) / 2e-12 = 7.5 FLOP/byte; 60e-12 · 4e12 / (15 - 8)
+    capped = roof(cap_w=25.0)
+    assert bends(capped) == pytest.approx([7.5, 20.0, 240 / 7])
+    # 17 W leave 7 W, less than the 8 W of the peak, and 12 W of the bandwidth
+    assert bends(roof(cap_w=17.0)) == [20.0]
+    # left of the ridge 110/I pJ/FLOP fall with I, right of it 60/I: the efficiency has a corner
+    below, at, above = 1 / roof().energy_per_flop_j([19.98, 20.0, 20.02])
+    assert (at - below) / (above - at) == pytest.approx(110 / 60, rel=1e-2)
 
 
 def test_a_cap_bites_only_around_the_ridge() -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import struct
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 import polars as pl
 import pytest
 
@@ -23,17 +27,20 @@ from mansard.analytics.pages.paper.figure import (
     check_request,
     figure_of_runs,
 )
+from mansard.analytics.pages.paper.modes import pareto_content
 from mansard.analytics.pages.paper.roofline import roofline_content
 from mansard.analytics.pages.paper.selection import Wish
 from mansard.analytics.pages.paper.write import file_stem, values_file
 from mansard.analytics.pages.results import Results, compute
 from mansard.core.errors import UsageError
-from tests.analytics.board_runs import write_board
-from tests.analytics.factory import measurement, write_networks, write_two_modes
+from tests.analytics.board_runs import MODES, power_mode, write_board
+from tests.analytics.factory import measurement, write_networks, write_run, write_two_modes
+from tests.analytics.gpu_factory import gpu_manifest
 from tests.analytics.score_factory import layer, score, write_scores
 
 HOSTILE = r"<script>alert(1)</script>\input{x}%$&_#"
 LONG = "n" * 500
+AS_WIDE = ("Arimo", "Arial", "Helvetica", "Nimbus Sans", "sans-serif")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -91,7 +98,9 @@ def test_a_figure_has_the_width_of_a_column_and_one_font(
     # 12 px of the box are 8 pt on paper: 252 · 12 / 8 = 378 px across
     assert root.get("viewBox", "").split()[2] == "378"
     marks = [each for each in root.iter(f"{SVG}text") if each.get("font-size")]
-    assert {each.get("font-family") for each in marks} == {"Liberation Sans"}
+    # in a viewer without it, fonts whose letters are as wide
+    (family,) = {each.get("font-family") for each in marks}
+    assert str(family).split(", ") == ["Liberation Sans", *AS_WIDE]
     assert {each.get("font-size") for each in marks} == {"12px"}
     words = texts(root)
     assert any("Jetson AGX Orin" in word for word in words)
@@ -134,12 +143,114 @@ def placed_texts(root: ElementTree.Element) -> list[tuple[str, tuple[float, floa
 
 
 def test_axes_and_roofs_have_si_units(board: Results, tmp_path: Path) -> None:
-    words = texts(svg_of(board, "roofline", tmp_path, mode="MAXN"))
+    precisions = ("int8", "fp32")
+    words = texts(svg_of(board, "roofline", tmp_path, mode="MAXN", precisions=precisions))
     assert "Arithmetic intensity, FLOP/byte (int8: OP/byte)" in words
     assert "TFLOP/s (int8: TOP/s)" in words
     assert any(re.fullmatch(r"int8 tensor \S+\sTOP/s", word) for word in words)
     assert any(re.fullmatch(r"fp32 \S+\sTFLOP/s", word) for word in words)
     assert any(re.match(r"L2 [\d.,]+\sGB/s", word) for word in words)
+
+
+def test_roofs_are_those_of_the_precisions_of_the_networks(board: Results) -> None:
+    def peaks(wish: Wish) -> set[str]:
+        rows = roofline_content(board, wish).frame.filter(pl.col("part") == "roof")
+        return {name for name in rows["name"] if name.endswith("peak")}
+
+    assert peaks(Wish()) == {"fp32 peak"}
+    assert peaks(Wish(precisions=("int8", "fp32"))) == {"fp32 peak", "int8 tensor peak"}
+
+
+def test_a_network_is_shown_as_it_ran_and_in_each_precision_that_is_named(tmp_path: Path) -> None:
+    write_board(tmp_path / "runs")
+    scored = [
+        score(name, [layer(0, 10**9, traffic)], precision=precision)
+        for name in ("a", "b")
+        for precision, traffic in (("fp32", 10**7), ("fp16", 5 * 10**6))
+    ]
+    write_scores(tmp_path / "runs", scored)
+    gpu: dict[str, Any] = {
+        "processor": "gpu",
+        "engine": "trt",
+        "provider": "tensorrt",
+        "threads": None,
+    }
+    gpu |= {"model": "a", "model_hash": scored[0].model_hash}
+    row = measurement("nets", (0.08,) * 9, **gpu)
+    mode = power_mode("MAXN", *MODES["MAXN"])
+    write_run(
+        tmp_path / "runs/nets",
+        msgspec.structs.replace(gpu_manifest("nets", 1, mode=mode), kind="networks"),
+        [row],
+    )
+    results = compute(ingest(tmp_path / "runs"))
+
+    def shown(wish: Wish) -> set[tuple[str, str, str]]:
+        rows = roofline_content(results, wish).frame.filter(pl.col("part") == "network")
+        return set(rows.select("name", "precision", "source").rows())
+
+    # The time in fp16 is modelled and shorter; a ran in fp32.
+    as_ran = {("a", "fp32", "measured"), ("a", "fp32", "modelled")}
+    assert shown(Wish(mode="MAXN")) == {*as_ran, ("b", "fp16", "modelled")}
+    both = Wish(mode="MAXN", models=("a",), precisions=("fp16", "fp32"))
+    assert shown(both) == {*as_ran, ("a", "fp16", "modelled")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_text_is_cut(board: Results, tmp_path: Path, kind: str) -> None:
+    root = svg_of(board, kind, tmp_path)
+    _, _, width, height = (float(each) for each in root.get("viewBox", "").split())
+    for word, (x, y), anchor in placed_texts(root):
+        # capital letters and digits of 12 px type are some 6 px wide
+        left = x - {"start": 0.0, "middle": 2.5, "end": 5.0}[anchor] * len(word)
+        assert left >= -6, word
+        assert left + 5.0 * len(word) <= width + 6, word
+        assert 0 <= y <= height, word
+
+
+def test_ten_networks_have_a_legend_that_fits(tmp_path: Path) -> None:
+    write_two_modes(tmp_path / "runs")
+    names = [f"network_with_a_long_name_{at}" for at in range(12)]
+    scored = [score(name, [layer(0, 10**9, 10**6 * (at + 1))]) for at, name in enumerate(names)]
+    write_scores(tmp_path / "runs", scored)
+    results = compute(ingest(tmp_path / "runs"))
+    request = FigureRequest(kind="roofline", output=tmp_path / "fig.svg")
+    assert "2 more networks not drawn." in drawn(results, request).caption
+    root = ElementTree.fromstring((tmp_path / "fig.svg").read_text("utf-8"))  # noqa: S314 - ours
+    height = float(root.get("viewBox", "").split()[3])
+    places = {word: spot for word, spot, _ in placed_texts(root)}
+    named = {word: spot for word, spot in places.items() if word.startswith("network_wit…")}
+    assert len(named) == 10  # the end of each name tells them apart
+    assert max(y for _, y in places.values()) <= height
+    assert len({round(x) for x, _ in named.values()}) == 2  # columns
+
+
+def test_no_name_of_a_mode_covers_the_front(board: Results) -> None:
+    """The front goes across to the next mode, then down; names are some 5 px a letter wide."""
+    content = pareto_content(board, Wish(models=("resnet50",)))
+    spec = content.build(Inside(300, 200, 1.0)).to_dict()
+    (names,) = [rows for rows in spec["datasets"].values() if "align" in rows[0]]
+    layer_of_dots = next(one for one in spec["layer"] if "scale" in one["encoding"]["x"])
+    ends = [layer_of_dots["encoding"][axis]["scale"]["domain"] for axis in "xy"]
+
+    def pixels(x: float, y: float) -> tuple[float, float]:
+        (left, right), (low, high) = ends
+        across = 300 * math.log(x / left) / math.log(right / left)
+        return across, 200 - 200 * math.log(y / low) / math.log(high / low)
+
+    front = content.frame.filter("is_on_front").sort("latency_ms")
+    places = [pixels(*row) for row in front.select("latency_ms", "energy_per_item_mj").rows()]
+    assert len(places) == 2
+    for row in names:
+        x, y = pixels(row["x"], row["y"])
+        wide = 5.0 * len(row["text"])
+        left = x - {"left": 0.0, "center": wide / 2, "right": wide}[row["align"]]
+        assert left >= 0
+        for (x0, y0), (x1, y1) in pairwise(places):
+            is_across = abs(y - y0) < 4.5 and left < x1 and left + wide > x0
+            is_down = left < x1 < left + wide and y0 < y + 4.5 and y - 4.5 < y1
+            assert not is_across, row["text"]
+            assert not is_down, row["text"]
 
 
 def test_networks_differ_in_shape_and_in_colour(board: Results, tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Results:
 def test_special_characters_are_escaped() -> None:
     assert escaped(r"a_b & 50 % \input{x}") == (r"a\_b \& 50 \% \textbackslash{}input\{x\}")
     assert escaped("1\u00a0±\u00a02 µs") == r"1~$\pm$~2 $\mu$s"
+    # no ligatures, no command of another font encoding, no letter that pdfLaTeX cannot set
+    assert escaped('é ?` a--b "q" 日') == "é ?{`} a-{}-b ''q'' [U+65E5]"
 
 
 def test_a_table_has_peaks_bandwidths_and_energies(board: Results, tmp_path: Path) -> None:
@@ -41,7 +43,8 @@ def test_a_table_has_peaks_bandwidths_and_energies(board: Results, tmp_path: Pat
     (caption,) = re.findall(r"\\caption\{(.*)\}$", text, re.MULTILINE)
     assert "System: JetPack" in caption
     assert "driver 540.4.0" in caption
-    assert "Medians of n blocks of samples, Mansard " in caption
+    assert re.search(r"Simulated \d{4}-\d\d-\d\d \(UTC\) by Mansard ", caption)
+    assert "Medians of n blocks of samples." in caption
     assert re.search(r"^Bandwidth, DRAM & .*~GB/s & ", text, re.MULTILINE)
     assert re.search(r"^Energy of work, int8 tensor & .*~pJ/OP & ", text, re.MULTILINE)
     assert re.search(r"^Constant power & .*~W & ", text, re.MULTILINE)

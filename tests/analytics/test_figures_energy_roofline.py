@@ -86,6 +86,9 @@ def test_an_arch_is_work_over_the_sum_of_its_costs() -> None:
     assert last["efficiency"] == pytest.approx(1 / 0.01505, rel=1e-3)
     assert last["power"] == pytest.approx(15.05, rel=1e-3)
     assert set(lines.filter("is_main")["line"].to_list()) == {"fp16"}
+    # the ridge of fp16: 4 TFLOP/s over 100 GB/s; 2 + 50 / 40 + 10 W / 4 TFLOP/s = 5.75 pJ/FLOP
+    (ridge,) = lines.filter(pl.col("line") == "fp16", pl.col("x") == 40.0).rows(named=True)
+    assert ridge["efficiency"] == pytest.approx(1 / 0.00575, rel=1e-3)
 
 
 def test_many_arches_share_the_vertices() -> None:
@@ -117,7 +120,7 @@ def test_each_arch_is_named_the_best_of_its_mode_first() -> None:
     first, second = named_arches([FP32, FP16], lines, "efficiency")
     assert (first.texts, first.is_main) == (["fp16"], True)
     assert (second.texts, second.is_main) == (["fp32"], False)
-    assert len(first.path) == MOST_VERTICES
+    assert len(first.path) == MOST_VERTICES + 1  # and the ridge
     # of powers the value at the right end, with the 10 W that are always there
     (main, *_) = named_arches([FP32, FP16], lines, "power")
     assert main.is_alone

@@ -17,6 +17,7 @@ from mansard.analytics.pages.figures.plane import (
     LINE_PX,
     NARROW_PX,
     POINT_PX,
+    SLOPE_PX,
     TYPE_PX,
     Layout,
     Placed,
@@ -99,6 +100,66 @@ def test_names_of_roofs_cover_no_point_and_no_other_name(
         wide = text_px("fp32 387.7 GFLOP/s", is_bold=True)
         assert tuple(own[0]) == text_box(placed.anchor, "right", wide)
         assert not meet(own[:1], own[1:]).any()
+
+
+@settings(max_examples=60)
+@given(points, st.lists(spots, min_size=2, max_size=5), rises)
+def test_no_name_crosses_a_line_where_none_may(
+    named: list[tuple[Spot, str]], corners: list[Spot], low: Spot
+) -> None:
+    layout = Layout(WIDE, HIGH, may_cross=False)
+    path = sorted(set(corners))
+    rise = ((low[0], HIGH), (WIDE, min(low[1], HIGH - 60)))
+    layout.line(path)
+    layout.line(rise)
+    layout.along("fp32 387.7 GFLOP/s", path)
+    layout.below_slope("L2 40.64 GB/s", *rise)
+    names = layout.taken
+    found = layout.beside([text for _, text in named], [spot for spot, _ in named])
+    boxes = np.vstack([names, boxes_of(named, found, 1.0)])
+    assert not cut(boxes, layout.lines).any()
+    assert not overlaps(boxes)
+
+
+def test_no_other_line_is_between_a_line_and_its_name() -> None:
+    """Of two lines 6 px apart the lower one is named below, the upper one above."""
+    layout = Layout(WIDE, HIGH)
+    lower, upper = (((0.0, at), (400.0, at - 300.0)) for at in (350.0, 340.0))
+    layout.line(lower)
+    layout.line(upper)
+    for (start, end), side in ((lower, 1), (upper, -1)):
+        anchor = layout.on_slope("L3", start, end)
+        assert anchor is not None
+        # the text is 10 px off its anchor, up and left along (-0.6, -0.8)
+        x, y = anchor[0] - 0.6 * SLOPE_PX, anchor[1] - 0.8 * SLOPE_PX
+        assert side * (y - (start[1] - 0.75 * x)) > 0
+
+
+def test_a_level_name_is_at_its_own_line() -> None:
+    """Two curves that part at the right end, by 18 px: there the lower one is named below."""
+    upper = ((0.0, 300.0), (300.0, 120.0), (500.0, 100.0))
+    lower = ((0.0, 303.0), (300.0, 138.0), (500.0, 118.0))
+    layout = Layout(WIDE, HIGH, may_cross=False)
+    layout.line(upper)
+    layout.line(lower)
+    for path, side in ((upper, -1), (lower, 1)):
+        placed = layout.along("fp16 tensor", path)
+        assert placed is not None
+        assert placed.anchor[0] == WIDE - EDGE_PX
+        assert side * (placed.anchor[1] - path[-1][1]) > 0
+
+
+def test_a_name_without_room_along_a_slope_is_level_below_it() -> None:
+    layout = Layout(WIDE, HIGH)
+    start, end = (0.0, 150.0), (90.0, 100.0)
+    layout.line((start, end))
+    assert layout.on_slope("DRAM 189.5 GB/s", start, end) is None
+    anchor = layout.below_slope("DRAM 189.5 GB/s", start, end)
+    assert anchor is not None
+    # 6.5 px along the line, 6.5 px right of it: at 12.2, and as wide as the text
+    assert anchor[0] == pytest.approx(12.2 + text_px("DRAM 189.5 GB/s", is_bold=True), abs=0.1)
+    # 3.2 px above the start of the line, and 7.5 + 2.5 px below it
+    assert anchor[1] == pytest.approx(156.8, abs=0.1)
 
 
 def test_a_lone_point_is_named_beside_it_without_a_line() -> None:

@@ -114,6 +114,66 @@ def test_a_schedule_of_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert {row["accelerator"] for row in rows} == {"gpu", "dla"}
 
 
+def test_bars_have_the_last_word_of_a_group_and_deadlines_the_letters_of_their_networks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = ", ".join(
+        f'{{name = "from layer {at}", time = {{gpu = "{ms}ms"}}}}' for at, ms in ((0, 12), (14, 3))
+    )
+    accelerator = '[[accelerator]]\nname = "gpu"\nkind = "gpu"\n'
+    networks = "".join(
+        f'[[network]]\nmodel = "{name}"\nmax_latency = "20ms"\ngroup = [{of}]\n'
+        for name, of in (("a", groups), ("b", '{time = {gpu = "1ms"}}'))
+    )
+    (tmp_path / "problem.toml").write_text(accelerator + networks, "utf-8")
+    path = tmp_path / "fig.svg"
+    code, _, err = answer(capsys, "figure", "gantt", tmp_path / "problem.toml", "-o", path)
+    assert code == 0, err
+    words = re.findall(r"<text[^>]*>([^<]*)<", path.read_text("utf-8"))
+    # Of some 330 px for 20 ms 12 ms are 198 px, 3 ms 50 px; "A from layer 14" is some 80 px wide.
+    assert {"A from layer 0", "A 14", "A, B"} <= set(words)
+
+
+def test_the_caption_of_the_table_has_the_citation_of_published_ceilings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "rates.csv"
+    table.write_text(
+        "mode,gpu_mhz,emc_mhz,precision,GFLOP/s,GB/s\nA_1,400,800,fp32,900,90\n", "utf-8"
+    )
+    told = ("import", str(table), "--citation", "Ü & others, 50 % of data/set_1")
+    runs = tmp_path / "runs"
+    assert run([*told, "--device", "Jetson Madeup", "--runs", str(runs)]) == 0
+    path = tmp_path / "fig.tex"
+    code, _, err = answer(capsys, "figure", "roofline", "--runs", runs, "-o", path)
+    assert code == 0, err
+    (caption,) = re.findall(r"\\caption\{(.*)\}$", path.read_text("utf-8"), re.MULTILINE)
+    assert caption == (
+        r"Ceilings of Jetson Madeup (published) in power mode A\_\allowbreak 1. "
+        r"Published in: Ü \& others, 50 \% of data/\allowbreak set\_\allowbreak 1."
+    )
+
+
+def test_modes_that_begin_alike_have_distinct_labels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    modes = [f"gpu_1300MHz_emc_3199MHz_dla_{at}" for at in (1, 2, 3)]
+    rows = [f"{mode},{at},800,n,fp16,1,{at},5" for at, mode in enumerate(modes, 400)]
+    table = tmp_path / "table.csv"
+    head = "mode,gpu_mhz,emc_mhz,network,precision,batch,time_ms,power_w"
+    table.write_text("\n".join([head, *rows, ""]), "utf-8")
+    told = ("import", str(table), "--citation", "made up", "--device", "Jetson Madeup")
+    assert run([*told, "--runs", str(tmp_path / "runs")]) == 0
+    path = tmp_path / "fig.svg"
+    code, _, err = answer(capsys, "figure", "modes", "--runs", tmp_path / "runs", "-o", path)
+    assert code == 0, err
+    words = re.findall(r"<text[^>]*>([^<]*)<", path.read_text("utf-8"))
+    # of 20 characters: 13, the ellipsis and the last six
+    assert {word for word in words if word.startswith("gpu_")} == {
+        f"gpu_1300MHz_e…_dla_{at}" for at in (1, 2, 3)
+    }
+
+
 def test_one_published_mode_has_no_front(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,7 +51,7 @@ def figure(
     mode: Annotated[str | None, typer.Option(help="Power mode.")] = None,
     precision: Annotated[
         list[str] | None,
-        typer.Option(help="Precisions to show: fp32,fp16. The usual peaks by default."),
+        typer.Option(help="Precisions to show: fp32,fp16. Those of the networks by default."),
     ] = None,
     batch: Annotated[
         int | None, typer.Option(min=1, max=1_000_000, help="Batch size; the smallest by default.")

@@ -120,6 +120,21 @@ def time_balance(roof: EnergyRoof) -> float:
     return roof.peak_flop_per_s / roof.bandwidth_bytes_per_s
 
 
+def bends(roof: EnergyRoof) -> list[float]:
+    """Where the curves of energy and power bend, FLOP/byte: at the ridge, and where a cap sets in.
+
+    A cap c allows the rate P at I = ε_m·P/(c − π₀ − ε_f·P), and I·B at ((c − π₀)/B − ε_m)/ε_f.
+    """
+    at = [time_balance(roof)]
+    if roof.cap_w is not None:
+        left_w = roof.cap_w - roof.constant_w
+        above_work_w = left_w - roof.flop_j * roof.peak_flop_per_s
+        at += [roof.byte_j * roof.peak_flop_per_s / above_work_w] if above_work_w > 0 else []
+        above_traffic_j = left_w / roof.bandwidth_bytes_per_s - roof.byte_j
+        at += [above_traffic_j / roof.flop_j] if roof.flop_j > 0 else []
+    return sorted(x for x in at if x > 0)
+
+
 def energy_balance(roof: EnergyRoof) -> float | None:
     """B_ε, FLOP/byte; None where work costs nothing beyond its time."""
     return roof.byte_j / roof.flop_j if roof.flop_j > 0 else None

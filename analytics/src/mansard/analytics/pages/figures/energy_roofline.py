@@ -18,7 +18,7 @@ from markupsafe import Markup
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import GIGA, UNKNOWN, fixed, quantity
 from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
-from mansard.analytics.models.energy.roof import Balance, EnergyRoof, Span, balance
+from mansard.analytics.models.energy.roof import Balance, EnergyRoof, Span, balance, bends
 from mansard.analytics.models.roofs.ceilings import DRAM
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.charting import Chart, following, plot, with_tooltip
@@ -60,6 +60,7 @@ from mansard.core.precision import unit_title, work_unit
 
 WIDTH_PX = 400
 MOST_VERTICES, LEAST_VERTICES = 41, 17  # of an arch: 41 are a sixth of a decade apart
+MOST_BENDS = 3  # of an arch, which are vertices too
 MOST_ROWS = 2000  # of all arches
 BALANCE_FIELDS = ("time", "energy", "half")
 BALANCES = ("time balance", "energy balance", "half the best efficiency")
@@ -248,9 +249,10 @@ def cap_w(results: Results, roof: Roofline) -> float | None:
 
 
 def arches(roofs: Sequence[PricedRoof], x_low: float, x_high: float) -> pl.DataFrame:
-    """Work per joule and W of each roof over intensity; ``is_main``: the best of its mode."""
-    n_each = MOST_ROWS // max(1, len(roofs))
-    at = np.geomspace(x_low, x_high, max(LEAST_VERTICES, min(MOST_VERTICES, n_each)))
+    """Work per joule and W of each roof over intensity, with its bends; ``is_main``: the best of
+    its mode."""
+    n_each = MOST_ROWS // max(1, len(roofs)) - MOST_BENDS
+    even = np.geomspace(x_low, x_high, max(LEAST_VERTICES, min(MOST_VERTICES, n_each)))
     best = main_roofs(roofs)
     rows = [
         {
@@ -263,6 +265,7 @@ def arches(roofs: Sequence[PricedRoof], x_low: float, x_high: float) -> pl.DataF
             "power": float(power),
         }
         for priced in roofs
+        for at in [np.union1d(even, [x for x in bends(priced.roof) if x_low < x < x_high])]
         for x, efficiency, power in zip(
             at, 1 / priced.roof.energy_per_flop_j(at), priced.roof.power_w(at), strict=True
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
 import altair as alt
@@ -76,12 +77,15 @@ def place_names(
     marks: pl.DataFrame,
     points: pl.DataFrame,
     seen: Window,
-    share: float = 1.0,
+    share: float | None = None,
+    *,
+    may_cross: bool = True,
 ) -> Names:
     """Names for ``roofs`` and for ``points``, in a chart as wide as ``seen`` and in a narrow one.
 
     ``points`` has mode, batch, network, precision, text, x and y, and is_measured: these are named
-    before others; ``marks`` has mode, x and y. No name covers any of both. ``share``: see Layout.
+    before others; ``marks`` has mode, x and y. No name covers any of both. ``share`` and
+    ``may_cross``: see Layout.
     """
     roof_rows: list[Row] = []
     point_rows: list[Row] = []
@@ -91,7 +95,7 @@ def place_names(
         window = seen.wide(width_px)
         for mode in dict.fromkeys(line.mode for line in roofs):
             inside = [line for line in roofs if line.mode == mode]
-            empty = Layout(window.width_px, window.height_px, share)
+            empty = Layout(window.width_px, window.height_px, share, may_cross=may_cross)
             for line in inside:
                 empty.line([window.pixels(*corner) for corner in line.path])
             there = marks.filter(pl.col("mode") == mode).select("x", "y").unique()
@@ -124,17 +128,22 @@ def _roof_names(roofs: Sequence[NamedLine], layout: Layout, seen: Window) -> Ite
 
 
 def _roof_name(line: NamedLine, layout: Layout, seen: Window) -> Iterator[Row]:
+    """A shorter name comes before one that crosses a line."""
     path = [seen.pixels(*corner) for corner in line.path]
-    for text in line.texts:
-        if line.kind == "slope":
-            anchor = layout.on_slope(text, path[0], path[-1])
+    for may_cross, text in product(layout.crossings, line.texts):
+        kind = line.kind
+        if kind == "slope":
+            anchor = layout.on_slope(text, path[0], path[-1], may_cross=may_cross)
+            if anchor is None and not may_cross:
+                kind, anchor = "level", layout.below_slope(text, path[0], path[-1])
         else:
-            placed = layout.along(text, path)
+            placed = layout.along(text, path, may_cross=may_cross)
             anchor = None if placed is None else placed.anchor
         if anchor is not None:
             x, y = seen.values(*anchor)
             yield {
-                **{name: getattr(line, name) for name in ("mode", "precision", "kind", "is_main")},
+                **{name: getattr(line, name) for name in ("mode", "precision", "is_main")},
+                "kind": kind,
                 "text": text,
                 "x": x,
                 "y": y,

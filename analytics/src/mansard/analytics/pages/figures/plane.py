@@ -29,10 +29,12 @@ LINE_PX = 15.0  # the height of a line of it
 POINT_PX = 6.5  # half of a mark, with its outline
 LEADER_PX = 60.0  # the longest line between a point and its name
 CLEAR_PX = 2.5  # between a name and a line that it does not cross
+APART_PX = 4.0  # between two lines that a name tells apart
 LEVEL_PX = 24.0  # most that a line may rise under its name
-OVERHANG = 0.4  # share of a name that may stand left of where its line begins
+OVERHANG = 0.4  # share of a name that may be left of where its line begins, or is level
 EDGE_PX = 2.0  # between a name and the edge of the chart
 SLOPE_PX = 10.0  # between a rising line and the middle of its name
+LIFT_PX = 8.0  # as much more where marks are on the line
 MOST_NAMES = 30  # points that are named in one chart: of more the rest are left out
 LONGEST_LABEL = 24  # characters; tooltip and table have the whole name
 # Widths of letters in shares of the type: of DejaVu Sans, the widest font in ``theme.FONT``.
@@ -141,19 +143,33 @@ class Placed:
 
 
 class Layout:
-    """What is in one chart. A name may cross ``lines`` where there is no other place for it.
+    """What is in one chart. With ``may_cross`` a name may cross ``lines`` where there is no other
+    place for it.
 
     ``taken`` are the boxes of names and of marks, ``leaders`` the lines from points to names.
-    ``share``: how wide text is, of the bound that ``text_px`` has for any font.
+    ``share``: how wide text is, of the bound that ``text_px`` has for any font; None: any font,
+    and bold names of lines.
     """
 
-    def __init__(self, width_px: float, height_px: float, share: float = 1.0) -> None:
+    def __init__(
+        self,
+        width_px: float,
+        height_px: float,
+        share: float | None = None,
+        *,
+        may_cross: bool = True,
+    ) -> None:
         self.width_px, self.height_px, self.share = width_px, height_px, share
+        self.crossings = (False, True) if may_cross else (False,)
         self.taken, self.leaders, self.lines = (np.empty((0, 4)) for _ in range(3))
+
+    def _line_name_px(self, text: str) -> float:
+        return text_px(text, is_bold=True) if self.share is None else self.share * text_px(text)
 
     def copy(self) -> Layout:
         """A copy, which can be filled further by itself."""
-        other = Layout(self.width_px, self.height_px, self.share)
+        may_cross = True in self.crossings
+        other = Layout(self.width_px, self.height_px, self.share, may_cross=may_cross)
         other.taken, other.leaders, other.lines = self.taken, self.leaders, self.lines
         return other
 
@@ -166,59 +182,106 @@ class Layout:
         pieces = np.array([(*start, *end) for start, end in pairwise(path)]).reshape(-1, 4)
         self.lines = np.vstack([self.lines, pieces])
 
-    def along(self, text: str, path: Sequence[Spot]) -> Placed | None:
+    def along(self, text: str, path: Sequence[Spot], *, may_cross: bool = False) -> Placed | None:
         """A place for the name of a line, above it or else below, as far right as there is room.
 
-        ``path``: its corners from left to right. None where there is no place beside a level part.
+        ``path``: its corners from left to right. None where there is no place beside a level part;
+        above, the left of a name may hang over a part that falls.
         """
-        wide = self.share * text_px(text, is_bold=True)
+        wide = self._line_name_px(text)
         last = min(path[-1][0], self.width_px) - EDGE_PX
         least = max(path[0][0] - OVERHANG * wide, 0.0) + wide
+        off = LINE_PX / 2 + POINT_PX
         anchors: dict[int, list[Spot]] = {-1: [], 1: []}
+        under: dict[int, list[Spot]] = {-1: [], 1: []}  # where the line is under the name
         for right in _between(last, least, -12.0):
             heights = list(_heights(path, right - wide, right))
-            if max(heights) - min(heights) <= LEVEL_PX:
-                off = LINE_PX / 2 + POINT_PX
-                anchors[-1].append((right, min(heights) - off))
-                anchors[1].append((right, max(heights) + off))
-        for is_crossing, side in product((False, True), (-1, 1)):
+            beside = list(_heights(path, right - (1 - OVERHANG) * wide, right))
+            middle = right - (1 - OVERHANG) * wide / 2
+            at_middle = next(_heights(path, middle, middle))
+            for side, part, end in ((-1, beside, min(heights)), (1, heights, max(heights))):
+                if max(part) - min(part) <= LEVEL_PX:
+                    anchors[side].append((right, end + side * off))
+                    under[side].append((middle, at_middle))
+        for is_apart, side in product((True, False), (-1, 1)):
             boxes = np.array([text_box(anchor, "right", wide) for anchor in anchors[side]])
-            free = self._free(boxes.reshape(-1, 4), may_cross=is_crossing)
+            free = self._free(boxes.reshape(-1, 4), may_cross=may_cross)
+            # No other line is between a line and its name, nor, at best, close to the line.
+            beyond_px = APART_PX if is_apart else -1.0
+            ways = np.array(
+                [
+                    (x, y - side * beyond_px, x, anchor[1])
+                    for (x, y), anchor in zip(under[side], anchors[side], strict=True)
+                ]
+            )
+            free &= cross(ways.reshape(-1, 4), self.lines).sum(axis=1) <= int(is_apart)
             if free.any():
                 at = int(free.argmax())
                 self.taken = np.vstack([self.taken, boxes[at]])
                 return Placed(anchors[side][at], "right")
         return None
 
-    def on_slope(self, text: str, start: Spot, end: Spot) -> Spot | None:
-        """A place for the name of a rising line, turned as the line is and SLOPE_PX above it.
+    def on_slope(
+        self, text: str, start: Spot, end: Spot, *, may_cross: bool = False
+    ) -> Spot | None:
+        """The anchor of the name of a rising line, turned as the line is and SLOPE_PX above it.
 
-        Its anchor on the line, as near to ``start``, the low end, as there is room; None where
-        there is none.
+        The name is above the line, farther above where marks are on it, or below, as near to
+        ``start``, the low end, as there is room; None where there is none.
         """
         long = math.dist(start, end)
-        wide = self.share * text_px(text, is_bold=True)
-        shifts = list(_between(10.0, long - wide - 8.0, 12.0))
+        wide = self._line_name_px(text)
+        shifts = list(_between(10.0, long - wide - 8.0, 6.0))
         if not shifts:
             return None
         run, fall = ((end[at] - start[at]) / long for at in (0, 1))
         steps = list(_between(0.0, wide, 6.0))
-        middles = [
-            (
-                start[0] + (shift + step) * run + SLOPE_PX * fall,
-                start[1] + (shift + step) * fall - SLOPE_PX * run,
-            )
-            for shift in shifts
-            for step in steps
-        ]
-        boxes = squares(middles, 0.4 * LINE_PX)  # their corners reach as far as the turned line
-        for is_crossing in (False, True):
-            free = self._free(boxes, may_cross=is_crossing).reshape(-1, len(steps)).all(axis=1)
-            if free.any():
-                at = int(free.argmax())
-                self.taken = np.vstack([self.taken, boxes[at * len(steps) :][: len(steps)]])
-                return start[0] + shifts[at] * run, start[1] + shifts[at] * fall
+
+        def at(along: float, above: float) -> Spot:
+            return start[0] + along * run + above * fall, start[1] + along * fall - above * run
+
+        # A box for lines has corners that reach no farther than the turned text.
+        thin_px = (0.4 * LINE_PX + CLEAR_PX) / (abs(run) + abs(fall)) - CLEAR_PX
+        for above in (SLOPE_PX, SLOPE_PX + LIFT_PX, -SLOPE_PX):
+            middles = [at(shift + step, above) for shift in shifts for step in steps]
+            boxes = squares(middles, 0.4 * LINE_PX)  # as high as the turned text
+            free = self._free(boxes, may_cross=True)
+            if not may_cross:
+                free &= ~cut(squares(middles, thin_px), self.lines).any(axis=1)
+            # No other line is between a line and its name.
+            near = [at(shift + wide / 2, math.copysign(1.0, above)) for shift in shifts]
+            far = [at(shift + wide / 2, above) for shift in shifts]
+            is_beside = ~cross(np.hstack([near, far]), self.lines).any(axis=1)
+            is_place = free.reshape(-1, len(steps)).all(axis=1) & is_beside
+            if is_place.any():
+                first = int(is_place.argmax())
+                self.taken = np.vstack([self.taken, boxes[first * len(steps) :][: len(steps)]])
+                return at(shifts[first], above - SLOPE_PX)
         return None
+
+    def below_slope(self, text: str, start: Spot, end: Spot) -> Spot | None:
+        """The right end of a level name right of a rising line, as near to ``start``, the low end,
+        as there is room; None where there is none."""
+        long = math.dist(start, end)
+        wide = self._line_name_px(text)
+        run, fall = ((end[at] - start[at]) / long for at in (0, 1))
+        places = [
+            (start[0] + along * run, start[1] + along * fall)
+            for along in _between(POINT_PX, long - POINT_PX, 6.0)
+        ]
+        if not places:
+            return None
+        spots = np.array(places)
+        anchors = spots + np.array([POINT_PX, LINE_PX / 2 + CLEAR_PX])
+        boxes = np.array([text_box((x, y), "left", wide) for x, y in anchors])
+        free = self._free(boxes, may_cross=False)
+        # No other line is between a line and its name.
+        free &= ~cross(np.hstack([spots + 0.5, anchors]), self.lines).any(axis=1)
+        if not free.any():
+            return None
+        first = int(free.argmax())
+        self.taken = np.vstack([self.taken, boxes[first]])
+        return float(boxes[first][2]), float(anchors[first][1])
 
     def beside(
         self, texts: Sequence[str], spots: Sequence[Spot], n_first: int = 0
@@ -250,10 +313,10 @@ class Layout:
         self, texts: Sequence[str], spots: Sequence[Spot], groups: Sequence[Sequence[int]]
     ) -> list[Placed | None]:
         names: list[Placed | None] = [None] * len(spots)
-        for group, is_led, may_cross in product(groups, (False, True), (False, True)):
+        for group, is_led, may_cross in product(groups, (False, True), self.crossings):
             for at in group:
                 if names[at] is None:
-                    wide = self.share * text_px(texts[at])
+                    wide = (self.share or 1.0) * text_px(texts[at])
                     names[at] = self._at(spots[at], wide, is_led=is_led, may_cross=may_cross)
         return names
 

@@ -235,9 +235,10 @@ def window(roofs: Sequence[Roofline], points: Points) -> Window:
 
 def _outer_ridges(roof: Roofline) -> list[Ridge]:
     """The ridge points that show where all roofs of main memory and the outermost others bend."""
-    top = max((peak for _, peak in _known(roof.peaks)), default=0.0)
     of_top = {
-        (top_peak.subject, top_peak.family) for top_peak, peak in _known(roof.peaks) if peak == top
+        (top_peak.subject, top_peak.family)
+        for top_peak, peak in _known(roof.peaks)
+        if peak == _top(roof)
     }
     return [
         ridge
@@ -250,7 +251,6 @@ def roof_lines(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
     """Two ends of every roof: memory roofs up to their highest ridge, peaks from theirs."""
     rows: list[Row] = []
     for roof in roofs:
-        top = max((peak for _, peak in _known(roof.peaks)), default=math.inf)
         for ceiling, slope, ends in _slope_spans(roof, seen):
             line = {
                 "mode": roof.label,
@@ -263,7 +263,7 @@ def roof_lines(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
             line = {
                 "mode": roof.label,
                 "line": f"{ceiling.name} peak: {ceiling_text(ceiling)}",
-                "level": "peak" if peak == top else "lower peak",
+                "level": "peak" if peak == _top(roof) else "lower peak",
                 "precision": ceiling.subject,
             }
             rows += [{**line, "x": x, "y": peak / GIGA} for x in ends]
@@ -318,8 +318,8 @@ def roof_area(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
     rows: list[Row] = []
     for roof in roofs:
         slope = roof.bandwidth(DRAM).value
-        top = max((peak for _, peak in _known(roof.peaks)), default=None)
-        if slope is None or top is None:
+        top = _top(roof)
+        if slope is None or math.isinf(top):
             continue
         for x in (_left_end(slope, seen), top / slope, seen.x_high):
             y = max(min(top, slope * x) / GIGA, seen.y_low)
@@ -397,15 +397,20 @@ def _slopes(roof: Roofline) -> list[tuple[Ceiling, float]]:
     return _known(roof.bandwidth(level.name) for level in roof.levels)
 
 
+def _top(roof: Roofline) -> float:
+    """The highest peak, infinite where none is known."""
+    top = _highest(_known(roof.peaks))
+    return top.value if top is not None and top.value else math.inf
+
+
 def _highest(ceilings: Iterable[tuple[Ceiling, float]]) -> Ceiling | None:
     return max(ceilings, key=lambda pair: pair[1], default=(None, 0.0))[0]
 
 
 def _slope_spans(roof: Roofline, seen: Window) -> list[tuple[Ceiling, float, _Ends]]:
     """Each memory roof, its bandwidth, and the intensities from and to which it is drawn."""
-    top = max((peak for _, peak in _known(roof.peaks)), default=math.inf)
     return [
-        (ceiling, slope, (_left_end(slope, seen), min(top / slope, seen.x_high)))
+        (ceiling, slope, (_left_end(slope, seen), min(_top(roof) / slope, seen.x_high)))
         for ceiling, slope in _slopes(roof)
     ]
 

@@ -44,21 +44,29 @@ def _provenance(content: Content, results: Results) -> Iterator[str]:
         measured = [run for run in runs if run not in simulated]
         for how, of_kind in (("measured", measured), ("simulated", simulated)):
             if of_kind:
-                yield _when(of_kind, f"Modelled from runs {how}" if is_modelled else how)
+                yield run_text(of_kind, f"Modelled from runs {how}" if is_modelled else how)
         yield f"Runs: {', '.join(display_name(run.run_id) for run in runs)}."
+    if "published" in content.sources or any(map(is_published, content.run_ids)):
+        how = "Modelled from ceilings published" if is_modelled else "Published"
+        yield from publication_text(results, content.device, content.mode, how)
+
+
+def publication_text(
+    results: Results, device: str, mode: str, how: str = "Published"
+) -> Iterator[str]:
+    """``Published in:`` and the citations of ``device`` and of ``mode``, if there are any; ""
+    are all modes."""
     names = device_names(results.published)
     citations = [
         row.citation
         for row in results.published.rows
-        if names.get((row.device, row.table_id)) == content.device
-        and content.mode in {"", row.mode.name}
+        if names.get((row.device, row.table_id)) == device and mode in {"", row.mode.name}
     ]
-    if citations and ("published" in content.sources or any(map(is_published, content.run_ids))):
-        where = "; ".join(in_order([display_text(one) for one in citations]))
-        yield f"{'Modelled from ceilings published' if is_modelled else 'Published'} in: {where}."
+    if citations:
+        yield f"{how} in: {'; '.join(in_order([display_text(one) for one in citations]))}."
 
 
-def _when(runs: list[Manifest], how: str) -> str:
+def run_text(runs: list[Manifest], how: str) -> str:
     """``Measured 2026-11-28 (UTC) by Mansard 1.0.``"""
     days = sorted({run.started_utc[:10] for run in runs})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"

@@ -14,13 +14,14 @@ import polars as pl
 from mansard.analytics.data.names import LONGEST_NAME
 from mansard.analytics.pages.figures.charting import LIGHT, Chart, log_scale, plot
 from mansard.analytics.pages.figures.figure import Prefix
-from mansard.analytics.pages.figures.plane import Window, shortened_label
+from mansard.analytics.pages.figures.plane import Window, shortened_label, text_px
 from mansard.analytics.pages.paper.drawing import Inside
-from mansard.analytics.pages.paper.look import MARKERS, colours
+from mansard.analytics.pages.paper.look import LEGEND_GAP_PX, MARKERS, colours
 from mansard.core.hardware.machine_names import machine_words
 from mansard.core.text import printable, uncounted
 
 _LEAST_TICKS = 3
+_LABEL_PX, _SYMBOL_PX = 150, 22.0  # of a legend: the longest label; a symbol and its gap
 Kind = Literal["roofline", "energy", "pareto", "layers", "gantt", "modes"]
 TITLES: Mapping[Kind, str] = {
     "roofline": "Roofline",
@@ -89,7 +90,7 @@ def titled(content: Content, width_px: float) -> alt.TitleParams:
 def network_key(names: Sequence[str], n_columns: int = 3) -> dict[str, object]:
     """Colour and shape channels for ``names``, with one legend."""
     labels = list(names)
-    legend = alt.Legend(title=None, columns=n_columns, labelLimit=150)
+    legend = alt.Legend(title=None, columns=n_columns, labelLimit=_LABEL_PX)
     return {
         "color": alt.Color(
             "name:N", scale=alt.Scale(domain=labels, range=colours(labels)), legend=legend
@@ -160,7 +161,8 @@ def log_ticks(low: float, high: float) -> list[float]:
     return ticks
 
 
-def legend_columns(names: Sequence[str], width_px: float) -> int:
-    """As many columns as the longest of ``names`` leaves room for."""
-    longest = max((len(name) for name in names), default=1)
-    return max(1, min(len(names) or 1, int(width_px / (7.0 * min(longest, 21) + 30))))
+def legend_columns(names: Sequence[str], inside: Inside) -> int:
+    """As many columns as the longest of ``names`` leaves room for, or nearly so."""
+    longest_px = inside.share * max(map(text_px, names), default=0.0)
+    column_px = min(longest_px, _LABEL_PX) + _SYMBOL_PX + LEGEND_GAP_PX
+    return max(1, min(len(names), int((inside.width_px + 2 * LEGEND_GAP_PX) / column_px)))

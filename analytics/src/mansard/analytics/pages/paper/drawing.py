@@ -21,9 +21,12 @@ from mansard.core.text import printable
 
 Form = Literal["svg", "pdf", "png"]
 PIXELS_PER_INCH = 300
-_TURNS = 5  # another size changes the labels of axes, which change the size
+_TURNS = 10  # another size changes the labels of axes, which change the size
 _NEAR_PX = 0.5
+_SAMPLES = ("fp16 tensor 10.59 TFLOP/s", "DRAM 204.8 GB/s", "MAXN", "mobilenet_v2")
+_AS_WIDE = f"{DEFAULT_FONT}, Arimo, Arial, Helvetica, Nimbus Sans, sans-serif"
 _LEAST_PX = 60.0  # of the inner part of a chart
+_FREE_PX = 130  # the height of the inner part for which a figure becomes higher
 _SIZE = re.compile(r'<svg([^>]*?) width="([0-9.]+)" height="([0-9.]+)"([^>]*?)viewBox="[^"]*"')
 _GROUND = re.compile(r'<rect width="[0-9.]+" height="[0-9.]+"')
 _BASE_FONT = re.compile(rb"/BaseFont\s*/([^\s/<>\[\]()]+)")
@@ -39,42 +42,58 @@ class Inside(NamedTuple):
     share: float
 
 
-def draw(build: Callable[[Inside], Chart], look: Look, inner_px: float | None = None) -> str:
+def draw(
+    build: Callable[[Inside], Chart],
+    look: Look,
+    inner_px: float | None = None,
+    *,
+    may_grow: bool = False,
+) -> str:
     """``build`` as an SVG as large as ``look`` says; raises UsageError where that is too small.
 
-    ``inner_px``: the height inside the axes, which then sets that of the figure.
+    ``inner_px``: the height inside the axes, which then sets that of the figure. ``may_grow``: a
+    long legend makes the figure higher.
     """
     share = letter_share(look.font)
     inside = Inside(round(0.8 * look.width_px), round(inner_px or 0.7 * look.height_px), share)
-    svg = ""
-    for _ in range(_TURNS):
+    asked_px = look.height_px
+    for turn in range(_TURNS):
         svg = _svg(build(inside), look)
         width_px, height_px = _size(svg)
         if inner_px is not None:
             look = replace(look, height_pt=height_px / look.px_per_pt)
+        elif may_grow:
+            lack_px = _FREE_PX - (inside.height_px + asked_px - height_px)
+            look = replace(look, height_pt=(asked_px + max(0.0, lack_px)) / look.px_per_pt)
         more = (look.width_px - width_px, look.height_px - height_px)
-        if max(map(abs, more)) <= _NEAR_PX:
-            break
-        across, down = (round(size + extra) for size, extra in zip(inside, more, strict=False))
+        # Labels and legends that change back and forth: rather a margin than a cut figure.
+        is_shrinking = turn >= _TURNS // 2
+        if min(more) >= -_NEAR_PX and (is_shrinking or max(more) <= _NEAR_PX):
+            return _sized(svg, look)
+        across, down = (
+            round(size + (min(extra, 0.0) if is_shrinking else extra))
+            for size, extra in zip(inside, more, strict=False)
+        )
         if across < _LEAST_PX or (inner_px is None and down < _LEAST_PX):
-            raise UsageError(
-                f"{look.width_pt:.4g} × {look.height_pt:.4g} pt is too small for this figure in "
-                f"{look.font_pt:.3g} pt type",
-                fix="raise --width or --height, or lower --font-size",
-            )
+            break
         inside = Inside(across, down, share)
-    return _sized(svg, look)
+    raise UsageError(
+        f"{look.width_pt:.4g} × {look.height_pt:.4g} pt is too small for this figure in "
+        f"{look.font_pt:.3g} pt type",
+        fix="raise --width or --height, or lower --font-size",
+    )
 
 
 @cache
 def letter_share(font: str) -> float:
-    """The width of text in ``font`` over ``text_px``, the bound for any font."""
-    text = "fp16 tensor 10.59 TFLOP/s DRAM resnet50"
-    mark = {"type": "text", "text": text, "fontSize": TYPE_PX, "font": font, "align": "left"}
-    spec = {"data": {"values": [{}]}, "width": 1, "height": 1, "padding": 0, "mark": mark}
-    spec |= {"encoding": {"x": {"value": 0}}}
-    width_px, _ = _size(vl_convert.vegalite_to_svg(spec))
-    return min(1.0, width_px / text_px(text, is_bold=True))
+    """The width of text in ``font`` over ``text_px``, the bound for any font; the mean of some."""
+    shares = []
+    for text in _SAMPLES:
+        mark = {"type": "text", "text": text, "fontSize": TYPE_PX, "font": font, "align": "left"}
+        spec = {"data": {"values": [{}]}, "width": 1, "height": 1, "padding": 0, "mark": mark}
+        spec |= {"encoding": {"x": {"value": 0}}}
+        shares.append(_size(vl_convert.vegalite_to_svg(spec))[0] / text_px(text))
+    return min(1.0, sum(shares) / len(shares))
 
 
 def _svg(chart: Chart, look: Look) -> str:
@@ -100,12 +119,17 @@ def _sized(svg: str, look: Look) -> str:
 def encoded(svg: str, form: Form) -> bytes:
     """``svg``, which ``draw`` made, as a file of ``form``; a PDF has its fonts embedded."""
     if form == "svg":
-        return svg.encode()
+        return _with_metric_fonts(svg).encode()
     # The converters take a number without a unit for points, and points for CSS pixels.
     plain = re.sub(r'="([0-9.]+)pt"', r'="\1"', svg, count=2)
     if form == "pdf":
         return bytes(vl_convert.svg_to_pdf(plain))
     return bytes(vl_convert.svg_to_png(plain, ppi=PIXELS_PER_INCH))
+
+
+def _with_metric_fonts(svg: str) -> str:
+    """``svg`` with the fonts that have letters as wide as the default's, for other machines."""
+    return svg.replace(f'font-family="{DEFAULT_FONT}"', f'font-family="{_AS_WIDE}"')
 
 
 def check_font(family: str, folder: Path | None = None) -> None:

@@ -162,7 +162,7 @@ def _drawn(content: Content, request: FigureRequest, suffix: Suffix) -> bytes:
     forms: dict[Suffix, Form] = {"svg": "svg", "pdf": "pdf", "png": "png"}
     form = forms[suffix]
     look = _look(request)
-    is_by_rows = request.height_pt is None and request.style == "paper"
+    is_free = request.height_pt is None and request.style == "paper"
     svg = draw(
         lambda inside: (
             content.build(inside).properties(title=titled(content, look.width_px))
@@ -170,7 +170,8 @@ def _drawn(content: Content, request: FigureRequest, suffix: Suffix) -> bytes:
             else content.build(inside)
         ),
         look,
-        content.inner_px if is_by_rows else None,
+        content.inner_px if is_free else None,
+        may_grow=is_free,
     )
     return marked(encoded(svg, form), suffix)
 

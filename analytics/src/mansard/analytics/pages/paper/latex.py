@@ -2,6 +2,7 @@ r"""The ceilings of a mode as a LaTeX table, for \\usepackage{booktabs}."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from types import MappingProxyType
 
@@ -11,9 +12,16 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import fixed, quantity
 from mansard.analytics.models.energy.fit import Coefficient
 from mansard.analytics.models.roofs.ceilings import Ceiling
+from mansard.analytics.models.roofs.published_rooflines import is_published
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.parameters import roof_devices
-from mansard.analytics.pages.paper.caption import DRAWN_BY, system_text
+from mansard.analytics.pages.figures.plane import shortened_label
+from mansard.analytics.pages.paper.caption import (
+    DRAWN_BY,
+    publication_text,
+    run_text,
+    system_text,
+)
 from mansard.analytics.pages.paper.content import short_device, short_name
 from mansard.analytics.pages.results import Results
 from mansard.core.errors import UsageError
@@ -21,6 +29,7 @@ from mansard.core.precision import work_unit
 
 _PICO = 1e-12
 _UNKNOWN = "--"
+_LAST_LATIN = 0x17E  # of Latin Extended-A, the last letter that the encoding utf8 sets
 _ESCAPES = MappingProxyType(
     {
         "\\": r"\textbackslash{}",
@@ -29,14 +38,15 @@ _ESCAPES = MappingProxyType(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
-        '"': r"\textquotedbl{}",
+        '"': "''",
         **{sign: f"\\{sign}" for sign in "&%$#_{}"},
         "\u00a0": "~",
         "±": r"$\pm$",
         "µ": r"$\mu$",
         "×": r"$\times$",
         "…": r"\dots{}",
-        "–": "--",
+        "–": r"\textendash{}",
+        "`": "{`}",  # no ligature with ? or !
     }
 )
 CEILING_SCHEMA = {
@@ -52,8 +62,21 @@ CEILING_SCHEMA = {
 
 
 def escaped(text: str) -> str:
-    """``text`` for LaTeX: none of it is read as a command, a comment or a group."""
-    return "".join(_ESCAPES.get(letter, letter) for letter in text)
+    """``text`` for LaTeX: none of it is read as a command, a comment or a group.
+
+    Letters that pdfLaTeX cannot set without further packages have their code, ``[U+65E5]``.
+    """
+    plain = "".join(_ESCAPES.get(letter) or _letter(letter) for letter in text)
+    return plain.replace("--", "-{}-")
+
+
+def _letter(letter: str) -> str:
+    return letter if ord(letter) <= _LAST_LATIN else f"[U+{ord(letter):04X}]"
+
+
+def _breakable(escaped_text: str) -> str:
+    """Lines may break in paths and long names."""
+    return re.sub(r"(/|\\_)(?=\w)", r"\1\\allowbreak ", escaped_text)
 
 
 def ceiling_frame(results: Results, roof: Roofline) -> pl.DataFrame:
@@ -105,12 +128,15 @@ def _row(
 
 def _table_caption(results: Results, roof: Roofline, ceilings: pl.DataFrame) -> str:
     """The device and the mode, its system, the method, and where the values come from."""
-    device = short_name(short_device(roof_devices(results)[roof.label]))
-    sentences = [f"Ceilings of {device} in power mode {short_name(roof.mode)}, {roof.source}."]
+    device = roof_devices(results)[roof.label]
+    shown = short_name(short_device(device))
+    sentences = [f"Ceilings of {shown} in power mode {short_name(roof.mode)}."]
     runs = [run for run in results.dataset.all_manifests if run.run_id == roof.run_id]
     if runs:
-        sentences.append(system_text(runs))
-        sentences.append(f"Medians of n blocks of samples, Mansard {runs[0].tool_version}.")
+        sentences += [system_text(runs), run_text(runs, roof.source)]
+        sentences.append("Medians of n blocks of samples.")
+    elif is_published(roof.run_id):
+        sentences += publication_text(results, device, roof.mode)
     if ceilings["low"].is_not_null().any():
         sentences.append("±: 95 % intervals.")
     if (ceilings["source"] == "modelled").any():
@@ -128,7 +154,7 @@ def latex_table(results: Results, roof: Roofline, ceilings: pl.DataFrame, label:
             rows.append("\\midrule")
         name = str(row["quantity"]).capitalize()
         if row["name"]:
-            name = f"{name}, {display_name(row['name'])}"
+            name = f"{name}, {shortened_label(display_name(row['name']))}"
         cells = [name, _value(row), *([str(row["n_blocks"] or _UNKNOWN)] if has_n else [])]
         rows.append(" & ".join(escaped(cell) for cell in cells) + " \\\\")
         before = row["quantity"]
@@ -139,7 +165,7 @@ def latex_table(results: Results, roof: Roofline, ceilings: pl.DataFrame, label:
             "\\centering",
             "\\small",
             "\\setlength{\\tabcolsep}{4pt}",
-            f"\\caption{{{escaped(_table_caption(results, roof, ceilings))}}}",
+            f"\\caption{{{_breakable(escaped(_table_caption(results, roof, ceilings)))}}}",
             f"\\label{{tab:{label}}}",
             f"\\begin{{tabular}}{{@{{}}lr{'r' if has_n else ''}@{{}}}}",
             "\\toprule",

@@ -30,7 +30,7 @@ from mansard.analytics.pages.figures.naming import NamedLine
 from mansard.analytics.pages.figures.network_points import layer_points, roof_at
 from mansard.analytics.pages.figures.parameters import roof_devices
 from mansard.analytics.pages.figures.plane import Window, extent
-from mansard.analytics.pages.paper.content import Content, marker_key, plane_axes
+from mansard.analytics.pages.paper.content import Content, legend_columns, marker_key, plane_axes
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS, colours
 from mansard.analytics.pages.paper.names import roof_names, seen_in
@@ -330,11 +330,17 @@ def _chart(frame: pl.DataFrame, unit: str, inside: Inside) -> Chart:
     x, y = plane_axes(seen, "rate_gflop_per_s", titles, prefix)
     known = set(layers["bound_by"].to_list())
     kinds = [kind for kind in KINDS if kind in known] + sorted(known - set(KINDS))
-    key = alt.Legend(title=None, columns=min(4, len(kinds)))
     source = layers["source"][0]
+    is_hollow = source == "modelled"
+    key = alt.Legend(
+        title=None,
+        columns=legend_columns(kinds, inside),
+        symbolSize=60 if is_hollow else 90,
+        symbolStrokeWidth=1.6 if is_hollow else 0,
+    )
     look: dict[str, Any] = (
         {"filled": False, "style": "m-hollow"}
-        if source == "modelled"
+        if is_hollow
         else {"filled": True, "opacity": 0.75, "stroke": "#ffffff", "strokeWidth": 0.6}
     )
     return alt.layer(

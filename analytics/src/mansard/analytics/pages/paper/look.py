@@ -20,6 +20,7 @@ SIZES_PT: dict[Style, tuple[float, float, float]] = {  # width, height and type
 }
 # Distinct in greyscale; the last two are paths.
 _TIMES = "M-.75,-1L0,-.25L.75,-1L1,-.75L.25,0L1,.75L.75,1L0,.25L-.75,1L-1,.75L-.25,0L-1,-.75Z"
+LEGEND_GAP_PX = 16.0  # between columns: room for the wider letters of another font in an SVG
 MARKERS = (*SHAPES, "triangle-left", "triangle-right", STAR, _TIMES)
 
 
@@ -70,10 +71,13 @@ def paper_config(look: Look) -> dict[str, Any]:
             **config["legend"],
             "orient": "bottom",
             "offset": 6,
-            "columnPadding": 10,
+            "columnPadding": LEGEND_GAP_PX,
             "rowPadding": 2,
             "symbolSize": 60,
             "symbolStrokeWidth": 1.6,
+            "symbolOpacity": 1,
+            # One below another: side by side they may be wider than the figure.
+            "layout": {"bottom": {"direction": "vertical", "margin": 2, "anchor": "start"}},
         },
         "title": {**config["title"], "offset": 6},
         "style": {

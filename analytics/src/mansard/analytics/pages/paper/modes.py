@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import altair as alt
@@ -17,7 +18,7 @@ from mansard.analytics.pages.figures.figure import Prefix, schema_of, si_prefix
 from mansard.analytics.pages.figures.modes import AT_BEST, mode_points
 from mansard.analytics.pages.figures.naming import NamedLine, place_names, point_texts
 from mansard.analytics.pages.figures.parameters import mode_labels, roof_devices
-from mansard.analytics.pages.figures.plane import Window, extent
+from mansard.analytics.pages.figures.plane import Window, distinct_labels, extent
 from mansard.analytics.pages.paper.content import Content, Kind, fills, is_hollow, log_ticks
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.look import MARKERS
@@ -29,6 +30,7 @@ from mansard.core.text import listed, natural_key
 MOST_MODES = 14  # side by side: each needs a line
 _GAP_PX = 12  # between two panels
 _ROW_PX = 20.0  # a mode
+_LONGEST_MODE = 20  # characters of its name beside bars
 _FOR_VALUES, _FOR_MARKED = 1.32, 1.5  # an axis ends behind the values of its bars, with marks
 _DOT, _FILL, _EDGE = LIGHT.categories[0], LIGHT.ramp[1], LIGHT.accent
 _PAIR = ["device", "label", "network", "precision"]
@@ -338,7 +340,8 @@ def _mode_names(
 ) -> list[Chart]:
     """The names of modes where there is room for them, those of the front first."""
     here = {"x": "latency_ms", "y": "energy_per_item_mj"}
-    line = NamedLine("", "", (), "level", front.select(**here).rows())
+    paths = [_steps(front.select(**here).rows()), *_rule_ends(points)]
+    lines = [NamedLine("", "", (), "level", path) for path in paths]
     named = points.sort("is_recommended", "is_on_front", descending=True).select(
         **{name: pl.lit("") for name in ("batch", "network", "precision")},
         **here,
@@ -347,9 +350,23 @@ def _mode_names(
         mode=pl.lit(""),
     )
     none = pl.DataFrame(schema=schema_of(text="mode", number="x y"))
-    names = place_names([line], none, named, seen, share).points
+    names = place_names(lines, none, named, seen, share, may_cross=False).points
     names = names.filter(pl.col("width_px") == seen.width_px)
     return point_texts(plot(names))
+
+
+def _steps(front: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The corners of the drawn front: across to the next mode, then down to it."""
+    corners = [corner for (_, y), (x, down) in pairwise(front) for corner in ((x, y), (x, down))]
+    return [*front[:1], *corners]
+
+
+def _rule_ends(points: pl.DataFrame) -> list[list[tuple[float, float]]]:
+    """Both ends of each drawn interval."""
+    (x, left, right), (y, low, high) = _COSTS
+    across, up = (_ranged(points, cost, is_log=True) for cost in _COSTS)
+    rows = [*across.select(left, y, right, y2=y).rows(), *up.select(x, low, x2=x, high=high).rows()]
+    return [[(x0, y0), (x1, y1)] for x0, y0, x1, y1 in rows]
 
 
 def _mode_chart(modes: pl.DataFrame, inside: Inside) -> Chart:
@@ -368,8 +385,10 @@ def _mode_chart(modes: pl.DataFrame, inside: Inside) -> Chart:
 def _panel(modes: pl.DataFrame, cost: tuple[str, str, str], title: str, *, is_first: bool) -> Chart:
     """Bars of a cost with its interval, and its value behind them."""
     field, low, high = cost
-    axis = alt.Axis(title=None, domain=False, grid=False, ticks=False, labelLimit=130)
-    y = alt.Y("mode:N", sort=modes["mode"].to_list(), axis=axis if is_first else None)
+    axis = alt.Axis(title=None, domain=False, grid=False, ticks=False, labelLimit=160)
+    labels = distinct_labels(modes["mode"].to_list(), _LONGEST_MODE)
+    modes = modes.with_columns(label=pl.Series(labels, dtype=pl.String))
+    y = alt.Y("label:N", sort=labels, axis=axis if is_first else None)
     known = modes.filter(pl.col(field).is_not_null())
     is_marked = (known["reading"] == AT_BEST).any()
     ranged = _ranged(known, cost, is_log=False)
@@ -386,6 +405,7 @@ def _panel(modes: pl.DataFrame, cost: tuple[str, str, str], title: str, *, is_fi
             labelExpr=prefix.tick,
             tickCount=3,
             labelFlush=False,
+            grid=False,  # the values are at the bars
         ),
     )
     layers = _bars(known, x, y)

@@ -36,7 +36,7 @@ def roof_names(
     mode = lines[0].mode if lines else ""
     placed = marks.select(mode=pl.lit(mode), x="x", y="y")
     none = pl.DataFrame(schema=schema_of(text="mode batch text", number="x y"))
-    names = place_names(lines, placed, none, seen, share).roofs
+    names = place_names(lines, placed, none, seen, share, may_cross=False).roofs
     names = names.filter(pl.col("width_px") == seen.width_px)
     base = plot(names.select("kind", "text", "x", "y")).encode(x="x:Q", y="y:Q", text="text:N")
     return roof_texts(base, set(names["kind"]), 360 - math.degrees(seen.angle_rad))

@@ -26,7 +26,7 @@ from mansard.analytics.pages.figures.figure import Prefix, si_prefix
 from mansard.analytics.pages.figures.naming import NamedLine
 from mansard.analytics.pages.figures.network_points import Points, roof_points, under_roofs
 from mansard.analytics.pages.figures.parameters import roof_devices
-from mansard.analytics.pages.figures.plane import Window
+from mansard.analytics.pages.figures.plane import Window, distinct_labels
 from mansard.analytics.pages.figures.roofline import (
     named_roofs,
     ridge_points,
@@ -61,6 +61,7 @@ from mansard.core.text import listed
 
 Height = Literal["rate", "efficiency"]
 USUAL = ("fp32", "fp16", "int8")  # of more peaks than these a column has no room for names
+_LONGEST_NAME = 18  # characters of a network in the legend: two of them have a line
 _SAME = ["network", "precision"]
 _IS_MODELLED = pl.col("source") == "modelled"
 AT_ROOFS = "modelled, at best"
@@ -87,7 +88,7 @@ class _Scene:
 def roofline_content(results: Results, wish: Wish) -> Content:
     """The ceilings of one mode, and the performance of networks."""
     roof = choose_roof(results, wish)
-    points, n_left = _points(results, roof, wish, "rate")
+    points, left = _points(results, roof, wish, "rate")
     roof = _with_few_peaks(roof, points, wish)
     seen = window([roof], points)
     roofs, ridges = roof_lines([roof], seen), ridge_points([roof])
@@ -116,14 +117,14 @@ def roofline_content(results: Results, wish: Wish) -> Content:
     words = "Lines are the ceilings of memory and arithmetic"
     words += ", bands their 95 % intervals" if len(bands) else ""
     words += "; diamonds mark where a peak meets main memory." if len(ridges) else "."
-    return _content("roofline", results, roof, scene, (words, *_network_words(points, n_left)))
+    return _content("roofline", results, roof, scene, (words, *_network_words(points), *left))
 
 
 def energy_content(results: Results, wish: Wish) -> Content:
     """The work per joule of each precision of one mode, and of networks."""
     roof = choose_roof(results, wish, "energy")
     _priced(results, roof)  # no roof is a better reason than no network
-    points, n_left = _points(results, roof, wish, "efficiency")
+    points, left = _points(results, roof, wish, "efficiency")
     roof = _with_few_peaks(roof, points, wish)
     priced = _priced(results, roof)
     across = window([roof], points)
@@ -148,7 +149,7 @@ def energy_content(results: Results, wish: Wish) -> Content:
         x_title=f"Arithmetic intensity, {unit_title('{}/byte', filter(None, precisions))}",
     )
     words = "Lines are the best efficiency of each precision with data from main memory."
-    return _content("energy", results, roof, scene, (words, *_network_words(points, n_left)))
+    return _content("energy", results, roof, scene, (words, *_network_words(points), *left))
 
 
 def _titled(name: str, unit: str, precisions: Sequence[str]) -> str:
@@ -158,10 +159,10 @@ def _titled(name: str, unit: str, precisions: Sequence[str]) -> str:
 
 
 def _with_few_peaks(roof: Roofline, points: Points, wish: Wish) -> Roofline:
-    """``roof`` with the best peak of each precision: of the wished ones, else of the usual ones
-    and those of the networks, else of all."""
+    """``roof`` with the best peak of each precision: of the wished ones, else of those of the
+    networks, else of the usual ones, else of all."""
     known = {peak.subject for peak in roof.peaks if peak.value}
-    usual = known & {*USUAL, *points.every["precision"].to_list()}
+    usual = known & set(points.every["precision"].to_list()) or known & set(USUAL)
     wanted = known & set(wish.precisions) if wish.precisions else usual or known
     if wish.precisions and not wanted:
         raise UsageError(
@@ -200,24 +201,33 @@ def _priced(results: Results, roof: Roofline) -> list[PricedRoof]:
     )
 
 
-def _points(results: Results, roof: Roofline, wish: Wish, height: Height) -> tuple[Points, int]:
-    """The networks to draw under ``roof``, and how many of them were left out.
+def _points(
+    results: Results, roof: Roofline, wish: Wish, height: Height
+) -> tuple[Points, list[str]]:
+    """The networks to draw under ``roof``, and a sentence about those that are left out.
 
-    One precision of each network: the wished one, else the fastest.
+    Each network has the wished precisions, or one: the fastest in which it ran, else was modelled.
     """
     points = roof_points(results)
     batch = choose_batch(results, wish, roof)
     here = (pl.col("mode") == roof.label) & (pl.col("batch") == batch)
     modelled = under_roofs(points.networks.filter(here), height)
     measured = under_roofs(points.measured.filter(here), height)
-    both = pl.concat([modelled.select(*_SAME, "rate"), measured.select(*_SAME, "rate")])
+    both = pl.concat(
+        [
+            some.select(*_SAME, "rate", has_run=pl.lit(has_run))
+            for some, has_run in ((measured, True), (modelled, False))
+        ]
+    )
     need: Need = "energy" if height == "efficiency" else "score"
     chosen = choose_networks(both["network"].to_list(), wish, results, need)
     ranked = of_precisions(both.filter(pl.col("network").is_in(chosen)), wish, results)
-    best = ranked.sort("rate", "precision", descending=[True, False]).unique(
-        "network", keep="first", maintain_order=True
+    best = ranked.sort("has_run", "rate", "precision", descending=[True, True, False]).unique(
+        _SAME if len(wish.precisions) > 1 else "network", keep="first", maintain_order=True
     )
     few = _few(best.select(_SAME), modelled, measured)
+    n_left = len(best) - len(few)
+    noun = "more network" if best["network"].is_unique().all() else "more point"
     return (
         replace(
             points,
@@ -225,7 +235,7 @@ def _points(results: Results, roof: Roofline, wish: Wish, height: Height) -> tup
             measured=measured.join(few, on=_SAME),
             layers=points.layers.clear(),
         ),
-        len(best) - len(few),
+        [f"{counted(n_left, noun)} not drawn."] if n_left else [],
     )
 
 
@@ -283,7 +293,7 @@ def _network_rows(points: Points, height: Height) -> list[pl.DataFrame]:
     ]
 
 
-def _network_words(points: Points, n_left: int) -> list[str]:
+def _network_words(points: Points) -> list[str]:
     every = points.every
     if every.is_empty():
         return []
@@ -296,8 +306,6 @@ def _network_words(points: Points, n_left: int) -> list[str]:
     disturbed = in_order(points.measured.filter("is_disturbed")["network"].to_list())
     if disturbed:
         words.append(f"Other work disturbed {listed(disturbed)}.")
-    if n_left:
-        words.append(f"{counted(n_left, 'more network')} not drawn.")
     return words
 
 
@@ -349,7 +357,7 @@ def _chart(scene: _Scene, inside: Inside) -> Chart:
         plot(frame.filter(pl.col("part") == "ridge point"))
         .mark_point(style="m-ridge", size=32, shape="diamond", opacity=1)
         .encode(x=x, y=y),
-        *_markers(networks, x, y, inside.width_px),
+        *_markers(networks, x, y, inside),
     ]
     return alt.layer(*marks).properties(width=inside.width_px, height=inside.height_px)
 
@@ -371,20 +379,23 @@ def _lines(roofs: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
     ]
 
 
-def _markers(networks: pl.DataFrame, x: alt.X, y: alt.Y, width_px: float) -> list[Chart]:
+def _markers(networks: pl.DataFrame, x: alt.X, y: alt.Y, inside: Inside) -> list[Chart]:
     """Each network by colour and shape: filled where it ran, hollow where it is modelled."""
     if networks.is_empty():
         return []
+    full = in_order(networks["name"].to_list())
+    labels = distinct_labels(full, _LONGEST_NAME)
+    networks = networks.with_columns(pl.col("name").replace_strict(full, labels))
     if networks["precision"].n_unique() > 1:
         networks = networks.with_columns(name=pl.format("{} {}", "name", "precision"))
     names = in_order(networks["name"].to_list())
-    key: dict[str, Any] = network_key(names, legend_columns(names, width_px))
+    key: dict[str, Any] = network_key(names, legend_columns(names, inside))
     hollow = {"filled": False, "style": "m-hollow"}
     marks = [
         plot(some).mark_point(size=55, clip=True, **look).encode(x=x, y=y, **key)
         for some, look in (
             (networks.filter(_IS_MODELLED), hollow),
-            (networks.filter(~_IS_MODELLED), {"filled": True}),
+            (networks.filter(~_IS_MODELLED), {"filled": True, "opacity": 1}),
         )
         if not some.is_empty()
     ]
