@@ -23,6 +23,7 @@ from mansard.analytics.pages.figures.network_points import (
     under_roofs,
 )
 from mansard.analytics.pages.figures.parameters import Chosen
+from mansard.analytics.pages.figures.tables import bound_text
 from tests.analytics.model_factory import (
     DEVICE,
     board_modes,
@@ -229,3 +230,9 @@ def test_classes_that_take_least_are_one() -> None:
 
 def test_only_the_slowest_layers_are_kept() -> None:
     assert layer_points(groups(), {"h|m": "net"}, 1).frame["layer"].to_list() == ["1 layer 1"]
+
+
+def test_a_limit_of_about_half_of_the_time_is_mixed() -> None:
+    assert bound_text("memory", 0.84) == "memory\u00a084\u00a0%"
+    assert bound_text("memory", 0.51) == "mixed, memory\u00a051\u00a0%"
+    assert bound_text("power", None) == "power"

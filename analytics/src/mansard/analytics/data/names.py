@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mansard.analytics.data.dataset import Dataset
 
 LONGEST_NAME = 80
+_SIMULATED = " (simulated)"  # ends the name of a simulated board
 _HOST_END = ": "  # between the name of a host and its device
 _ID_CHARACTERS = 6  # of a device's id, where names do not tell devices apart
 _LONGEST_KERNEL = 48  # characters: names of templates have hundreds
@@ -247,9 +248,15 @@ def processor_name(manifest: Manifest) -> str:
     machine, gpu = manifest.machine, manifest.gpu
     if gpu is not None:
         is_card = not gpu.is_integrated
-        return machine_words(gpu.name) if is_card else f"{machine_words(machine.name)} GPU"
+        return machine_words(gpu.name) if is_card else _gpu_of(machine_words(machine.name))
     name = machine_words(machine.name)
     return f"{name} (CPU)" if machine.kind == "gpu" else name
+
+
+def _gpu_of(board: str) -> str:
+    """``Jetson AGX Orin GPU (simulated)`` of ``Jetson AGX Orin (simulated)``."""
+    plain = board.removesuffix(_SIMULATED)
+    return f"{plain} GPU{board[len(plain) :]}"
 
 
 def label_text(label: str) -> str:

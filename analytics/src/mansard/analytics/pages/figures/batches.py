@@ -87,7 +87,7 @@ def batch_figure(results: Results, chosen: Chosen, first: str) -> Figure | Missi
     measured = measured_batches(results.measured, labels, drawn.frame)
     columns, listed = _COLUMNS, shown
     if not measured.is_empty():
-        columns = (*_COLUMNS, Column.text("Predicted, or run by", "engine"))
+        columns = (*_COLUMNS, Column.text("Source", "engine"))
         both = pl.concat([drawn.frame.with_columns(engine=pl.lit("predicted")), measured])
         listed = Shown(both.sort(*BATCH_ORDER), shown.by, network)
     table = LiveTable("batches", "Batch sizes of {network} in {mode}", columns, listed)

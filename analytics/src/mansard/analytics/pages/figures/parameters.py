@@ -131,9 +131,12 @@ def first_choice(results: Results) -> Chosen:
         advised.choice.device for advised in results.recommendations if advised.choice is not None
     ]
     n_roofs = Counter(roof_devices(results).values())
-    # Of several one whose networks ran, then one that can save energy, then the one with most
-    # roofs; of those the first that something is recommended for.
+    # Of several one whose networks ran, of real ones first what ran here and then what others
+    # recorded; then one that can save energy, then the one with most roofs; of those the first that
+    # something is recommended for.
     ran = {row.device for row in results.measured if row.shown_s[0]}
+    ran_here = {row.device for row in results.measured if row.source == "measured"} & ran
+    recorded = set(results.observations.filter(pl.col("source") == "published")["device"])
     saving = {
         advised.device
         for advised in results.recommendations
@@ -142,7 +145,11 @@ def first_choice(results: Results) -> Chosen:
     }
     device = max(
         [*picks, *devices],
-        key=lambda name: (name in ran, name in saving and n_roofs[name] > 1, n_roofs[name]),
+        key=lambda name: (
+            *(name in devices for devices in (ran_here, recorded, ran)),
+            name in saving and n_roofs[name] > 1,
+            n_roofs[name],
+        ),
         default=EVERY,
     )
     start = starts(results).get(device, Start(EVERY, EVERY))

@@ -77,7 +77,7 @@ def _columns(bars: pl.DataFrame) -> tuple[Column, ...]:
     return (
         *(Column.text("Network", "network"), Column.text("Batch", "batch")),
         Column.text("Precision", "precision"),
-        Column.text("Measured or modelled", "kind"),
+        Column.text("Kind", "kind"),
         Column.number("Of the roof, %", "share"),
         Column.number(rate, "rate", per=prefix.per),
         Column.number(f"Roof, {rate}", "roof", per=prefix.per),

@@ -149,7 +149,7 @@ def _columns(points: Points, prefix: Prefix) -> tuple[Column, ...]:
         Column.number(unit_title(f"{prefix.letter}{{}}/s", precisions), "rate", per=prefix.per),
         Column.number("Of the roof, %", "share"),
         *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
-        *([] if points.measured.is_empty() else [Column.text("Modelled, or run by", "engine")]),
+        *([] if points.measured.is_empty() else [Column.text("Source", "engine")]),
     )
 
 

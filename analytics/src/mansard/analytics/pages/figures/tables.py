@@ -11,7 +11,16 @@ from typing import Any
 import msgspec
 
 from mansard.analytics.data.names import display_name, short_devices
-from mansard.analytics.data.quantities import NBSP, UNKNOWN, capacity, digits, percent, quantity
+from mansard.analytics.data.quantities import (
+    MIXED,
+    NBSP,
+    UNKNOWN,
+    capacity,
+    digits,
+    limit_word,
+    percent,
+    quantity,
+)
 from mansard.analytics.models.roofs.ceilings import Ceiling
 from mansard.core.table import Table, redundant_columns
 
@@ -166,7 +175,10 @@ def bound_text(bound: str | None, share: float | None) -> str:
     """What bounds a network, and for which share of its time if that is known."""
     if bound is None:
         return UNKNOWN
-    return bound if share is None else f"{bound}{NBSP}{percent(share)}"
+    if share is None:
+        return bound
+    text = f"{bound}{NBSP}{percent(share)}"
+    return text if limit_word(bound, share) == bound else f"{MIXED}, {text}"
 
 
 def clock_text(clock_hz: float | None) -> str:

@@ -67,9 +67,9 @@ def short_name(text: str) -> str:
 
 
 def short_device(device: str) -> str:
-    """``Jetson AGX Orin (simulated)`` of NVIDIA Jetson AGX Orin Developer Kit (simulated) GPU."""
+    """``Jetson AGX Orin (simulated)`` of NVIDIA Jetson AGX Orin Developer Kit GPU (simulated)."""
     words = machine_words(device)
-    words = re.sub(r"\bDeveloper Kit\b| GPU$", "", words) if "Jetson" in words else words
+    words = re.sub(r"\bDeveloper Kit\b|\bGPU\b", "", words) if "Jetson" in words else words
     return " ".join(words.split()) or device
 
 

@@ -262,8 +262,7 @@ def _title(results: Results, chosen: Chosen) -> str:
     devices = roof_devices(results)
     machines = {display_name(roof.full_name): devices[roof.label] for roof in results.roofs}
     machines = machines or {display_name(name): name for name in device_options(results)}
-    ordered = sorted(in_order([*machines]), key=lambda name: machines[name] != chosen.device)
-    names = [_kind_last(name) for name in ordered]
+    names = sorted(in_order([*machines]), key=lambda name: machines[name] != chosen.device)
     kinds = {kind for kind in _KINDS if all(name.endswith(kind) for name in names)}
     plain = [name.removesuffix(next(iter(kinds), "")) for name in names]
     if len(plain) > MOST_NAMED:
@@ -273,12 +272,6 @@ def _title(results: Results, chosen: Chosen) -> str:
     if "simulated" not in sources or title.endswith("(simulated)"):
         return title
     return f"{title} (simulated)" if len(sources) == 1 else f"{title} (partly simulated)"
-
-
-def _kind_last(name: str) -> str:
-    """``Jetson AGX Orin GPU (simulated)`` of ``Jetson AGX Orin (simulated) GPU``."""
-    kind = next((kind for kind in _KINDS if f"{kind} GPU" in name), "")
-    return f"{name.replace(kind, '', 1)}{kind}" if kind else name
 
 
 def for_page(results: Results) -> tuple[Results, tuple[str, ...]]:
