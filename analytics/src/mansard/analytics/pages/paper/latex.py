@@ -165,6 +165,7 @@ def latex_table(results: Results, roof: Roofline, ceilings: pl.DataFrame, label:
             "\\centering",
             "\\small",
             "\\setlength{\\tabcolsep}{4pt}",
+            "\\setlength{\\belowcaptionskip}{4pt}",
             f"\\caption{{{_breakable(escaped(_table_caption(results, roof, ceilings)))}}}",
             f"\\label{{tab:{label}}}",
             f"\\begin{{tabular}}{{@{{}}lr{'r' if has_n else ''}@{{}}}}",
