@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from mansard.analytics.data.ingest import ingest
+from mansard.analytics.data.published.hardware import hardware_rates
+from mansard.analytics.data.published.importing import import_table
+from mansard.analytics.data.published.origin import PublishedOrigin
+from mansard.analytics.data.published.store import write_published
 from mansard.analytics.pages.figures.parameters import first_choice
 from mansard.analytics.pages.report.write import render
 from mansard.analytics.pages.results import Results, compute
 from mansard.analytics.pages.tables.advice import overview
-from mansard.analytics.pages.tables.headline import (
-    NO_METER,
-    Headline,
-    headlines,
-    practice_text,
-)
+from mansard.analytics.pages.tables.headline import NO_METER, Headline, headlines
+from mansard.analytics.pages.tables.practice import Practice, find_practices, practice_title
 from mansard.core.records import Measurement
 from mansard.core.units import (
     ROOF_ENGINE,
@@ -143,12 +143,34 @@ def test_a_bound_has_the_range_of_real_times_beside_it(tmp_path: Path) -> None:
     assert "none ran" in found.table.title
     assert "1.1 to 82.5 times" in found.note
     assert "2.5 to 971 times" in found.note
-    # 10 ms × 1.13 and × 1.25 · 4.9, 0.6 ms × 1.13 and × 1.25 · 20.2
-    assert practice_text(0.01, (), "gpu") == "11 to 61"
-    assert practice_text(0.0006, (), "gpu") == "0.68 to 15"
+    # 10 ms × 1.13 and × 1.25 · 4.85, 0.6 ms × 1.13 and × 1.25 · 20.2
+    gpu = Practice(is_recorded=True)
+    assert (gpu.text(0.01), gpu.text(0.0006)) == ("11 to 61", "0.68 to 15")
     # × 1.5 and × 3 where the page has ratios of its own
-    assert practice_text(0.01, (1.5, 3.0), "cpu") == "15 to 30"
-    assert practice_text(0.01, (), "cpu") == ""
+    assert Practice(ratios=(1.5, 3.0)).text(0.01) == "15 to 30"
+    assert Practice().text(0.01) == ""
+    assert "better kernels exceed them" in Practice(is_bound=False).note
+
+
+def test_ratios_are_of_the_device_that_ran_and_of_no_other(tmp_path: Path) -> None:
+    runs = write_two_modes(tmp_path)  # a CPU, whose network takes 12.5 ms
+    write_scores(runs, [NET])
+    write_networks(runs, [measurement("nets", (0.0125,) * 9, model_hash=NET.model_hash)])
+    write_published(runs, hardware_rates("orin-nano-8gb"))
+    rates = tmp_path / "rates.csv"
+    rates.write_text("mode,precision,GFLOP/s,GB/s\nX,fp32,1000,50\n", "utf-8")
+    origin = PublishedOrigin(device="Jetson Madeup", processor="gpu", citation="made up")
+    write_published(runs, import_table(rates, origin))
+    practices = find_practices(compute(ingest(runs)))
+    cpu, nano, madeup = (
+        next(one for name, one in practices.items() if word in name)
+        for word in ("Example", "Nano", "Madeup")
+    )
+    assert len(cpu.ratios) == 1
+    assert (nano.ratios, nano.is_recorded, nano.is_bound) == ((), True, True)
+    assert (madeup.ratios, madeup.is_recorded, madeup.is_bound) == ((), False, False)
+    assert practice_title(practices.values()) == "Expected, ms"
+    assert practice_title([cpu]) == "In practice, ms"
 
 
 def test_a_time_that_is_open_by_more_than_seven_times_asks_for_more_measurements(

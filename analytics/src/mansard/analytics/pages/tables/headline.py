@@ -18,20 +18,20 @@ from mansard.analytics.data.quantities import (
     MEASURE_MORE,
     MILLI,
     UNKNOWN,
-    digits,
     in_unit,
     is_wide,
     plain_number,
 )
 from mansard.analytics.decisions.records import Recommendation
-from mansard.analytics.models.predict.row_times import NetworkTimes, measured_ratios
-from mansard.analytics.pages.figures.parameters import Chosen, device_options, roof_devices
+from mansard.analytics.models.predict.row_times import NetworkTimes
+from mansard.analytics.pages.figures.parameters import Chosen, device_options
 from mansard.analytics.pages.figures.tables import Column, batch_text, tabulate
 from mansard.analytics.pages.results import Results
 from mansard.analytics.pages.tables.advice import is_certain
+from mansard.analytics.pages.tables.practice import Practice, find_practices, practice_title
 from mansard.core.table import Table
 from mansard.core.text import listed
-from mansard.core.units import ROOF_ENGINE, ROOF_RATIOS, Interval, slowest_ratio
+from mansard.core.units import Interval
 
 MOST_ROWS = 12
 ENDS = ("", "_low", "_high")
@@ -43,14 +43,6 @@ _DISTURBERS = (
     (r"\bclock", "clocks outside the mode"),
     (r"throttled|over-current|temperature", "heat or current limits"),
     (r"process|program|threads waited|also running|swapped", "other programs"),
-)
-PAST_NOTE = (
-    "≥, ≤: the bound of the roofs. Recorded latency was "
-    + ", ".join(
-        f"{low:.1f} to {high:.3g} times (median {digits(middle, 2)}) the bound with {engine}"
-        for engine, (low, middle, high) in ROOF_RATIOS.items()
-    )
-    + "."
 )
 
 
@@ -100,7 +92,7 @@ def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> 
     rows = _outcomes(results, device, chosen)
     if not rows:
         return None
-    ratios, processor = measured_ratios(results.measured), _processor_of(results, device)
+    practice = find_practices(results).get(device, Practice())
     columns = [
         Column("Network", lambda row: display_name(row.network)),
         Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
@@ -109,8 +101,8 @@ def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> 
         Column("Mode", lambda row: display_name(row.mode)),
         Column("Latency, ms", _latency_text, is_numeric=True),
         Column(
-            practice_title(ratios),
-            lambda row: practice_text(row.latency_s, ratios, processor) if row.is_bound else "",
+            practice_title([practice]),
+            lambda row: practice.text(row.latency_s) if row.is_bound else "",
             is_numeric=True,
         ),
         Column("Items/s", _rate_text, is_numeric=True),
@@ -134,7 +126,7 @@ def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> 
     unmetered = all(row.item_energy is None and row.power_w is None for row in rows)
     notes = [
         *([NO_ENERGY if has_meter else NO_METER] if unmetered else []),
-        *([PAST_NOTE] if any(row.is_bound for row in rows) and not ratios else []),
+        *([practice.note] if any(row.is_bound for row in rows) else []),
         *_disturbed_note(rows),
     ]
     return Headline(table, " ".join(notes))
@@ -282,27 +274,6 @@ def _of_item(
 ) -> Interval | None:
     """The energy of one item with its interval; None where that of the batch is unknown."""
     return None if batch_j is None else Interval(batch_j, low_j, high_j).over(n_items)
-
-
-def _processor_of(results: Results, device: str) -> str:
-    """The processor of a device's roofs; empty without any."""
-    devices = roof_devices(results)
-    return next((roof.processor for roof in results.roofs if devices[roof.label] == device), "")
-
-
-def practice_title(ratios: Sequence[float]) -> str:
-    """The title of the column beside a bound."""
-    return "In practice, ms" if ratios else f"Expected with {ROOF_ENGINE}, ms"
-
-
-def practice_text(bound_s: float | None, ratios: Sequence[float], processor: str) -> str:
-    """The range of real latencies of a bound, ms: by ``ratios``, else by those recorded of GPUs."""
-    if bound_s is None or (processor != "gpu" and not ratios):
-        return ""
-    least = ROOF_RATIOS[ROOF_ENGINE][0]
-    ends = (ratios[0], ratios[-1]) if ratios else (least, slowest_ratio(bound_s))
-    first, last = (digits(bound_s / MILLI * ratio, 2) for ratio in ends)
-    return first if first == last else f"{first} to {last}"
 
 
 def _latency_text(row: RunOutcome) -> str:

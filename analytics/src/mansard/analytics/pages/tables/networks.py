@@ -10,8 +10,7 @@ from mansard.analytics.data.quantities import (
     joules,
     seconds,
 )
-from mansard.analytics.models.predict.row_times import measured_ratios
-from mansard.analytics.pages.figures.parameters import mode_labels
+from mansard.analytics.pages.figures.parameters import mode_labels, roof_devices
 from mansard.analytics.pages.figures.tables import (
     Column,
     batch_text,
@@ -22,7 +21,7 @@ from mansard.analytics.pages.figures.tables import (
 )
 from mansard.analytics.pages.results import Results
 from mansard.analytics.pages.tables import generations, workloads
-from mansard.analytics.pages.tables.headline import practice_text, practice_title
+from mansard.analytics.pages.tables.practice import find_practices, practice_title
 from mansard.analytics.pages.tables.workloads import measured_text, network_tables
 from mansard.core.precision import unit_title
 from mansard.core.table import Table
@@ -35,8 +34,7 @@ def network_table(results: Results) -> Table:
     what was measured where any network was run."""
     measured = measured_times(results)
     has_energy = bool(results.networks["energy_j"].is_not_null().any())
-    ratios = measured_ratios(results.measured)
-    processors = {roof.label: roof.processor for roof in results.roofs}
+    practices, devices = find_practices(results), roof_devices(results)
     order = {roof.label: at for at, roof in enumerate(results.roofs)}
     precisions = results.networks["precision"].to_list()
     columns = [
@@ -57,8 +55,8 @@ def network_table(results: Results) -> Table:
         Column.name("Mode", "label"),
         Column("Time", _time_text, is_numeric=True),
         Column(
-            practice_title(ratios),
-            lambda row: practice_text(_bound_s(row), ratios, processors[row["label"]]),
+            practice_title(practices.values()),
+            lambda row: practices[devices[row["label"]]].text(_bound_s(row)),
             is_numeric=True,
         ),
         *([Column("Measured", lambda row: measured.get(_key(row), ""))] if measured else []),
