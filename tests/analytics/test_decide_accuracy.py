@@ -68,7 +68,7 @@ def test_the_accuracy_of_the_choice_stands_beside_it() -> None:
         "In int8 it is right for 74.8 (72.0 to 77.4)\N{NO-BREAK SPACE}% of 1,000 samples of val, "
         "on onnxruntime cpu, a drop of 1.2 (0.4 to 2.0)\N{NO-BREAK SPACE}% from fp32."
     )
-    (note,) = [each for each in found.notes if "were open" in each]
+    (note,) = [each for each in found.notes if "chosen among" in each]
     assert "the accuracy of fp32 is unknown" in note
     assert "int8 is right for 74.8" in note
     blind = recommend(frame(THREE), Wanted())

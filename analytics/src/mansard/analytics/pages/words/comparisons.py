@@ -225,12 +225,16 @@ def saving_words(saving: Saving) -> str:
 
 
 def change_of(saving: Saving, name: str) -> str:
-    """``−31 %``; ``between −98 % and ×5.3`` where only bounds are known; empty: nothing is."""
+    """``−31 %``; ``between ×0.020 and ×5.3`` where only bounds are known; empty: nothing is."""
     field = f"{'latency' if name == 'time' else name}_ratio"
     ratio, low, high = (getattr(saving, f"{field}{end}") for end in ("", "_low", "_high"))
     if ratio is not None:
         return change(ratio)
-    return f"between {change(low)} and {change(high)}" if low is not None else ""
+    if low is None:
+        return ""
+    if high >= 2:  # both as factors
+        return f"between ×{digits(low, 2)} and {change(high)}"
+    return f"between {change(low)} and {change(high)}"
 
 
 def measured_words(
@@ -459,6 +463,8 @@ def omitted_notes(rows: OmittedRows | None) -> tuple[str, ...]:
         for reason, n in rows.reasons[:_MOST_REASONS]
     ]
     why = f": {'; '.join(reasons)}" if reasons else ""
+    if rows.n == rows.n_all:
+        return (f"no prediction has a time{where}{why}",)
     return (f"{rows.n} of {rows.n_all} predictions have no time and are left out{where}{why}",)
 
 

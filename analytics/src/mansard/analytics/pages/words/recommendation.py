@@ -62,6 +62,7 @@ from mansard.analytics.pages.words.sentences import (
     why_chosen,
     why_none,
 )
+from mansard.core.text import listed
 
 
 def accuracy_sentence(known: NetworkAccuracy | None) -> str:
@@ -77,14 +78,14 @@ def accuracy_sentence(known: NetworkAccuracy | None) -> str:
 
 
 def open_note(precisions: list[str], known: Accuracies) -> str:
-    """What each of several precisions that were open does to the results."""
+    """The accuracy of each of several precisions to choose from."""
     rights = {name: words for name in precisions if (words := _words(known.get(name)))}
     others = [name for name in precisions if name not in rights]
     if not rights:
-        return f"{', '.join(others)} were open: their accuracy is unknown"
+        return f"chosen among {listed(others)}: their accuracy is unknown"
     words = ", ".join(f"{name} is {what}" for name, what in rights.items())
     rest = f"; the accuracy of {', '.join(others)} is unknown" if others else ""
-    return f"{', '.join(precisions)} were open: {words}{rest}"
+    return f"chosen among {listed(precisions)}: {words}{rest}"
 
 
 def _words(known: NetworkAccuracy | None) -> str:

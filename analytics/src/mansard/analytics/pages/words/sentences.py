@@ -38,9 +38,9 @@ from mansard.analytics.pages.words.comparisons import (
 from mansard.core.units import ROOF_FACTORS
 
 _BOUND_WORDS = {
-    "compute": "most of its time is limited by arithmetic",
-    "memory": "most of its time is limited by main memory, so its clock matters most",
-    "launch": "most of its time is kernel launches: a larger batch would help",
+    "compute": "the largest part of its time is limited by arithmetic",
+    "memory": "the largest part of its time is limited by main memory",
+    "launch": "the largest part of its time is kernel launches: a larger batch would help",
     "power": "its time is limited by the mode's power limit",
 }
 
