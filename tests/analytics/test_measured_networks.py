@@ -233,7 +233,7 @@ def test_the_overview_claims_what_each_of_its_recommendations_does(results: Resu
 
     def claiming(*claims: str) -> list[str]:
         some = [
-            msgspec.structs.replace(each, claim=claim)
+            msgspec.structs.replace(each, claim=claim, n_measured=2)
             for each, claim in zip(told, claims, strict=False)
         ]
         return overview(dataclasses.replace(results, recommendations=tuple(some)))
@@ -242,6 +242,15 @@ def test_the_overview_claims_what_each_of_its_recommendations_does(results: Resu
     assert scoped in claiming(scoped, scoped, scoped)[0]
     # Two networks of which different things are true: nothing is claimed of both.
     assert "is recommended for " in claiming(scoped, "is fastest", scoped)[0]
+
+
+def test_no_mode_is_recommended_where_networks_ran_in_one_mode_alone(results: Results) -> None:
+    told = [each for each in results.recommendations if each.choice is not None][:2]
+    assert len(told) == 2
+    assert all(each.choice is not None and each.choice.is_measured for each in told)
+    alone = tuple(msgspec.structs.replace(each, n_measured=1) for each in told)
+    (line,) = overview(dataclasses.replace(results, recommendations=alone))
+    assert line == "2c is the only mode in which all 2 programs ran: measure more modes."
 
 
 def test_without_a_kernel_the_page_says_nothing_of_trials(tmp_path: Path) -> None:

@@ -157,6 +157,11 @@ def _device_line(picks: Sequence[Recommendation], programs: Collection[str]) -> 
         "networks and programs" if len(kinds) > 1 else "programs" if True in kinds else "networks"
     )
     who = f"{n_same} of {n_all} {what}" if n_same < n_all else f"all {n_same} {what}"
+    if all(
+        pick.n_measured == 1 and choice.is_measured
+        for pick, choice in zip(same, choices, strict=True)
+    ):
+        return f"{display_name(mode)} is the only mode in which {who} ran: {MEASURE_MORE} modes."
     claims = {pick.claim for pick in same}
     claim = claims.pop() if len(claims) == 1 else "is recommended"
     return f"{display_name(mode)} {claim} for {who}{by_roofs}{_typical(same, mode)}."
