@@ -36,7 +36,10 @@ def test_the_hours_of_the_manual_with_their_range() -> None:
     assert life.duration_low_s == pytest.approx(6.05396 * 3600, rel=1e-5)
     assert life.duration_high_s == pytest.approx(6.42366 * 3600, rel=1e-5)
     words = battery_words(life, plan(six)).replace("\u00a0", " ")
-    assert words == "battery: 6.23 ± 0.20 h: 85 % of 99 Wh at 9.50 W and 4.00 W for the rest"
+    assert words == (
+        "battery: 6.23 ± 0.20 h (by the mean power alone): "
+        "85 % of 99 Wh at 9.50 W and 4.00 W for the rest"
+    )
 
 
 def test_what_keeps_the_hours_unknown_is_said() -> None:

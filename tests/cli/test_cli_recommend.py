@@ -491,7 +491,7 @@ def test_a_workload_has_idle_powers_of_its_own(
     assert [plan["modes"] for plan in one["others"]] == [["gpu400-emc800"]]
     assert re.search(r"Not compared as single modes, .*: gpu1200-emc1600, ", one["sentence"])
     out = answer(capsys, *asked, "--minimise", "latency")[1].replace("\u00a0", " ")
-    assert re.search(r"^gpu800-emc3200 .* unknown +[0-9.]+ W excluding idle", out, re.MULTILINE)
+    assert re.search(r"^gpu800-emc3200 .* unknown +[0-9.]+ W without idle", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -532,7 +532,7 @@ def test_a_battery_lasts_as_long_as_the_mean_power_says(
     assert life["duration_s"] == pytest.approx(285120 / (power_w + 4))
     assert life["duration_low_s"] < life["duration_s"] < life["duration_high_s"]
     out = answer(capsys, *asked)[1].replace("\u00a0", " ")
-    assert re.search(r"^  battery: [0-9.]+ ± [0-9.]+ h: 85 % of 99 Wh at [0-9.]+ W$", out, re.M)
+    assert re.search(r"^  battery: [0-9.]+ ± [0-9.]+ h \(by the mean power alone\): 85 % of 99 Wh at [0-9.]+ W$", out, re.M)
     workload.write_text(_CAMERA, encoding="utf-8")
     out = answer(capsys, *asked)[1]
     assert "  battery: unknown, the idle power is unknown: add [idle] to the workload file" in out

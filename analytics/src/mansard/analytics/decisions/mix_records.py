@@ -67,7 +67,7 @@ class Share(Record, frozen=True, kw_only=True):
     latency_s: float  # of one batch
     latency_low_s: float | None
     latency_high_s: float | None
-    wait_s: float  # for a batch to fill
+    wait_s: float | None  # at most: for a batch to fill, and for the turn of the mode
     energy_j: float | None  # of one item
     energy_low_j: float | None
     energy_high_j: float | None

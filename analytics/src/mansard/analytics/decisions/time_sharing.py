@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from msgspec.structs import replace
 
-from mansard.analytics.decisions.mix_records import IdlePower, MixPlan, Share, Task
+from mansard.analytics.decisions.mix_records import IdlePower, Mix, MixPlan, Share, Task
 from mansard.analytics.decisions.records import Objective
 from mansard.analytics.decisions.values import Array, Values
 
@@ -284,6 +285,53 @@ def _active_ends(shares: Sequence[Share]) -> tuple[float, float] | None:
             return None
         low_w, high_w = low_w + share.rate_per_s * low_j, high_w + share.rate_per_s * high_j
     return low_w, high_w
+
+
+def with_waits(plan: MixPlan, mix: Mix) -> MixPlan:
+    """A schedule whose waits include that for the turn of the mode: at most all time outside it.
+
+    Unknown without a period.
+    """
+    if len(plan.modes) < 2:
+        return plan
+    away = {name: 1.0 - part for name, part in _parts_of(plan).items()}
+    if mix.period_s is None:
+        unknown = {"wait_s": "the period of the schedule is unknown"}
+        shares = [replace(s, wait_s=None, unknown={**s.unknown, **unknown}) for s in plan.shares]
+    else:
+        shares = [
+            replace(s, wait_s=(s.wait_s or 0.0) + away[s.network] * mix.period_s)
+            for s in plan.shares
+        ]
+    return replace(plan, shares=tuple(shares))
+
+
+def _parts_of(plan: MixPlan) -> dict[str, float]:
+    """For each network the share of time in which a mode that runs it is set, at least.
+
+    A mode is set while its networks run, and while it idles if it is the idle mode.
+    """
+    parts: dict[str, float] = {}
+    for mode in plan.modes:
+        inside = [share for share in plan.shares if share.mode == mode]
+        part = sum(share.busy for share in inside)
+        part += max(0.0, 1.0 - plan.busy) if mode == plan.idle_mode else 0.0
+        for name in {share.network for share in inside}:
+            parts[name] = parts.get(name, 0.0) + part
+    return {name: min(1.0, part) for name, part in parts.items()}
+
+
+def keeps_waits(plan: MixPlan, mix: Mix) -> bool:
+    """Whether every network of a schedule keeps its limit of latency, the waits included."""
+    limits = {task.network: task.max_latency_s for task in mix.tasks}
+    for share in plan.shares:
+        most_s = limits[share.network]
+        if most_s is None or len(plan.modes) < 2:
+            continue
+        longest_s = share.latency_high_s or share.latency_s
+        if share.wait_s is None or share.wait_s + longest_s > most_s:
+            return False
+    return True
 
 
 def is_better(plan: MixPlan, other: MixPlan, minimise: Objective) -> bool:

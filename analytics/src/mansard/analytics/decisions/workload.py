@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
 
+from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.data.names import display_name
 from mansard.analytics.decisions.alternatives import find_lower_settings
 from mansard.analytics.decisions.limits import Mask, screen, unknown_modes
@@ -26,14 +28,17 @@ from mansard.analytics.decisions.time_sharing import (
     cost_of,
     is_better,
     is_tie,
+    keeps_waits,
     least_time,
     objective_of,
     solve,
+    with_waits,
 )
 from mansard.analytics.decisions.values import Array, Values, read_values
 from mansard.core.errors import UsageError
 from mansard.core.hardware import LowerSetting
 
+_FOR_SWITCHES = 0.01  # of the time: what is left for switches that take an unknown time
 _MOST_OTHERS = 8  # single modes beside the best one
 _Idle = Mapping[str, IdlePower]  # by mode
 
@@ -90,6 +95,9 @@ def constant_powers(coefficients: pl.DataFrame) -> dict[str, dict[str, IdlePower
     return powers
 
 
+_NO_MODES = pl.DataFrame(schema=MODE_SCHEMA)
+
+
 def decide_mixes(
     predictions: pl.DataFrame,
     mix: Mix,
@@ -112,11 +120,16 @@ def decide_mixes(
             decisions.append(MixDecision(device=device, refused=why))
             continue
         try:
-            decision = decide_mix(rows, mix, wanted, idle.get(device, {}))
-            of_device = None if modes is None else modes.filter(pl.col("device") == device)
-            names = [] if of_device is None else of_device["mode"].to_list()
-            reasons = _unknown_reasons(names, rows, mix, wanted)
-            lower = () if of_device is None else find_lower_settings(of_device)
+            of_device = _NO_MODES if modes is None else modes.filter(pl.col("device") == device)
+            sms = dict(of_device.select("mode", "n_sms").iter_rows())
+            powers = {
+                mode: power
+                for mode, power in idle.get(device, {}).items()
+                if modes is None or mode in sms  # it idles in no mode that was not asked for
+            }
+            decision = decide_mix(rows, mix, wanted, powers, sms)
+            reasons = _unknown_reasons(list(sms), rows, mix, wanted)
+            lower = find_lower_settings(of_device)
             decisions.append(replace(decision, modes_unknown=reasons, lower_settings=lower))
         except UsageError as error:  # another device may well have what this one lacks
             errors.append(error)
@@ -139,12 +152,20 @@ def _unknown_reasons(
     return reasons
 
 
-def decide_mix(predictions: pl.DataFrame, mix: Mix, wanted: Wanted, idle: _Idle) -> MixDecision:
+def decide_mix(
+    predictions: pl.DataFrame,
+    mix: Mix,
+    wanted: Wanted,
+    idle: _Idle,
+    sms: Mapping[str, int | None] = MappingProxyType({}),
+) -> MixDecision:
     """How one device keeps up with ``mix``, by PREDICTION_SCHEMA rows of that device.
 
     Minimises the mean power (of energy and power alike), or the time in which it is busy (of
     latency). ``idle``: the idle power of each mode; without it what idles is in no sum.
-    A schedule is only given where it is better than the best single mode, or the only way.
+    A schedule is only given where it is better than the best single mode, or the only way; it
+    keeps limits of latency, and has modes of one number of SMs (``sms``, by mode), as another
+    number takes a reboot.
     Raises UsageError as ``find_options``, and for the energy-delay product, which a mix does not
     have.
     """
@@ -159,7 +180,7 @@ def decide_mix(predictions: pl.DataFrame, mix: Mix, wanted: Wanted, idle: _Idle)
     if wanted.minimise != "latency":
         options = _with_energy(options)
     one_mode, others = _single_modes(options, wanted.minimise, idle)
-    schedule = _best_schedule(options, mix, wanted.minimise, idle)
+    schedule = _find_schedule(options, mix, wanted.minimise, idle, sms)
     is_equal, equals = False, list[str]()
     if one_mode is not None:
         if schedule is not None:
@@ -326,12 +347,34 @@ def _without_idle(options: Sequence[Options], idle: _Idle) -> tuple[str, ...]:
     return tuple(sorted(common - idle.keys())) if common & idle.keys() else ()
 
 
+def _find_schedule(
+    options: Sequence[Options],
+    mix: Mix,
+    minimise: Objective,
+    idle: _Idle,
+    sms: Mapping[str, int | None],
+) -> MixPlan | None:
+    """The best schedule of modes with one number of SMs, if items need not wait too long."""
+    plans = []
+    for count in dict.fromkeys(sms.get(mode) for option in options for mode in option.modes):
+        allowed = [
+            option.keep([at for at, mode in enumerate(option.modes) if sms.get(mode) == count])
+            for option in options
+        ]
+        powers = {mode: power for mode, power in idle.items() if sms.get(mode) == count}
+        if all(option.rows for option in allowed):
+            plan = _best_schedule(allowed, mix, minimise, powers)
+            plans += [] if plan is None else [with_waits(plan, mix)]
+    best = min(plans, key=lambda plan: objective_of(plan, minimise), default=None)
+    return best if best is not None and keeps_waits(best, mix) else None
+
+
 def _best_schedule(
     options: Sequence[Options], mix: Mix, minimise: Objective, idle_powers: _Idle
 ) -> MixPlan | None:
     """Modes in turn, idling in the mode of the least idle power.
 
-    Where a switch and a round have their lengths, the time left shrinks with each mode more;
+    Where a switch and a period have their lengths, the time left shrinks with each mode more;
     every count of modes is tried, and a plan counts if it has no more modes than its count.
     """
     idle = min(idle_powers, key=lambda mode: (idle_powers[mode].value_w, mode), default=None)
@@ -340,7 +383,8 @@ def _best_schedule(
         lost = _lost(mix, n_modes)
         if lost is not None and lost >= 1.0:
             break
-        plan = solve(options, minimise, idle, idle_powers, 1.0 - (lost or 0.0), lost)
+        capacity = 1.0 - (_FOR_SWITCHES if lost is None else lost)
+        plan = solve(options, minimise, idle, idle_powers, capacity, lost)
         if plan is None or len(plan.modes) > n_modes:
             continue
         if best is None or is_better(plan, best, minimise):
@@ -349,7 +393,7 @@ def _best_schedule(
 
 
 def _lost(mix: Mix, n_modes: int) -> float | None:
-    """The share of a round that is spent on switching; each mode is entered once."""
+    """The share of a period that is spent on switching; each mode is entered once."""
     if mix.switch_s is None or mix.period_s is None:
         return None
     return n_modes * mix.switch_s / mix.period_s

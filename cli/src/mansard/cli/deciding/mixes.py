@@ -13,7 +13,7 @@ from mansard.core.table import Table
 from mansard.core.units import parse_quantity, parse_share
 
 _COLUMNS = (
-    "network", "mode", "batch", "precision", "items/s", "busy", "time", "wait for the batch",
+    "network", "mode", "batch", "precision", "items/s", "busy", "time", "wait, at most",
     "energy per item",
 )  # fmt: skip
 _MODE_COLUMNS = ("mode", "busy", "idle power", "mean power", "remark")
@@ -73,7 +73,7 @@ def _mode_rows(
     plans = (best, *answer.others)
     is_mixed = any(plan.power_w is not None for plan in plans)
     if not is_mixed:
-        columns[3] = "power excluding idle"
+        columns[3] = "power without idle"
     rows: list[tuple[str, ...]] = []
     for plan in plans:
         mode = plan.shares[0].mode
@@ -82,7 +82,7 @@ def _mode_rows(
             remark = "recommended" if answer.schedule is None else "best single mode"
         power = _power(plan)
         if is_mixed and plan.power_w is None and plan.active_w is not None:
-            power = f"{power} excluding idle"
+            power = f"{power} without idle"
         idle = "unknown" if plan.idle_w is None else pages.amount("power", plan.idle_w)
         rows.append((mode, _plan_busy(plan), idle, power, remark))
     return tuple(columns), rows
@@ -124,7 +124,7 @@ def _rows(plan: results.MixPlan) -> list[tuple[str, ...]]:
             digits(share.rate_per_s, 3),
             _busy(share),
             seconds(share.latency_s, share.latency_low_s, share.latency_high_s, share.interval),
-            seconds(share.wait_s) if share.wait_s else "–",
+            "unknown" if share.wait_s is None else seconds(share.wait_s) if share.wait_s else "–",
             joules(share.energy_j, share.energy_low_j, share.energy_high_j, share.interval),
         )
         for share in plan.shares

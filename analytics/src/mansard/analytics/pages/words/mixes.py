@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import NBSP, counted, digits, fixed, percent_bound, relative
+from mansard.analytics.data.quantities import (
+    NBSP,
+    counted,
+    digits,
+    fixed,
+    percent_bound,
+    relative,
+    seconds,
+)
 from mansard.analytics.decisions.mix_records import BatteryLife, MixAnswer, MixPlan
 from mansard.analytics.decisions.workload import MixDecision
 from mansard.analytics.pages.words.comparisons import NO_COMMANDS, unknown_modes_sentence
@@ -137,7 +145,7 @@ def _too_much_sentence(decision: MixDecision) -> str:
     keeps = "is known to keep" if decision.may_keep_up else "keeps"
     return (
         f"No mode {keeps} up with {networks}: {percent_bound(decision.keeps_up)} of the rates can "
-        "be kept with the probability asked for."
+        "be met with the probability asked for."
     )
 
 
@@ -157,7 +165,8 @@ def _words(plan: MixPlan) -> str:
     modes = ", ".join(display_name(mode) for mode in plan.modes)
     power_w = plan.power_w if plan.power_w is not None else plan.active_w
     drawn = "" if power_w is None else f", {digits(power_w, 3)}{NBSP}W on average"
-    beside = " excluding idle power" if power_w is not None and plan.power_w is None else ""
+    idles = relative(max(0.0, 1.0 - plan.busy))
+    beside = f" plus the idle power in the other {idles}" if drawn and plan.power_w is None else ""
     if plan.roofed():
         is_all = all(share.interval == "roof" for share in plan.shares)
         who = "" if is_all else f" for {', '.join(map(display_name, plan.roofed()))}"
@@ -178,13 +187,19 @@ def _gain(one_mode: MixPlan | None, schedule: MixPlan) -> str:
 
 
 def _switching(schedule: MixPlan) -> str:
+    waits = [share.wait_s for share in schedule.shares]
+    known = [wait_s for wait_s in waits if wait_s is not None]
+    wait = (
+        f" Items wait up to {seconds(max(known))} for their mode."
+        if len(known) == len(waits)
+        else (" How long items wait for their mode is unknown: add period to the workload file.")
+    )
     if schedule.lost is not None:
-        return f"Switching takes {relative(schedule.lost)} of the time."
-    left = max(0.0, 1.0 - schedule.busy_high)
-    n_modes = len(schedule.modes)
+        return f"Switching takes {relative(schedule.lost)} of the time.{wait}"
+    left = percent_bound(max(0.0, 1.0 - schedule.busy_high))
     return (
-        f"How long a switch takes is unknown: {n_modes} switches in a round may take "
-        f"{percent_bound(left)} of it, no more."
+        f"How long a switch takes is unknown: the {len(schedule.modes)} switches of a period must "
+        f"take less than {left} of it.{wait}"
     )
 
 
@@ -224,8 +239,10 @@ def battery_words(life: BatteryLife, plan: MixPlan | None) -> str:
         None if one is None else one / 3600
         for one in (life.duration_s, life.duration_low_s, life.duration_high_s)
     )
+    by = "" if low is None else " (by the mean power alone)"
     rest = f" and {digits(life.rest_w, 3)}{NBSP}W for the rest" if life.rest_w else ""
     return (
-        f"battery: {fixed(hours, 'h', low, high)}: {relative(life.efficiency)} of "
+        f"battery: {fixed(hours, 'h', low, high)}{by}: "
+        f"{relative(life.efficiency)} of "
         f"{life.capacity_j / 3600:,.4g}{NBSP}Wh at {digits(plan.power_w, 3)}{NBSP}W{rest}"
     )
