@@ -317,6 +317,22 @@ def test_a_power_that_lies_apart_from_its_repeats_is_not_used(tmp_path: Path) ->
     assert powers == [None, 10.0, 10.2, 9.9]
 
 
+def test_a_power_far_above_that_of_its_mode_is_not_used(tmp_path: Path) -> None:
+    # Twice 15 W is 30 W.
+    text = "mode,network,batch,time_ms,power_w\n15W,net,1,9,29\n15W,other,1,9,31\n"
+    notes = keep(tmp_path, text)
+    rows = published_observations(read_published(tmp_path / "runs"))
+    assert dict(rows.select("network", "power_w").iter_rows()) == {"net": 29.0, "other": None}
+    assert "is over 2 times the nominal power of 15W" in " ".join(notes)
+
+
+def test_a_row_of_two_tables_counts_once(tmp_path: Path) -> None:
+    head, row = "mode,network,batch,time_ms,power_w\n", "15W,net,1,9,9.8\n"
+    keep(tmp_path, head + row)
+    keep(tmp_path, f"{head}{row}30W,net,1,6,14\n")
+    assert sorted(times_s(tmp_path)) == pytest.approx([0.006, 0.009])
+
+
 def test_meters_that_agree_are_repeats(tmp_path: Path) -> None:
     assert keep(tmp_path, "mode,network,ms,nvml_w,ina_w\n15W,n,5,20,20.4\n") == []
     (run,) = read_published(tmp_path / "runs").runs

@@ -26,7 +26,7 @@ from mansard.core.units import (
     ROOF_RATIOS,
     ROOF_SLOWEST,
     ROOF_TIE,
-    slowest_ratio,
+    expected_span_s,
 )
 from tests.analytics.board_runs import power_mode, write_board
 from tests.analytics.factory import (
@@ -233,9 +233,9 @@ def test_ratios_by_the_length_of_a_bound_are_those_of_the_documents() -> None:
 
 def test_a_longer_bound_has_no_greater_ratio() -> None:
     # 1.25 · 82.5, 1.25 · 17.3 from 1 ms on, 1.25 · 3.3 from 20 ms on
-    assert [slowest_ratio(bound_s) for bound_s in (0.0, 0.001, 1.0)] == pytest.approx(
-        [103.125, 21.625, 4.125]
-    )
+    longest = [expected_span_s(bound_s)[1] / bound_s for bound_s in (1e-6, 0.001, 1.0)]
+    assert longest == pytest.approx([103.125, 21.625, 4.125])
+    assert expected_span_s(0.001)[0] == pytest.approx(0.00113)
 
 
 @pytest.mark.parametrize("part", ["How ceilings are computed", "Sources of all numbers"])

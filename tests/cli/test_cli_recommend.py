@@ -532,7 +532,8 @@ def test_a_battery_lasts_as_long_as_the_mean_power_says(
     assert life["duration_s"] == pytest.approx(285120 / (power_w + 4))
     assert life["duration_low_s"] < life["duration_s"] < life["duration_high_s"]
     out = answer(capsys, *asked)[1].replace("\u00a0", " ")
-    assert re.search(r"^  battery: [0-9.]+ ± [0-9.]+ h \(by the mean power alone\): 85 % of 99 Wh at [0-9.]+ W$", out, re.M)
+    hours = r"^  battery: [0-9.]+ ± [0-9.]+ h \(by the mean power alone\): "
+    assert re.search(hours + r"85 % of 99 Wh at [0-9.]+ W$", out, re.MULTILINE)
     workload.write_text(_CAMERA, encoding="utf-8")
     out = answer(capsys, *asked)[1]
     assert "  battery: unknown, the idle power is unknown: add [idle] to the workload file" in out

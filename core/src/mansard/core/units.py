@@ -54,10 +54,10 @@ ABOVE_ROOF = (
 )
 
 
-def slowest_ratio(bound_s: float) -> float:
-    """How many times ``bound_s``, the bound of a network on a GPU, it takes at most."""
+def expected_span_s(bound_s: float) -> tuple[float, float]:
+    """The least and the longest time of a network on a GPU with TensorRT, from its bound."""
     ratio = next(ratio for start_s, ratio in reversed(ROOF_SLOWEST) if bound_s >= start_s)
-    return ROOF_MARGIN * ratio
+    return ROOF_RATIOS[ROOF_ENGINE][0] * bound_s, ROOF_MARGIN * ratio * bound_s
 
 
 class Interval(msgspec.Struct, frozen=True):

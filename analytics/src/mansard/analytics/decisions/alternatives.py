@@ -25,6 +25,7 @@ from mansard.core.hardware import (
     LowerSetting,
     NamedModes,
     boards_called,
+    find_mode,
     lower_settings,
 )
 from mansard.core.units import ROOF_TIE, Interval
@@ -138,6 +139,25 @@ def find_lower_settings(
     rows = named.select("mode", *SETTINGS).rows()
     known = (KnownMode(name, dict(zip(SETTINGS, values, strict=True))) for name, *values in rows)
     return lower_settings(known, among)
+
+
+def find_left_out(modes: pl.DataFrame) -> tuple[str, ...]:
+    """The named modes of the board that are none of ``modes`` (MODE_SCHEMA of one device).
+
+    Empty where the board is unknown, or may be several whose modes differ.
+    """
+    device = "" if modes.is_empty() else str(modes["device"][0])
+    boards = boards_called(device)
+    names = {tuple(mode.name for mode in board.modes) for board in boards}
+    if len(names) != 1:
+        return ()
+    known = [KnownMode(name) for name in modes["mode"].to_list()]
+    matched = {match.name for one in known if (match := find_mode(one, _named(boards), boards))}
+    return tuple(name for name in next(iter(names)) if matched and name not in matched)
+
+
+def _named(boards: Sequence[NamedModes]) -> list[KnownMode]:
+    return [KnownMode(mode.name) for mode in boards[0].modes]
 
 
 def find_baselines(modes: pl.DataFrame, rows: pl.DataFrame, default: str | None) -> list[Baseline]:

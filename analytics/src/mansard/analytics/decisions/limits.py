@@ -41,7 +41,7 @@ from mansard.analytics.decisions.values import (
     probability_at_most,
 )
 from mansard.core.errors import UsageError
-from mansard.core.units import Interval, slowest_ratio
+from mansard.core.units import Interval, expected_span_s
 
 _NO_ROW = "no measurement gives it"
 
@@ -167,7 +167,7 @@ class Screen:
     KEPT, BROKEN or UNKNOWN, at the requested probability. ``is_known``: every limited quantity has
     a value; ``is_kept``: every limit is kept; ``is_broken``: at least one is broken; ``may_be``:
     the interval does not exclude that every limit is kept; ``is_ample``: every limit is kept, of
-    those known by their roofs even if they take ``slowest_ratio`` times as long.
+    those known by their roofs even at the longest time of ``expected_span_s``.
     ``margin``: the smallest distance to a
     limit, in standard deviations of the value's logarithm; negative if the value breaks it.
     """
@@ -238,7 +238,8 @@ def _keeps_at_slowest(values: Values, quantity: Quantity, bound: float) -> Mask:
     keeps = np.zeros(len(values), dtype=np.bool_)
     if quantity in ("latency", "rate"):  # the only ones with recorded ratios
         rows = np.flatnonzero(values.latency.interval == "roof")
-        ratios = np.array([slowest_ratio(value) for value in values.latency.value[rows]])
+        bounds_s = values.latency.value[rows]
+        ratios = np.array([expected_span_s(bound_s)[1] / bound_s for bound_s in bounds_s])
         keeps[rows] = values.of(quantity).value[rows] * ratios <= bound
     return keeps
 

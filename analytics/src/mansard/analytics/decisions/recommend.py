@@ -18,6 +18,7 @@ from mansard.analytics.decisions.alternatives import (
     Baseline,
     find_baselines,
     find_equals,
+    find_left_out,
     find_lower_settings,
     find_lowest,
     find_neighbours,
@@ -195,6 +196,7 @@ class Decision:
     n_ample: int = 0  # of all that meet the limits even at their slowest, like the choice
     ample: tuple[Candidate, ...] = ()  # of the neighbours
     lowest: Candidate | None = None  # of those that meet the limits, where no energy is known
+    left_out: tuple[str, ...] = ()  # modes of the board that were not compared
     nearest: tuple[Candidate, ...] = ()  # if every row breaks a limit: the least violation first
     nearness: Nearness | None = None
     checks: tuple[LimitCheck, ...] = ()
@@ -343,7 +345,8 @@ def decide_each(
         if asked is not None and (asked.fallback is not None or decision.choice is None):
             lowest = find_lowest(asked.values, asked.screened, allowed)
         lower = find_lower_settings(of_device)
-        decisions.append(replace(decision, lower_settings=lower, lowest=lowest))
+        decision = replace(decision, lower_settings=lower, lowest=lowest)
+        decisions.append(replace(decision, left_out=find_left_out(of_device)))
     return tuple(decisions)
 
 

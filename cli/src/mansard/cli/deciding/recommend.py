@@ -13,7 +13,6 @@ from mansard import api
 from mansard.analytics import pages
 from mansard.analytics.data.quantities import (
     MILLI,
-    counted,
     in_unit,
     relative,
 )
@@ -442,9 +441,6 @@ def _caveats(answer: results.Recommendation) -> Iterator[str]:
         words.append(f"≥: at best, by {by}; {ROOF_FACTORS}")
     if choice.is_extrapolated:
         words.append("clocks outside the measured range: measure before use")
-    if answer.equals:
-        others = counted(len(answer.equals), "other mode")
-        words.append(f"{_TIE}: no clear difference from {others}")
     if answer.is_feasible and answer.n_unknown:
         words.append(f"{answer.n_unknown} of {answer.n_candidates} uncertain")
     if words:

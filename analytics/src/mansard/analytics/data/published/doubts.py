@@ -8,6 +8,7 @@ Limits are the most that the hardware of a device can do: rates, and times of kn
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -31,6 +32,7 @@ from mansard.core.hardware import (
     memory_bytes_per_s,
     peak_flop_per_s,
 )
+from mansard.core.power_mode import nominal_w
 from mansard.core.precision import PRECISIONS, rate_unit
 from mansard.core.records import PublishedMode, PublishedRate, PublishedRun
 from mansard.estimator.zoo.catalogue import CATALOG, Entry
@@ -191,16 +193,35 @@ def _usual_shares(runs: Sequence[PublishedRun]) -> dict[tuple[str, str], float]:
 
 
 def power_doubts(runs: Sequence[PublishedRun]) -> dict[int, str]:
-    """Why powers of ``runs`` differ from those of other repeats, by their position."""
-    read = (at for at, run in enumerate(runs) if run.power_w is not None and run.remark is None)
-    doubts: dict[int, str] = {}
-    for group in _repeats(runs, read):
+    """Why powers of ``runs`` are doubtful, by their position.
+
+    They differ from those of other repeats, or exceed MOST_NOMINAL times what the mode is named
+    after.
+    """
+    read = [at for at, run in enumerate(runs) if run.power_w is not None and run.remark is None]
+    doubts = {at: why for at in read if (why := _nominal_doubt(runs[at])) is not None}
+    for group in _repeats(runs, [at for at in read if at not in doubts]):
         powers_w = [power_w for at in group if (power_w := runs[at].power_w) is not None]
         if len(group) == 1:
             continue
         reasons = repeat_doubts(powers_w, lambda power_w: quantity(power_w, "W"))
         doubts |= {group[place]: why for place, why in reasons.items()}
     return doubts
+
+
+# Meters at the wall show up to 1.5 times what the module draws.
+MOST_NOMINAL = 2.0
+
+
+def _nominal_doubt(run: PublishedRun) -> str | None:
+    """That a power is not that of its mode, if it is far above what the mode is named after."""
+    nominal = nominal_w(run.mode.name)
+    if run.power_w is None or not 0 < nominal < math.inf or run.power_w <= MOST_NOMINAL * nominal:
+        return None
+    return (
+        f"{quantity(run.power_w, 'W')} is over {MOST_NOMINAL:g} times the nominal power of "
+        f"{run.mode.name}: the unit or the mode is wrong"
+    )
 
 
 def _repeats(runs: Sequence[PublishedRun], places: Iterable[int]) -> Collection[list[int]]:

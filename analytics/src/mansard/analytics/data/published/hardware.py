@@ -41,7 +41,7 @@ def boards_meant(name: str) -> tuple[NamedModes, ...]:
     A board of this very name is the only one. Else the first is that with the most memory, and of
     its configurations the one with the most modes: Super, which JetPack 6.2 brought.
     """
-    boards = boards_called(name)
+    boards = () if "," in name else boards_called(name)
     exact = tuple(board for board in boards if plain_device(board.board) == plain_device(name))
     if not boards:
         names = [board.board for board in NAMED_MODES]

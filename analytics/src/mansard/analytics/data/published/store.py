@@ -348,11 +348,12 @@ def published_observations(published: Published) -> pl.DataFrame:
     Of language models prefill and decode are rows, whose precision is that of their scores.
     Times whose batch a tool's file does not say are left out: see ``batch_notes``. The power of a
     row with a remark is to be doubted, and so are time and power of one in ``time_doubts``: no
-    model and no decision sees them.
+    model and no decision sees them. A row that several tables share counts once.
     """
     names, doubts = device_names(published), doubted_times(published)
     powers = power_doubts(published.runs)
     rows = []
+    first: dict[tuple[object, ...], str] = {}  # the table that has a row first
     for at, run in enumerate(published.runs):
         # A power is of the window of its time: what is wrong with one is in both.
         is_power_doubted = bool(run.remark) or at in powers or at in doubts
@@ -371,6 +372,10 @@ def published_observations(published: Published) -> pl.DataFrame:
             ),
         }
         for one in timed_runs(run):
+            own = (one.network, one.batch, one.precision, one.time_s, one.power_w)
+            key = (same["device"], same["mode"], run.phase, *own)
+            if first.setdefault(key, run.table_id) != run.table_id:
+                continue
             rows.append({
                 **same,
                 "network": one.network,

@@ -15,7 +15,7 @@ from mansard.analytics.data.quantities import MILLI, digits
 from mansard.analytics.models.predict.row_times import measured_ratios
 from mansard.analytics.pages.figures.parameters import roof_devices
 from mansard.analytics.pages.results import Results
-from mansard.core.units import ROOF_ENGINE, ROOF_RATIOS, slowest_ratio
+from mansard.core.units import ROOF_ENGINE, ROOF_RATIOS, expected_span_s
 
 _BOUND = "≥, ≤: the bound of the roofs"
 _RECORDED = "Recorded latency was " + ", ".join(
@@ -37,11 +37,10 @@ class Practice:
         """The range of real latencies in ms, from the bound; empty where it is unknown."""
         if bound_s is None or not (self.ratios or self.is_recorded):
             return ""
-        least = ROOF_RATIOS[ROOF_ENGINE][0]
-        ends = (least, slowest_ratio(bound_s))
+        ends = expected_span_s(bound_s)
         if self.ratios:
-            ends = (self.ratios[0], self.ratios[-1])
-        first, last = (digits(bound_s / MILLI * ratio, 2) for ratio in ends)
+            ends = (bound_s * self.ratios[0], bound_s * self.ratios[-1])
+        first, last = (digits(end_s / MILLI, 2) for end_s in ends)
         return first if first == last else f"{first} to {last}"
 
     @property

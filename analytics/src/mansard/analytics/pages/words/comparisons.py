@@ -32,7 +32,7 @@ from mansard.analytics.decisions.records import (
 )
 from mansard.analytics.decisions.values import OmittedRows
 from mansard.core.text import listed
-from mansard.core.units import ROOF_ENGINE, Interval, slowest_ratio
+from mansard.core.units import ROOF_ENGINE, Interval, expected_span_s
 
 
 def with_remarks(batches: pl.DataFrame) -> pl.DataFrame:
@@ -469,9 +469,9 @@ def omitted_notes(rows: OmittedRows | None) -> tuple[str, ...]:
 
 
 def to_slowest(of: Candidate) -> str:
-    """``between 1.36 and 30 ms with TensorRT``: from its bound to the longest expected."""
-    most_s = slowest_ratio(of.latency_s) * of.latency_s
-    return f"{seconds(of.latency_s, of.latency_s, most_s, 'bounds')} with {ROOF_ENGINE}"
+    """``between 1.5 and 30 ms with TensorRT``: from the least to the longest expected."""
+    least_s, most_s = expected_span_s(of.latency_s)
+    return f"{seconds(least_s, least_s, most_s, 'bounds')} with {ROOF_ENGINE}"
 
 
 def lowest_words(lowest: Candidate, wanted: Wanted) -> str:

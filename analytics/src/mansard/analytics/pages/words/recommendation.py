@@ -49,9 +49,10 @@ from mansard.analytics.pages.words.sentences import (
     chosen_sentence,
     claim_words,
     decisive_words,
-    equal_words,
+    equal_sentence,
     how_many_measured,
     how_to_measure,
+    left_out_sentence,
     likeliest_sentence,
     likeliest_words,
     nearest_sentence,
@@ -190,6 +191,7 @@ def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recomm
     wanted, claim, counts = decision.wanted, decision.claim, question.counts
     is_kept = decision.verdict == "feasible"
     sentence = _sentence(decision, counts, claim, choice) + _lowest(decision)
+    sentence += equal_sentence(decision.equals, decision.n_equals)
     accuracy, why_no_accuracy = question.accuracy(choice)
     unknown = {
         "accuracy": why_no_accuracy,
@@ -221,7 +223,6 @@ def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recomm
         why=(
             *why_chosen(choice, wanted, counts, claim),
             *how_many_measured(counts, choice),
-            *([equal_words(decision.n_equals)] if decision.n_equals else []),
             *relaxed_words(decision.relaxations),
         ),
         checks=decision.checks,
@@ -334,7 +335,7 @@ def _nearest(decision: Decision, question: Question, nearest: Candidate) -> Reco
         choice=nearest,
         basis=_basis(nearest),
         accuracy=accuracy,
-        sentence=sentence,
+        sentence=sentence + left_out_sentence(decision.left_out),
         claim=NEARNESS_WORDS[decision.nearness],
         **_numbers(question),
         why=(why_none(counts, open_words), *how_many_measured(counts)),

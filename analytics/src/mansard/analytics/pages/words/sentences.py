@@ -35,6 +35,7 @@ from mansard.analytics.pages.words.comparisons import (
     network_words,
     to_slowest,
 )
+from mansard.core.text import listed
 from mansard.core.units import ROOF_FACTORS
 
 _BOUND_WORDS = {
@@ -213,6 +214,19 @@ def nearest_sentence(
     return f"{claim}. {place} ({figures(nearest)}; {nearest.source}). {relax}"
 
 
+def left_out_sentence(modes: Sequence[str]) -> str:
+    """`` Not compared: 25W and MAXN; name them with --mode.``; empty for no modes."""
+    if not modes:
+        return ""
+    many = listed(
+        [
+            *map(display_name, modes[:_MOST_EQUALS]),
+            *(["others"] if len(modes) > _MOST_EQUALS else []),
+        ]
+    )
+    return f" Not compared: {many}; name {'it' if len(modes) == 1 else 'them'} with --mode."
+
+
 def _relaxed(way: Relaxation) -> str:
     item = item_word(way.candidate.network)
     limits = (_rounded_limit(way), way.asked)
@@ -369,10 +383,16 @@ _MEASURED: dict[Objective, Quantity] = {
 }
 
 
-def equal_words(n_equals: int) -> str:
-    """Candidates that do not differ from the choice within their uncertainty."""
-    others = "1 other candidate" if n_equals == 1 else f"{n_equals} other candidates"
-    return f"no clear difference from {others}"
+def equal_sentence(equals: Sequence[Candidate], n_equals: int) -> str:
+    """`` No clear difference from 25W.``: of candidates within the uncertainty; empty for none."""
+    if not n_equals:
+        return ""
+    names = [mode_words(one) for one in equals]
+    is_told = n_equals == len(set(names)) <= _MOST_EQUALS
+    return f" No clear difference from {listed(names) if is_told else f'{n_equals} others'}."
+
+
+_MOST_EQUALS = 4
 
 
 _HOLDS_WORDS: dict[Holds, str] = {"kept": "met", "unknown": "uncertain", "broken": "broken"}
