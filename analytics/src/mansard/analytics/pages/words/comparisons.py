@@ -420,6 +420,31 @@ def _modes_are(modes: Sequence[str]) -> str:
 _MOST_REASONS = 3  # in one line
 
 
+_MOST_EQUALS = 4  # modes that are named
+
+
+def equal_sentence(equals: Sequence[Candidate], n_equals: int) -> str:
+    """`` No clear difference from 25W.``: of candidates within the uncertainty; empty for none."""
+    if not n_equals:
+        return ""
+    names = [mode_words(one) for one in equals]
+    is_told = n_equals == len(set(names)) <= _MOST_EQUALS
+    return f" No clear difference from {listed(names) if is_told else f'{n_equals} others'}."
+
+
+def left_out_sentence(modes: Sequence[str]) -> str:
+    """`` Not compared: 25W and MAXN; name them with --mode.``; empty for no modes."""
+    if not modes:
+        return ""
+    many = listed(
+        [
+            *map(display_name, modes[:_MOST_EQUALS]),
+            *(["others"] if len(modes) > _MOST_EQUALS else []),
+        ]
+    )
+    return f" Not compared: {many}; name {'it' if len(modes) == 1 else 'them'} with --mode."
+
+
 def drop_notes(drops: DropScreen | None) -> tuple[str, ...]:
     """A note for each precision whose accuracy may drop too much."""
     if drops is None:

@@ -35,7 +35,6 @@ from mansard.analytics.pages.words.comparisons import (
     network_words,
     to_slowest,
 )
-from mansard.core.text import listed
 from mansard.core.units import ROOF_FACTORS
 
 _BOUND_WORDS = {
@@ -214,19 +213,6 @@ def nearest_sentence(
     return f"{claim}. {place} ({figures(nearest)}; {nearest.source}). {relax}"
 
 
-def left_out_sentence(modes: Sequence[str]) -> str:
-    """`` Not compared: 25W and MAXN; name them with --mode.``; empty for no modes."""
-    if not modes:
-        return ""
-    many = listed(
-        [
-            *map(display_name, modes[:_MOST_EQUALS]),
-            *(["others"] if len(modes) > _MOST_EQUALS else []),
-        ]
-    )
-    return f" Not compared: {many}; name {'it' if len(modes) == 1 else 'them'} with --mode."
-
-
 def _relaxed(way: Relaxation) -> str:
     item = item_word(way.candidate.network)
     limits = (_rounded_limit(way), way.asked)
@@ -381,18 +367,6 @@ _MEASURED: dict[Objective, Quantity] = {
     "edp": "energy",
     "power": "power",
 }
-
-
-def equal_sentence(equals: Sequence[Candidate], n_equals: int) -> str:
-    """`` No clear difference from 25W.``: of candidates within the uncertainty; empty for none."""
-    if not n_equals:
-        return ""
-    names = [mode_words(one) for one in equals]
-    is_told = n_equals == len(set(names)) <= _MOST_EQUALS
-    return f" No clear difference from {listed(names) if is_told else f'{n_equals} others'}."
-
-
-_MOST_EQUALS = 4
 
 
 _HOLDS_WORDS: dict[Holds, str] = {"kept": "met", "unknown": "uncertain", "broken": "broken"}
