@@ -7,6 +7,17 @@ from pathlib import Path
 from mansard.simulator import create_board
 
 
+def test_a_published_board_without_jetson_in_its_name_has_commands() -> None:
+    from mansard.device.mode_commands import commands_for
+
+    commands, why = commands_for("15W", "Orin Nano 8GB Super (published)", None, None)
+    assert commands is not None
+    assert why == ""
+    commands, why = commands_for("15W", "My box (published)", None, None)
+    assert commands is None
+    assert "was not measured here" in why
+
+
 def test_commands_of_a_board_at_hand_hold_its_own_numbers_and_undo_them(tmp_path: Path) -> None:
     from mansard.device.identity import identify
     from mansard.device.mode_commands import commands_for

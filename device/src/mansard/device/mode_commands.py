@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mansard.core.errors import MansardError
+from mansard.core.hardware import boards_called
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.records import MachineIdentity, ModeCommands
 from mansard.device.holding.acting import MachineStep, planned_steps
@@ -46,7 +47,8 @@ def commands_for(
     present values that are read there. Nothing is set.
     """
     kind = machine.kind if machine is not None else "published"
-    if kind == "jetson" or (kind == "published" and "jetson" in device.casefold()):
+    is_jetson = "jetson" in device.casefold() or bool(boards_called(device))
+    if kind == "jetson" or (kind == "published" and is_jetson):
         return _of_jetson(mode, machine, root, clocks or {})
     if machine is None:
         return (
