@@ -18,7 +18,7 @@ from mansard.analytics.decisions.mix_records import IdlePower, Mix, Task
 from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.time_sharing import lower_hull, share_time
 from mansard.analytics.decisions.workload import constant_powers
-from mansard.core.errors import UsageError
+from mansard.core.errors import InputError, UsageError
 from tests.analytics.answers import decide_mix, decide_mixes
 from tests.analytics.decide_factory import frame, row
 from tests.analytics.model_factory import DEVICE, board_coefficients
@@ -254,7 +254,7 @@ def test_tasks_that_cannot_be_are_refused(task: Task, says: str) -> None:
 def test_energy_is_asked_for_only_where_it_decides() -> None:
     rows = frame([row("slow", 0.04), row("fast", 0.02)])
     mix = Mix(tasks=(Task(network="net", rate_per_s=10.0),))
-    with pytest.raises(UsageError, match="the energy of net is unknown"):
+    with pytest.raises(InputError, match="the energy of net is unknown"):
         decide_mix(rows, mix, Wanted(), {})
     answer = decide_mix(rows, mix, Wanted(minimise="latency"), {})
     assert answer.one_mode is not None

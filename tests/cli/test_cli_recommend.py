@@ -494,6 +494,20 @@ def test_a_workload_has_idle_powers_of_its_own(
     assert re.search(r"^gpu800-emc3200 .* unknown +[0-9.]+ W without idle", out, re.MULTILINE)
 
 
+def test_an_idle_power_of_a_mode_that_is_not_asked_for_is_no_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    workload = '[[network]]\nmodel = "resnet18"\nrate = "5/s"\n[idle]\n7W = "3W"\n25W = "4W"\n'
+    Path("camera.toml").write_text(workload, "utf-8")
+    asked = ("recommend", "--workload", "camera.toml", "--device", "orin-nano", "--mode", "25W")
+    code, out, err = answer(capsys, *asked, "--minimise", "latency")
+    assert code == 0, err
+    assert "idle power 4.00" in out.replace("\u00a0", " ")
+    # Energies are unknown: nothing is found, which is no wrong use.
+    assert answer(capsys, *asked, "--minimise", "power")[0] == 1
+
+
 @pytest.mark.parametrize(
     ("idle", "says"),
     [

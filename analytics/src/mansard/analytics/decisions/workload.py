@@ -35,7 +35,7 @@ from mansard.analytics.decisions.time_sharing import (
     with_waits,
 )
 from mansard.analytics.decisions.values import Array, Values, read_values
-from mansard.core.errors import UsageError
+from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.hardware import LowerSetting
 
 _FOR_SWITCHES = 0.01  # of the time: what is left for switches that take an unknown time
@@ -113,7 +113,7 @@ def decide_mixes(
     """
     whys = {device: why for (device, _), why in (refused or {}).items()}
     decisions: list[MixDecision] = []
-    errors: list[UsageError] = []
+    errors: list[MansardError] = []
     for (name,), rows in predictions.group_by("device", maintain_order=True):
         device = str(name)
         if (why := whys.get(device)) is not None:
@@ -131,7 +131,7 @@ def decide_mixes(
             reasons = _unknown_reasons(list(sms), rows, mix, wanted)
             lower = find_lower_settings(of_device)
             decisions.append(replace(decision, modes_unknown=reasons, lower_settings=lower))
-        except UsageError as error:  # another device may well have what this one lacks
+        except (UsageError, InputError) as error:  # another device may have what this one lacks
             errors.append(error)
             decisions.append(MixDecision(device=device, error=str(error)))
     if errors and len(errors) == len(decisions):
@@ -167,7 +167,7 @@ def decide_mix(
     keeps limits of latency, and has modes of one number of SMs (``sms``, by mode), as another
     number takes a reboot.
     Raises UsageError as ``find_options``, and for the energy-delay product, which a mix does not
-    have.
+    have; InputError if energies are unknown.
     """
     _check(predictions, wanted)
     options = find_options(predictions, mix, wanted)
@@ -292,7 +292,7 @@ def _with_energy(options: Sequence[Options]) -> tuple[Options, ...]:
     known = tuple(option.known() for option in options)
     for option in known:
         if not option.rows:
-            raise UsageError(
+            raise InputError(
                 f"the energy of {option.task.network} is unknown in every mode",
                 fix="measure with a power meter, or minimise latency",
             )

@@ -133,6 +133,8 @@ def _idle_powers(
             match = find_mode(KnownMode(name), map(KnownMode, known), boards_called(device))
             if match is not None:
                 of_device[match.name] = _given(power)
+            # A mode of the board that is not among those to choose from is no mistake.
+            if match is not None or any(board.find(name) for board in boards_called(device)):
                 unmatched.discard(name)
     if unmatched:
         shown = ", ".join(predicted.models.mode_names()[:8])
