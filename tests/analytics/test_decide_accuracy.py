@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import msgspec
 import pytest
 
-from mansard.analytics.data.accuracies import Drop, NetworkAccuracy, wilson
+from mansard.analytics.data.accuracies import Drop, NetworkAccuracy, by_precision, wilson
 from mansard.analytics.decisions.records import Wanted
 from mansard.core.errors import UsageError
 from tests.analytics.answers import recommend, recommend_each
@@ -124,6 +125,8 @@ def test_accuracies_of_other_devices_and_networks_do_not_count() -> None:
         msgspec.structs.replace(INT8, device="another"),
         msgspec.structs.replace(INT8, network="other"),
     ]
-    (found,) = recommend_each(frame(THREE), board_modes(), Wanted(max_drop=0.02), accuracies=rows)
+    known = partial(by_precision, rows)
+    wanted = Wanted(max_drop=0.02)
+    (found,) = recommend_each(frame(THREE), board_modes(), wanted, accuracies_of=known)
     assert found.choice is not None
     assert found.choice.precision == "fp32"

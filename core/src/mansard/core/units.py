@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -32,20 +33,20 @@ ROOF_RATIOS = MappingProxyType(
     {"TensorRT": (1.13, 4.9, 82.5), "eager PyTorch": (2.51, 29.0, 971.0)}
 )
 ROOF_ENGINE = "TensorRT"  # whose ratios are applied to a bound
-# Bounds in s, each with a ratio: recorded networks of at least that bound took at most that many
-# times as long, with TensorRT on nine Jetsons. Short bounds leave launches out. A board that is
-# left out exceeds ROOF_MARGIN times the ratio of the others in 1.9 % of 432 times: see "Boards" in
-# docs/results/held_back.md.
-ROOF_SLOWEST = (
-    (0.0, 82.5), (1e-4, 49.3), (2e-4, 41.0), (5e-4, 20.2), (1e-3, 17.3), (2e-3, 14.1), (5e-3, 5.24),
-    (1e-2, 4.85), (2e-2, 3.3),
+# Bounds with the longest times of recorded networks, s, with TensorRT on nine Jetsons: the corners
+# of the concave envelope, between which it is straight. Short bounds leave launches out. A board
+# that is left out exceeds ROOF_MARGIN times the envelope of the others in 1.2 % of 432 times: see
+# "Boards" in docs/results/held_back.md.
+ROOF_LONGEST = (
+    (13.4e-6, 1.1e-3), (31.6e-6, 2.31e-3), (108e-6, 5.32e-3), (221e-6, 9.07e-3), (329e-6, 11.4e-3),
+    (1.93e-3, 32.6e-3), (2.99e-3, 42.1e-3), (30.7e-3, 98.2e-3), (335e-3, 415e-3),
 )  # fmt: skip
 ROOF_MARGIN = 1.25
 # The factor between the ratio of times in two modes and that of their roofs: the median of
 # recorded networks (docs/results/held_back.md, Boards).
 ROOF_TIE = 1.44
 ROOF_FACTORS = "real times are " + " and ".join(
-    f"{low:.1f} to {high:.3g} times longer ({engine}, median {middle:g})"
+    f"{low:.1f} to {high:.3g} times as long ({engine}, median {middle:g})"
     for engine, (low, middle, high) in ROOF_RATIOS.items()
 )
 ABOVE_ROOF = (
@@ -55,9 +56,22 @@ ABOVE_ROOF = (
 
 
 def expected_span_s(bound_s: float) -> tuple[float, float]:
-    """The least and the longest time of a network on a GPU with TensorRT, from its bound."""
-    ratio = next(ratio for start_s, ratio in reversed(ROOF_SLOWEST) if bound_s >= start_s)
-    return ROOF_RATIOS[ROOF_ENGINE][0] * bound_s, ROOF_MARGIN * ratio * bound_s
+    """The least and the longest time of a network on a GPU with TensorRT, from its bound.
+
+    A longer bound has a longer time. Below the shortest recorded bound the longest time is that of
+    it, above the longest one their ratio.
+    """
+    return ROOF_RATIOS[ROOF_ENGINE][0] * bound_s, ROOF_MARGIN * _longest_s(bound_s)
+
+
+def _longest_s(bound_s: float) -> float:
+    first, last = ROOF_LONGEST[0], ROOF_LONGEST[-1]
+    if bound_s <= first[0]:
+        return max(first[1], bound_s)
+    for (low, low_s), (high, high_s) in pairwise(ROOF_LONGEST):
+        if bound_s <= high:
+            return low_s + (high_s - low_s) * (bound_s - low) / (high - low)
+    return bound_s * last[1] / last[0]
 
 
 class Interval(msgspec.Struct, frozen=True):

@@ -205,10 +205,10 @@ def limits_of(wanted: Wanted) -> tuple[tuple[Quantity, float], ...]:
     return limits
 
 
-def screen(values: Values, wanted: Wanted, *, is_gpu: bool = False) -> Screen:
+def screen(values: Values, wanted: Wanted, *, has_ratios: bool = False) -> Screen:
     """Compare every row with every limit; raises UsageError as ``limits_of``.
 
-    ``is_gpu``: the rows are of a GPU, so that roofs have recorded ratios.
+    ``has_ratios``: ratios of real times to such roofs are recorded.
     """
     limits = limits_of(wanted)
     excess = np.zeros((len(limits), len(values)))
@@ -222,7 +222,7 @@ def screen(values: Values, wanted: Wanted, *, is_gpu: bool = False) -> Screen:
         holds[row] = band.holds(bound, wanted.probability)
         may_be &= (band.ends()[0] <= bound) | (band.is_power & (band.interval == "roof"))
         keeps = holds[row] == KEPT
-        is_ample &= keeps | _keeps_at_slowest(values, quantity, bound) if is_gpu else keeps
+        is_ample &= keeps | _keeps_at_slowest(values, quantity, bound) if has_ratios else keeps
         margin = np.fmin(margin, _margin(band, bound))
     is_known: Mask = np.logical_not(np.isnan(excess).any(axis=0))
     is_broken: Mask = (holds == BROKEN).any(axis=0)

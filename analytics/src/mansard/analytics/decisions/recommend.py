@@ -6,13 +6,13 @@ what is missing. It consists of facts; ``pages.words`` turns them into sentences
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.accuracies import NetworkAccuracy, by_precision
+from mansard.analytics.data.accuracies import NetworkAccuracy
 from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.decisions.alternatives import (
     Baseline,
@@ -125,6 +125,8 @@ def read_question(
     baselines: Sequence[Baseline],
     accuracies: Accuracies,
     modes: pl.DataFrame,
+    *,
+    has_ratios: bool,
 ) -> Question:
     """Classify the candidates by whether they keep the limits; raises UsageError as ``screen``.
 
@@ -138,8 +140,7 @@ def read_question(
     fallback = None
     if wanted.falls_back and wanted.minimise == "energy":
         wanted, fallback = _fall_back(values, wanted)
-    is_gpu = modes.select(pl.any_horizontal(pl.col("gpu_hz", "n_sms").is_not_null().any())).item()
-    screened = screen(values, wanted, is_gpu=is_gpu)
+    screened = screen(values, wanted, has_ratios=has_ratios)
     objective = values.objective(wanted.minimise).value
     is_comparable = screened.is_known & ~np.isnan(objective)
     is_broken = screened.is_broken
@@ -223,10 +224,7 @@ def _choose(question: Question, at: int) -> Decision:
     ample = question.open & screened.is_ample
     is_ample = not is_kept and bool(ample[at])
     excess, why_no_excess = most_excess(values, wanted, at, compared & screened.may_be)
-    equals: tuple[Candidate, ...] = ()
-    n_equals = 0
-    if is_kept or is_ample:
-        equals, n_equals = find_equals(values, wanted, at, question.kept if is_kept else ample)
+    equals, n_equals = find_equals(values, wanted, at, question.kept if is_kept else ample)
     neighbours = find_neighbours(values, wanted, at, compared)
     measured = None
     if not choice.is_measured:
@@ -308,17 +306,17 @@ def decide_each(
     defaults: Mapping[str, str] | None = None,
     refused: Mapping[tuple[str, str], str] | None = None,
     *,
-    accuracies: Sequence[NetworkAccuracy] = (),
-    observations: pl.DataFrame | None = None,
+    accuracies_of: Callable[[str, str], Accuracies] | None = None,
     left_out: Mapping[tuple[str, str], Collection[str]] | None = None,
+    unbounded: Collection[str] = (),
 ) -> tuple[Decision, ...]:
     """One decision for each device, network and phase of ``predictions``.
 
     The highest of ``modes`` (MODE_SCHEMA) and the mode that ``defaults`` names for the device
     are the baselines of the choice. ``refused``: by device and network, why nothing is recommended.
-    ``accuracies``: those measured; of several engines the one of ``observations``
-    (OBSERVATION_SCHEMA) counts. ``left_out``: by device and network, modes that are not to be
-    chosen.
+    ``accuracies_of``: those of a network on a device. ``left_out``: by device and network, modes
+    that are not to be chosen. ``unbounded``: devices whose roofs are rates that others measured,
+    and no bounds.
     """
     decisions: list[Decision] = []
     keys = ("device", "network", "phase")
@@ -339,8 +337,9 @@ def decide_each(
         omitted = (left_out or {}).get((device, str(rows["network"][0])), ())
         allowed = of_device.filter(~pl.col("mode").is_in(list(omitted)))
         baselines = find_baselines(of_device, rows, (defaults or {}).get(device))
-        known = by_precision(accuracies, device, str(rows["network"][0]), observations)
-        decision = decide(rows, wanted, baselines, known, allowed)
+        known = accuracies_of(device, str(rows["network"][0])) if accuracies_of else {}
+        has_ratios = device not in unbounded
+        decision = decide(rows, wanted, baselines, known, allowed, has_ratios=has_ratios)
         lowest, asked = None, decision.question
         if asked is not None and (asked.fallback is not None or decision.choice is None):
             lowest = find_lowest(asked.values, asked.screened, allowed)
@@ -356,6 +355,8 @@ def decide(
     baselines: Sequence[Baseline] = (),
     accuracies: Accuracies | None = None,
     modes: pl.DataFrame | None = None,
+    *,
+    has_ratios: bool = True,
 ) -> Decision:
     """The best of ``predictions`` (PREDICTION_SCHEMA) of one network on one device.
 
@@ -363,12 +364,14 @@ def decide(
     are preferred (``choice.choose``). If there is none, the most likely of those that may keep
     the limits; if every row breaks one, the row that breaks them least. ``accuracies``: of the
     network, by precision. ``modes``: MODE_SCHEMA of those to choose from; the answer names those
-    without a time, as they might change it. Raises UsageError for a limit that is not above 0, or
-    for predictions of several networks, devices or phases.
+    without a time. ``has_ratios``: ratios of real times to such roofs are recorded. Raises
+    UsageError for a limit that is not above 0, or for several networks, devices or phases.
     """
     _check_single(predictions)
     modes = pl.DataFrame(schema=MODE_SCHEMA) if modes is None else modes
-    question = read_question(predictions, wanted, baselines, accuracies or {}, modes)
+    has_ratios &= any(modes.select(pl.col("gpu_hz", "n_sms").is_not_null().any()).row(0))
+    known = accuracies or {}
+    question = read_question(predictions, wanted, baselines, known, modes, has_ratios=has_ratios)
     values, wanted = question.values, question.wanted
     if question.kept.any():
         return _choose(question, choose(values, wanted, question.kept))

@@ -217,7 +217,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     relative excess of the choice's objective over that of the best candidate that may keep the
     limits, if every value lies in its interval. ``accuracy``: of the network in the choice's
     precision. ``basis``: where the time of the choice comes from; "roofs": it is a bound, and real
-    times are longer; "hardware": likewise, by limits of the hardware, which no kernel exceeds.
+    times are longer; "hardware": likewise, by limits of the hardware at its nominal clocks.
     """
 
     device: str

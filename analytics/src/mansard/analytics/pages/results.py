@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import polars as pl
 
-from mansard.analytics.data.accuracies import NetworkAccuracy, network_accuracies
+from mansard.analytics.data.accuracies import NetworkAccuracy, by_precision, network_accuracies
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import network_names, place_in_order
-from mansard.analytics.data.published.store import Published
+from mansard.analytics.data.published.store import Published, devices_of_rates
 from mansard.analytics.decisions.modes import join_modes
 from mansard.analytics.decisions.recommend import decide_each, of_one_batch
 from mansard.analytics.decisions.records import Recommendation, Wanted
@@ -121,8 +121,10 @@ def compute(
         modes,
         Wanted(falls_back=True),
         refused=refused,
-        accuracies=network_accuracies(dataset),
-        observations=models.observations,
+        accuracies_of=partial(
+            by_precision, network_accuracies(dataset), observations=models.observations
+        ),
+        unbounded=devices_of_rates(models.published),
     )
     return Results(
         dataset=dataset,

@@ -25,9 +25,10 @@ _DEFAULT = PredictionRequest().runs
 def with_published(request: PredictionRequest, reporter: Reporter) -> Iterator[PredictionRequest]:
     """``request``; if its ``device`` has no runs, with those of that board as it is published.
 
-    These are the limits of its hardware, which no kernel exceeds, so that times by its roofs are
-    bounds; and the networks that others ran on it (``published.reference``). Rates that others
-    measured are not used: what they are exceeded by is unknown. All this is used if no folder is
+    These are the limits of its hardware, so that times by its roofs are bounds (of nominal clocks:
+    recorded rates are up to 5 % above); and the networks that others ran on it
+    (``published.reference``). Rates that others measured are not used: what they are exceeded by is
+    unknown. All this is used if no folder is
     named and the default folder does not exist or has no runs of the device. A name of several
     boards is the first of ``boards_meant``; a note names the others. Raises UsageError for a name
     of no board.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.analytics.data.accuracies import NetworkAccuracy, network_accuracies
-from mansard.analytics.data.published.store import devices_of_hardware
+from mansard.analytics.data.accuracies import NetworkAccuracy, by_precision, network_accuracies
+from mansard.analytics.data.published.store import devices_of_hardware, devices_of_rates
 from mansard.analytics.decisions import batches
 from mansard.analytics.decisions.first_token import screen_first_tokens
 from mansard.analytics.decisions.limits import without_energy
@@ -115,6 +115,7 @@ def answer_questions(
             findings=find_faults(models),
             accuracies=tuple(network_accuracies(models.dataset)),
             is_one_batch=not request.batches and wanted.batches is None,
+            unbounded=devices_of_rates(models.published),
         )
 
     models, basis, parts = predicted_parts(
@@ -152,6 +153,7 @@ class _DecisionInputs(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     accuracies: tuple[NetworkAccuracy, ...]
     is_one_batch: bool  # whether no batch was asked for
+    unbounded: frozenset[str]  # devices whose roofs are rates that others measured
 
 
 def _recommend_some(
@@ -176,9 +178,9 @@ def _recommend_some(
         inputs.wanted,
         inputs.defaults,
         refused,
-        accuracies=inputs.accuracies,
-        observations=basis.observations,
+        accuracies_of=partial(by_precision, inputs.accuracies, observations=basis.observations),
         left_out=tokens.left_out,
+        unbounded=inputs.unbounded,
     )
     answers = (
         with_first_token(

@@ -309,6 +309,13 @@ def published_modes(published: Published) -> pl.DataFrame:
 HARDWARE_METHOD = "limit of the hardware at the clocks of the mode"
 
 
+def devices_of_rates(published: Published) -> frozenset[str]:
+    """The devices, by the names of predictions, with rates that others measured."""
+    names = device_names(published)
+    others = (rate for rate in published.rates if rate.method != HARDWARE_METHOD)
+    return frozenset(names[rate.device, rate.table_id] for rate in others)
+
+
 def devices_of_hardware(published: Published) -> frozenset[str]:
     """The devices, by the names of predictions, all of whose rates are limits of hardware."""
     names = device_names(published)

@@ -499,8 +499,12 @@ def to_slowest(of: Candidate) -> str:
     return f"{seconds(least_s, least_s, most_s, 'bounds')} with {ROOF_ENGINE}"
 
 
-def lowest_words(lowest: Candidate, wanted: Wanted) -> str:
-    """A sentence on the lowest mode that meets the limits, by its roof or otherwise."""
+def lowest_sentence(lowest: Candidate | None, choice: Candidate | None, wanted: Wanted) -> str:
+    """`` 7W is the lowest mode that meets the 30 ms limit.``; empty where it is the choice."""
+    if lowest is None or (choice is not None and choice.mode == lowest.mode):
+        return ""
     limits = named_limits(wanted, item_word(lowest.network))
-    by = f" ({to_slowest(lowest)})" if lowest.interval == "roof" else ""
-    return f"{mode_words(lowest)} is the lowest mode that meets the {limits}{by}."
+    if lowest.interval == "roof":
+        does = f"expected to meet the {limits} ({to_slowest(lowest)})"
+        return f" {mode_words(lowest)} is the lowest mode {does}."
+    return f" {mode_words(lowest)} is the lowest mode that meets the {limits}."

@@ -39,7 +39,7 @@ from mansard.analytics.pages.words.comparisons import (
     equal_sentence,
     left_out_sentence,
     lost_words,
-    lowest_words,
+    lowest_sentence,
     measured_words,
     omitted_notes,
     unknown_modes_sentence,
@@ -190,7 +190,9 @@ def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recomm
     assert decision.claim is not None  # noqa: S101 - a choice has one
     wanted, claim, counts = decision.wanted, decision.claim, question.counts
     is_kept = decision.verdict == "feasible"
-    sentence = _sentence(decision, counts, claim, choice) + _lowest(decision)
+    sentence = _sentence(decision, counts, claim, choice) + lowest_sentence(
+        decision.lowest, choice, wanted
+    )
     sentence += equal_sentence(decision.equals, decision.n_equals)
     accuracy, why_no_accuracy = question.accuracy(choice)
     unknown = {
@@ -245,14 +247,6 @@ def _sentence(decision: Decision, counts: CandidateCounts, claim: Claim, choice:
     return likeliest_sentence(
         choice, wanted, savings, decision.checks, is_likeliest=decision.is_likeliest
     )
-
-
-def _lowest(decision: Decision) -> str:
-    """A further sentence on the lowest mode that meets the limits; empty where it is the choice."""
-    lowest, choice = decision.lowest, decision.choice
-    if lowest is None or (choice is not None and choice.mode == lowest.mode):
-        return ""
-    return f" {lowest_words(lowest, decision.wanted)}"
 
 
 def _basis(choice: Candidate) -> Basis:
@@ -325,6 +319,7 @@ def _nearest(decision: Decision, question: Question, nearest: Candidate) -> Reco
         open_words,
         rank=decision.nearness,
         is_all_known=decision.is_all_known,
+        may_be=bool((question.broken & question.screened.may_be).any()),
     )
     lacking = ("most_excess", "measured", "measure_next")
     return Recommendation(
@@ -385,7 +380,7 @@ def _nothing(decision: Decision, why: str, **fields: Any) -> Recommendation:
         verdict="unknown",
         choice=None,
         sentence=f"Nothing can be recommended for {display_name(decision.network)}: {why}."
-        + _lowest(decision),
+        + lowest_sentence(decision.lowest, None, decision.wanted),
         unknown=dict.fromkeys(missing, why),
         **({"n_candidates": 0} | fields),
     )

@@ -189,14 +189,17 @@ def nearest_sentence(
     *,
     rank: Nearness,
     is_all_known: bool,
+    may_be: bool = False,
 ) -> str:
     """That no mode is known to meet the limits, which one is nearest, and which limit to loosen.
 
-    ``is_all_known``: no unknown value hides a looser limit that would be enough.
+    ``is_all_known``: no unknown value hides a looser limit that would be enough. ``may_be``: some
+    interval contains the limits, less likely than asked.
     """
     limits = named_limits(wanted, item_word(nearest.network))
     network = display_name(nearest.network)
-    claim = f"No mode meets the {limits} for {network}"
+    meets = "is likely to meet" if may_be else "meets"
+    claim = f"No mode {meets} the {limits} for {network}"
     if open_words:
         known = "1 candidate" if counts.n_broken == 1 else f"{counts.n_broken} candidates"
         claim = (
