@@ -33,9 +33,10 @@ from recorded.calibrations import print_networks, shown
 from recorded.mode_baselines import BASELINES, Rows
 from recorded.mode_sweeps import Sweep, read_sweeps
 from recorded.named_sweeps import read_named_sweeps
-from recorded.network_totals import read_tables
+from recorded.network_totals import NetworkTable, read_tables
 from recorded.regret import answers, metered, print_answers
 
+from mansard.analytics.decisions.roof_times import longest_s
 from mansard.analytics.models.scaling.network_fit import fit_network
 from mansard.analytics.models.scaling.network_predict import predict_modes
 from mansard.analytics.models.scaling.network_terms import setting_values
@@ -270,19 +271,26 @@ def print_cells(cells: Sequence[Cell]) -> None:
         )
 
 
+_KEY = ["network", "batch", "precision"]
+_OF_TENSORRT = ("one YOLO in 8 image sizes", "12 networks, TensorRT")  # 27 networks
+
+
+def _with_roofs(table: NetworkTable) -> pl.DataFrame:
+    """The times of a recording, ``recorded_s``, beside those of the roofs, ``roof_s``."""
+    return table.predictions.select("device", *_KEY, roof_s="latency_s").join(
+        table.observations.select(*_KEY, recorded_s="latency_s"), on=_KEY
+    )
+
+
 def print_boards(data: Path) -> None:
     """How many times the roof's time the recorded ones are: what "at best" leaves open."""
     ratios: dict[str, list[Array]] = {}
-    key = ["network", "batch", "precision"]
     for table in read_tables(data):
-        both = table.predictions.select(*key, roof_s="latency_s").join(
-            table.observations.select(*key, recorded_s="latency_s"), on=key
-        )
+        both = _with_roofs(table)
         ratios.setdefault(table.name, []).append((both["recorded_s"] / both["roof_s"]).to_numpy())
     print("| recording | times | recorded / at best: least | median | most | below 1 |")
     print("|" + " --- |" * 6)
-    of_tensorrt = ("one YOLO in 8 image sizes", "12 networks, TensorRT")
-    ratios["TensorRT, 27 networks"] = [part for name in of_tensorrt for part in ratios[name]]
+    ratios["TensorRT, 27 networks"] = [part for name in _OF_TENSORRT for part in ratios[name]]
     for name, parts in ratios.items():
         of = np.concatenate(parts)
         print(
@@ -297,26 +305,19 @@ _Corners = list[tuple[float, float]]
 
 def print_longest(data: Path) -> None:
     """The concave envelope of recorded times over their bounds, and of a board left out."""
-    key = ["network", "batch", "precision"]
-    parts = []
-    for table in read_tables(data):
-        if table.name in ("one YOLO in 8 image sizes", "12 networks, TensorRT"):
-            parts.append(
-                table.predictions.select("device", *key, roof_s="latency_s").join(
-                    table.observations.select(*key, recorded_s="latency_s"), on=key
-                )
-            )
-    rows = pl.concat(parts)
+    rows = pl.concat(
+        _with_roofs(table) for table in read_tables(data) if table.name in _OF_TENSORRT
+    )
     print("| bound, ms | longest, ms | ratio |\n|" + " --- |" * 3)
-    for roof_s, longest_s in _envelope(rows):
-        print(f"| {1e3 * roof_s:.3g} | {1e3 * longest_s:.3g} | {longest_s / roof_s:.3g} |")
+    for roof_s, time_s in _envelope(rows):
+        print(f"| {1e3 * roof_s:.3g} | {1e3 * time_s:.3g} | {time_s / roof_s:.3g} |")
     above = dict.fromkeys(_MARGINS, 0)
     for board in rows["device"].unique():
         others = _envelope(rows.filter(pl.col("device") != board))
-        mine = rows.filter(pl.col("device") == board).select("roof_s", "recorded_s")
-        for roof_s, recorded_s in mine.iter_rows():
-            for margin in _MARGINS:
-                above[margin] += recorded_s > margin * _longest_s(others, roof_s)
+        mine = rows.filter(pl.col("device") == board)
+        longest = longest_s(mine["roof_s"].to_numpy(), others)
+        for margin in _MARGINS:
+            above[margin] += int((mine["recorded_s"].to_numpy() > margin * longest).sum())
     n = rows.height
     print(f"\nA board left out, {n} times; above the margin times the others' envelope:")
     print(", ".join(f"x {margin}: {100 * count / n:.1f} %" for margin, count in above.items()))
@@ -340,28 +341,18 @@ def _is_below(
     return rise <= (last[1] - first[1]) * (middle[0] - first[0])
 
 
-def _longest_s(corners: _Corners, roof_s: float) -> float:
-    (low_s, _), (high_s, high) = corners[0], corners[-1]
-    if roof_s > high_s:
-        return high * roof_s / high_s
-    xs, ys = zip(*corners, strict=True)
-    return float(np.interp(max(roof_s, low_s), xs, ys))
-
-
 def print_mode_ratios(data: Path) -> None:
     """How far the ratio of the times in two modes is from that of their roofs."""
-    key = ["network", "batch", "precision"]
-    by_mode: dict[str, pl.DataFrame] = {}
-    for table in read_tables(data):
-        if table.name == "10 networks, eager PyTorch":  # the only one in several modes
-            by_mode[table.label] = table.predictions.select(*key, roof_s="latency_s").join(
-                table.observations.select(*key, recorded_s="latency_s"), on=key
-            )
+    by_mode = {
+        table.label: _with_roofs(table)
+        for table in read_tables(data)
+        if table.name == "10 networks, eager PyTorch"  # the only one in several modes
+    }
     print("| modes | pairs | median | nine of ten | worst | the faster mode is the other one |")
     print("|" + " --- |" * 6)
     everything: list[Array] = []
     for one, other in combinations(sorted(by_mode), 2):
-        both = by_mode[one].join(by_mode[other], on=key, suffix="_other")
+        both = by_mode[one].join(by_mode[other], on=_KEY, suffix="_other")
         recorded = (both["recorded_s"] / both["recorded_s_other"]).log().to_numpy()
         roof = (both["roof_s"] / both["roof_s_other"]).log().to_numpy()
         everything.append(np.stack([recorded, roof]))

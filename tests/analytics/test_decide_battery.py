@@ -37,7 +37,7 @@ def test_the_hours_of_the_manual_with_their_range() -> None:
     assert life.duration_high_s == pytest.approx(6.42366 * 3600, rel=1e-5)
     words = battery_words(life, plan(six)).replace("\u00a0", " ")
     assert words == (
-        "battery: 6.23 ± 0.20 h (by the mean power alone): "
+        "battery: 6.23 ± 0.20 h (± of the mean power only): "
         "85 % of 99 Wh at 9.50 W and 4.00 W for the rest"
     )
 

@@ -111,9 +111,9 @@ def test_of_roofs_that_meet_a_limit_at_the_slowest_recorded_ratio_the_best_is_ch
     assert (found.verdict, mode_of(found)) == ("uncertain", "7W")
     assert found.claim == "expected to meet the limit"
     assert plain(found.sentence).startswith(
-        "7W is expected to meet the 33 ms limit for net in fp16: it takes between 1.3 and 29 ms "
-        "with TensorRT, by the recorded ratios of times to bounds; of 3 modes that do, it draws "
-        "the least power by the roofs"
+        "7W is expected to meet the 33 ms limit for net in fp16: between 1.3 and 29 ms with "
+        "TensorRT, as recorded networks suggest; of 3 such modes it draws the least power by the "
+        "roofs"
     )
     # 7W misses 25 ms, the others do not: 15W draws 8 W, 25W 12 W.
     found = recommend(frame(ROOFS), replace(asked, max_latency_s=0.025), modes=GPU_MODES)

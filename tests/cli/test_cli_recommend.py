@@ -241,6 +241,16 @@ def test_a_workload_with_a_mistake_is_one_line(
     assert err.count("\n") == 1
 
 
+def check_refused(
+    capsys: pytest.CaptureFixture[str], runs: Path, options: list[str], says: str
+) -> None:
+    """``recommend`` with ``options`` is wrong use, which one line says."""
+    code, out, err = answer(capsys, "recommend", "--runs", runs, *options)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -269,10 +279,7 @@ def test_a_workload_with_a_mistake_is_one_line(
 def test_what_cannot_be_asked_is_one_line(
     published: Path, capsys: pytest.CaptureFixture[str], options: list[str], says: str
 ) -> None:
-    code, out, err = answer(capsys, "recommend", "--runs", published, *options)
-    assert (code, out) == (2, "")
-    assert says in err
-    assert err.count("\n") == 1
+    check_refused(capsys, published, options, says)
 
 
 def test_modes_of_the_runs_can_be_named_away_from_the_board(
@@ -546,7 +553,7 @@ def test_a_battery_lasts_as_long_as_the_mean_power_says(
     assert life["duration_s"] == pytest.approx(285120 / (power_w + 4))
     assert life["duration_low_s"] < life["duration_s"] < life["duration_high_s"]
     out = answer(capsys, *asked)[1].replace("\u00a0", " ")
-    hours = r"^  battery: [0-9.]+ ± [0-9.]+ h \(by the mean power alone\): "
+    hours = r"^  battery: [0-9.]+ ± [0-9.]+ h \(± of the mean power only\): "
     assert re.search(hours + r"85 % of 99 Wh at [0-9.]+ W$", out, re.MULTILINE)
     workload.write_text(_CAMERA, encoding="utf-8")
     out = answer(capsys, *asked)[1]
@@ -571,10 +578,7 @@ def test_a_battery_lasts_as_long_as_the_mean_power_says(
 def test_a_battery_with_a_mistake_is_one_line(
     published: Path, capsys: pytest.CaptureFixture[str], options: list[str], says: str
 ) -> None:
-    code, out, err = answer(capsys, "recommend", "--runs", published, *options)
-    assert (code, out) == (2, "")
-    assert says in err
-    assert err.count("\n") == 1
+    check_refused(capsys, published, options, says)
 
 
 def test_a_workload_is_answered_from_published_figures(

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -33,15 +32,6 @@ ROOF_RATIOS = MappingProxyType(
     {"TensorRT": (1.13, 4.9, 82.5), "eager PyTorch": (2.51, 29.0, 971.0)}
 )
 ROOF_ENGINE = "TensorRT"  # whose ratios are applied to a bound
-# Bounds with the longest times of recorded networks, s, with TensorRT on nine Jetsons: the corners
-# of the concave envelope, between which it is straight. Short bounds leave launches out. A board
-# that is left out exceeds ROOF_MARGIN times the envelope of the others in 1.2 % of 432 times: see
-# "Boards" in docs/results/held_back.md.
-ROOF_LONGEST = (
-    (13.4e-6, 1.1e-3), (31.6e-6, 2.31e-3), (108e-6, 5.32e-3), (221e-6, 9.07e-3), (329e-6, 11.4e-3),
-    (1.93e-3, 32.6e-3), (2.99e-3, 42.1e-3), (30.7e-3, 98.2e-3), (335e-3, 415e-3),
-)  # fmt: skip
-ROOF_MARGIN = 1.25
 # The factor between the ratio of times in two modes and that of their roofs: the median of
 # recorded networks (docs/results/held_back.md, Boards).
 ROOF_TIE = 1.44
@@ -53,25 +43,6 @@ ABOVE_ROOF = (
     "ran faster than its roof: other work slowed the measurement of the peaks, or the engine needs "
     "fewer FLOP; measure them again on an idle machine: mansard bench --again"
 )
-
-
-def expected_span_s(bound_s: float) -> tuple[float, float]:
-    """The least and the longest time of a network on a GPU with TensorRT, from its bound.
-
-    A longer bound has a longer time. Below the shortest recorded bound the longest time is that of
-    it, above the longest one their ratio.
-    """
-    return ROOF_RATIOS[ROOF_ENGINE][0] * bound_s, ROOF_MARGIN * _longest_s(bound_s)
-
-
-def _longest_s(bound_s: float) -> float:
-    first, last = ROOF_LONGEST[0], ROOF_LONGEST[-1]
-    if bound_s <= first[0]:
-        return max(first[1], bound_s)
-    for (low, low_s), (high, high_s) in pairwise(ROOF_LONGEST):
-        if bound_s <= high:
-            return low_s + (high_s - low_s) * (bound_s - low) / (high - low)
-    return bound_s * last[1] / last[0]
 
 
 class Interval(msgspec.Struct, frozen=True):

@@ -191,12 +191,17 @@ def device_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
     names = {
         device_id(manifest): display_name(_with_host(manifest, hosts)) for manifest in manifests
     }
+    labels = told_apart(names)
+    return {manifest.run_id: labels[device_id(manifest)] for manifest in manifests}
+
+
+def told_apart(names: Mapping[str, str]) -> dict[str, str]:
+    """``names`` by id; equal ones have the start of their id added."""
     n_of_name = Counter(names.values())
-    labels = {
+    return {
         identity: name if n_of_name[name] == 1 else _with_id(name, identity)
         for identity, name in names.items()
     }
-    return {manifest.run_id: labels[device_id(manifest)] for manifest in manifests}
 
 
 def _with_id(name: str, identity: str) -> str:

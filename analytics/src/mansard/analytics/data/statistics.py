@@ -11,7 +11,7 @@ with d the scatter between runs of other networks, which counts as ν rows, w² 
 deviations that the rows have of their own repetitions, and c = π/2 for a median of three and more,
 which is its variance over that of a mean for many rows, and no less than for few. The repetitions
 of one run share its temperature, clocks and memory: they never tell how far the next run is off
-(docs/understand/prediction.md).
+(docs/understand/prediction.md). Here is also what tells two values with intervals from each other.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     import polars as pl
@@ -136,6 +137,21 @@ def student_quantile(n_free: int, confidence: float = CONFIDENCE) -> float:
         is_less = _share_within(middle, n_free) < confidence
         low, high = (middle, high) if is_less else (low, middle)
     return math.sqrt(n_free) * math.tan(low)
+
+
+def are_near(
+    one: tuple[ArrayLike, ArrayLike, ArrayLike], other: tuple[ArrayLike, ArrayLike, ArrayLike]
+) -> NDArray[np.bool_]:
+    """Whether two values, each with the ends of its 95 % interval, do not differ clearly.
+
+    The logarithm of their ratio is at most the root of the sum of the squares of the half intervals
+    that face each other: errors are taken as independent. Scalars, or arrays that broadcast.
+    """
+    (value, low, high), (its, its_low, its_high) = (map(np.asarray, span) for span in (one, other))
+    is_above = value >= its
+    down = np.where(is_above, value / low, its / its_low)
+    up = np.where(is_above, its_high / its, high / value)
+    return np.asarray(np.abs(np.log(value / its)) <= np.hypot(np.log(down), np.log(up)))
 
 
 def _share_within(angle: float, n_free: int) -> float:

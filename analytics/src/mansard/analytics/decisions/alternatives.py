@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
+from mansard.analytics.data.statistics import are_near
 from mansard.analytics.decisions.limits import Mask, Screen, interval_of
 from mansard.analytics.decisions.records import Candidate, Quantity, Saving, Wanted
 from mansard.analytics.decisions.values import NO_INTERVAL, Array, Values
@@ -25,7 +26,6 @@ from mansard.core.hardware import (
     LowerSetting,
     NamedModes,
     boards_called,
-    find_mode,
     lower_settings,
 )
 from mansard.core.units import ROOF_TIE, Interval
@@ -132,8 +132,7 @@ def find_lower_settings(
 
     ``among``: as in ``lower_settings``.
     """
-    # Of a grid of a million modes none is named after a power, and none becomes a record here.
-    named = modes.filter(pl.col("mode").str.contains(r"(?i)[0-9][\s_]*w|max"))
+    named = _named_after_powers(modes)
     if named.height < 2:
         return ()
     rows = named.select("mode", *SETTINGS).rows()
@@ -144,20 +143,20 @@ def find_lower_settings(
 def find_left_out(modes: pl.DataFrame) -> tuple[str, ...]:
     """The named modes of the board that are none of ``modes`` (MODE_SCHEMA of one device).
 
-    Empty where the board is unknown, or may be several whose modes differ.
+    Empty where none of ``modes`` is named, or the board is unknown or may be one of several whose
+    modes differ.
     """
-    device = "" if modes.is_empty() else str(modes["device"][0])
-    boards = boards_called(device)
-    names = {tuple(mode.name for mode in board.modes) for board in boards}
-    if len(names) != 1:
+    boards = () if modes.is_empty() else boards_called(str(modes["device"][0]))
+    if len({tuple(mode.name for mode in board.modes) for board in boards}) != 1:
         return ()
-    known = [KnownMode(name) for name in modes["mode"].to_list()]
-    matched = {match.name for one in known if (match := find_mode(one, _named(boards), boards))}
-    return tuple(name for name in next(iter(names)) if matched and name not in matched)
+    found = (boards[0].find(name) for name in _named_after_powers(modes)["mode"])
+    present = {mode.name for mode in found if mode is not None}
+    return tuple(mode.name for mode in boards[0].modes if present and mode.name not in present)
 
 
-def _named(boards: Sequence[NamedModes]) -> list[KnownMode]:
-    return [KnownMode(mode.name) for mode in boards[0].modes]
+def _named_after_powers(modes: pl.DataFrame) -> pl.DataFrame:
+    """The modes with a power in their name: of a grid of a million modes none becomes a record."""
+    return modes.filter(pl.col("mode").str.contains(r"(?i)[0-9][\s_]*w|max"))
 
 
 def find_baselines(modes: pl.DataFrame, rows: pl.DataFrame, default: str | None) -> list[Baseline]:
@@ -358,25 +357,20 @@ def find_equals(
 ) -> tuple[tuple[Candidate, ...], int]:
     """Feasible candidates that are not separated from the choice: the best few, and the number.
 
-    Two values differ if the logarithm of their ratio is greater than the root of the sum of the
-    squares of the half intervals that face each other: errors are taken as independent. Where a
-    model's errors are common to all modes, fewer are equal than this says. Roofs differ if their
-    ratio is above ROOF_TIE.
+    Values with spreads are compared by ``are_near``: where a model's errors are common to all
+    modes, fewer are equal than it says. Bounds differ if they are disjoint, roofs if their ratio
+    is above ROOF_TIE.
     """
     objective = values.objective(wanted.minimise)
     low, high = objective.low, objective.high
     distance = np.abs(np.log(objective.value / objective.value[at]))
-    # Towards each other: up from the smaller one, down from the greater one.
-    is_above = objective.value >= objective.value[at]
-    theirs = np.where(is_above, objective.value / low, high / objective.value)
-    mine = np.where(is_above, high[at] / objective.value[at], objective.value[at] / low[at])
-    reach = np.hypot(np.log(theirs), np.log(mine))
+    is_near = are_near((objective.value, low, high), (objective.value[at], low[at], high[at]))
     # A value without an interval contains nothing.
     is_roof = objective.interval == "roof"
     is_bounds = objective.interval == "bounds"
     has_ends = (objective.interval == "spread") | is_bounds
     overlap = (low <= high[at]) & (low[at] <= high)
-    near = np.where(is_bounds | bool(is_bounds[at]), overlap, distance <= reach)
+    near = np.where(is_bounds | bool(is_bounds[at]), overlap, is_near)
     equal = has_ends & bool(has_ends[at]) & near
     equal |= is_roof & bool(is_roof[at]) & (distance <= math.log(ROOF_TIE))
     equal &= feasible

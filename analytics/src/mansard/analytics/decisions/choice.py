@@ -164,11 +164,9 @@ def choose_likeliest(values: Values, screened: Screen, wanted: Wanted, among: Ma
     a greater margin has no worth.
     """
     among = without_roofs(values, among)
-    if (among & screened.is_ample).any():
-        among = among & screened.is_ample
-        return int(ranked(values, values.objective(wanted.minimise).cost(), among)[0])
     order = ranked(values, values.objective(wanted.minimise).cost(), among)
-    return int(order[np.argmax(screened.margin[order])])
+    ample = order[screened.is_ample[order]]
+    return int(ample[0] if len(ample) else order[np.argmax(screened.margin[order])])
 
 
 def is_likeliest(values: Values, screened: Screen, at: int, among: Mask) -> bool:

@@ -29,6 +29,7 @@ from mansard.analytics.decisions.records import (
     Relaxation,
     Wanted,
 )
+from mansard.analytics.decisions.roof_times import expected_span_s
 from mansard.analytics.decisions.values import (
     BOUNDS_Z,
     BROKEN,
@@ -41,7 +42,7 @@ from mansard.analytics.decisions.values import (
     probability_at_most,
 )
 from mansard.core.errors import UsageError
-from mansard.core.units import Interval, expected_span_s
+from mansard.core.units import Interval
 
 _NO_ROW = "no measurement gives it"
 
@@ -167,9 +168,9 @@ class Screen:
     KEPT, BROKEN or UNKNOWN, at the requested probability. ``is_known``: every limited quantity has
     a value; ``is_kept``: every limit is kept; ``is_broken``: at least one is broken; ``may_be``:
     the interval does not exclude that every limit is kept; ``is_ample``: every limit is kept, of
-    those known by their roofs even at the longest time of ``expected_span_s``.
-    ``margin``: the smallest distance to a
-    limit, in standard deviations of the value's logarithm; negative if the value breaks it.
+    those known by their roofs even at the longest time of ``expected_span_s``. ``margin``: the
+    smallest distance to a limit, in standard deviations of the value's logarithm; negative if the
+    value breaks it.
     """
 
     limits: tuple[tuple[Quantity, float], ...]
@@ -222,7 +223,9 @@ def screen(values: Values, wanted: Wanted, *, has_ratios: bool = False) -> Scree
         holds[row] = band.holds(bound, wanted.probability)
         may_be &= (band.ends()[0] <= bound) | (band.is_power & (band.interval == "roof"))
         keeps = holds[row] == KEPT
-        is_ample &= keeps | _keeps_at_slowest(values, quantity, bound) if has_ratios else keeps
+        if has_ratios:
+            keeps = keeps | _keeps_at_slowest(values, quantity, bound)
+        is_ample &= keeps
         margin = np.fmin(margin, _margin(band, bound))
     is_known: Mask = np.logical_not(np.isnan(excess).any(axis=0))
     is_broken: Mask = (holds == BROKEN).any(axis=0)
@@ -235,13 +238,11 @@ def screen(values: Values, wanted: Wanted, *, has_ratios: bool = False) -> Scree
 
 def _keeps_at_slowest(values: Values, quantity: Quantity, bound: float) -> Mask:
     """Which rows are known by their roofs, and keep a limit of time at their slowest."""
-    keeps = np.zeros(len(values), dtype=np.bool_)
-    if quantity in ("latency", "rate"):  # the only ones with recorded ratios
-        rows = np.flatnonzero(values.latency.interval == "roof")
-        bounds_s = values.latency.value[rows]
-        ratios = np.array([expected_span_s(bound_s)[1] / bound_s for bound_s in bounds_s])
-        keeps[rows] = values.of(quantity).value[rows] * ratios <= bound
-    return keeps
+    if quantity not in ("latency", "rate"):  # the only ones with recorded ratios
+        return np.zeros(len(values), dtype=np.bool_)
+    roof_s = values.latency.value
+    slowest = values.of(quantity).value * expected_span_s(roof_s)[1] / roof_s
+    return np.asarray((values.latency.interval == "roof") & (slowest <= bound))
 
 
 def _margin(band: ValueBand, bound: float) -> Array:

@@ -197,7 +197,7 @@ class Decision:
     n_ample: int = 0  # of all that meet the limits even at their slowest, like the choice
     ample: tuple[Candidate, ...] = ()  # of the neighbours
     lowest: Candidate | None = None  # of those that meet the limits, where no energy is known
-    left_out: tuple[str, ...] = ()  # modes of the board that were not compared
+    left_out: tuple[str, ...] = ()  # if every row breaks a limit: other modes of the board
     nearest: tuple[Candidate, ...] = ()  # if every row breaks a limit: the least violation first
     nearness: Nearness | None = None
     checks: tuple[LimitCheck, ...] = ()
@@ -315,8 +315,7 @@ def decide_each(
     The highest of ``modes`` (MODE_SCHEMA) and the mode that ``defaults`` names for the device
     are the baselines of the choice. ``refused``: by device and network, why nothing is recommended.
     ``accuracies_of``: those of a network on a device. ``left_out``: by device and network, modes
-    that are not to be chosen. ``unbounded``: devices whose roofs are rates that others measured,
-    and no bounds.
+    that are not to be chosen. ``unbounded``: devices whose roofs are published rates, no bounds.
     """
     decisions: list[Decision] = []
     keys = ("device", "network", "phase")
@@ -343,9 +342,9 @@ def decide_each(
         lowest, asked = None, decision.question
         if asked is not None and (asked.fallback is not None or decision.choice is None):
             lowest = find_lowest(asked.values, asked.screened, allowed)
+        left = () if decision.nearness is None else find_left_out(of_device)
         lower = find_lower_settings(of_device)
-        decision = replace(decision, lower_settings=lower, lowest=lowest)
-        decisions.append(replace(decision, left_out=find_left_out(of_device)))
+        decisions.append(replace(decision, lower_settings=lower, lowest=lowest, left_out=left))
     return tuple(decisions)
 
 

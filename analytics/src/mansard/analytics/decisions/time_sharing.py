@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 from msgspec.structs import replace
 
+from mansard.analytics.data.statistics import are_near
 from mansard.analytics.decisions.mix_records import IdlePower, Mix, MixPlan, Share, Task
 from mansard.analytics.decisions.records import Objective
 from mansard.analytics.decisions.values import Array, Values
@@ -323,15 +324,17 @@ def _parts_of(plan: MixPlan) -> dict[str, float]:
 
 def keeps_waits(plan: MixPlan, mix: Mix) -> bool:
     """Whether every network of a schedule keeps its limit of latency, the waits included."""
+    if len(plan.modes) < 2:
+        return True
     limits = {task.network: task.max_latency_s for task in mix.tasks}
-    for share in plan.shares:
-        most_s = limits[share.network]
-        if most_s is None or len(plan.modes) < 2:
-            continue
-        longest_s = share.latency_high_s or share.latency_s
-        if share.wait_s is None or share.wait_s + longest_s > most_s:
-            return False
-    return True
+    longest = (
+        (limits[share.network], share.wait_s, share.latency_high_s or share.latency_s)
+        for share in plan.shares
+    )
+    return all(
+        most_s is None or (wait_s is not None and wait_s + time_s <= most_s)
+        for most_s, wait_s, time_s in longest
+    )
 
 
 def is_better(plan: MixPlan, other: MixPlan, minimise: Objective) -> bool:
@@ -349,18 +352,15 @@ def objective_of(plan: MixPlan, minimise: Objective) -> float:
 
 
 def is_tie(one: MixPlan, other: MixPlan, minimise: Objective) -> bool:
-    """Whether the objectives of two plans do not differ clearly, as ``find_equals`` tells it.
+    """Whether the objectives of two plans do not differ clearly (``are_near``).
 
-    The logarithm of their ratio is at most the root of the sum of the squares of the half
-    intervals that face each other. Plans without 95 % intervals are no tie.
+    Plans without 95 % intervals are no tie.
     """
-    less, more = sorted((one, other), key=lambda plan: objective_of(plan, minimise))
-    ends = _objective_ends(less, minimise), _objective_ends(more, minimise)
-    if ends[0] is None or ends[1] is None:
+    ends, others = _objective_ends(one, minimise), _objective_ends(other, minimise)
+    if ends is None or others is None:
         return False
-    low, high = objective_of(less, minimise), objective_of(more, minimise)
-    reach = np.hypot(np.log(ends[0][1] / low), np.log(high / ends[1][0]))
-    return bool(np.log(high / low) <= reach)
+    mine, its = objective_of(one, minimise), objective_of(other, minimise)
+    return bool(are_near((mine, *ends), (its, *others)))
 
 
 def _objective_ends(plan: MixPlan, minimise: Objective) -> tuple[float, float] | None:

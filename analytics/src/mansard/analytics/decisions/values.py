@@ -10,8 +10,9 @@
 - "bounds": the true value lies between the ends. Where a fit to the network's own measurements
   gives v, it is modelled likewise, with the ends BOUNDS_Z standard deviations from v; elsewhere
   nothing tells where between them it lies, so there is no probability.
-- "roof": time and energy are at least the lower end; how much more is unknown. A power is their
-  ratio, which a roof does not bound.
+- "roof": time and energy are at least the lower end; how much more is unknown, but for what
+  recorded networks took with TensorRT (``expected_span_s``). A power is their ratio, which a roof
+  does not bound.
 - none: the error of the value is unknown.
 """
 

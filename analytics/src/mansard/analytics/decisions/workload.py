@@ -365,8 +365,8 @@ def _find_schedule(
         if all(option.rows for option in allowed):
             plan = _best_schedule(allowed, mix, minimise, powers)
             plans += [] if plan is None else [with_waits(plan, mix)]
-    best = min(plans, key=lambda plan: objective_of(plan, minimise), default=None)
-    return best if best is not None and keeps_waits(best, mix) else None
+    kept = [plan for plan in plans if keeps_waits(plan, mix)]
+    return min(kept, key=lambda plan: objective_of(plan, minimise), default=None)
 
 
 def _best_schedule(

@@ -156,6 +156,6 @@ def elsewhere_note(device: str, board: Path | None) -> tuple[str, ...]:
     if not is_elsewhere(device, board):
         return ()
     return (
-        f"the command is for {printable(device)}, not for this machine: replace user@board by its "
-        "address, or run it there",
+        f"the command is for {printable(device)}, not for this machine: replace user@board with "
+        "its address, or run it there",
     )

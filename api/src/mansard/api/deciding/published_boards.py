@@ -23,15 +23,13 @@ _DEFAULT = PredictionRequest().runs
 
 @contextlib.contextmanager
 def with_published(request: PredictionRequest, reporter: Reporter) -> Iterator[PredictionRequest]:
-    """``request``; if its ``device`` has no runs, with those of that board as it is published.
+    """``request``; if its ``device`` has no runs, with the limits of that board's hardware as runs.
 
-    These are the limits of its hardware, so that times by its roofs are bounds (of nominal clocks:
-    recorded rates are up to 5 % above); and the networks that others ran on it
-    (``published.reference``). Rates that others measured are not used: what they are exceeded by is
-    unknown. All this is used if no folder is
-    named and the default folder does not exist or has no runs of the device. A name of several
-    boards is the first of ``boards_meant``; a note names the others. Raises UsageError for a name
-    of no board.
+    Times by these roofs are bounds (of nominal clocks: recorded rates are up to 5 % above).
+    Networks that ran on the board are added (``published.reference``); published rates are not, as
+    kernels exceed them. All this is used if no folder is named and the default folder does not
+    exist or has no runs of the device. A name of several boards is the first of ``boards_meant``; a
+    note names the others. Raises UsageError for a name of no board.
     """
     if request.device is None or request.runs != _DEFAULT or _has_runs_of(request.device):
         yield request
@@ -48,12 +46,11 @@ def with_published(request: PredictionRequest, reporter: Reporter) -> Iterator[P
         write_reference(runs, ran)
         write_published(runs, hardware_rates(board.board))
         by = f"the hardware limits of {board.board}" + "".join(
-            f" and networks that {table.authors} ran on it" for table in ran
+            f" and the networks of {table.authors}" for table in ran
         )
-        also = f"; for another board name {', '.join(one.board for one in others)}"
-        reporter.note(
-            f"note: no runs of {request.device}: predicted from {by}{also if others else ''}"
-        )
+        names = ", ".join(other.board for other in others)
+        also = f"; for another board name {names}" if others else ""
+        reporter.note(f"note: no runs of {request.device}: predicted from {by}{also}")
         try:
             yield replace(request, runs=(str(runs),), device=board.board)
         except MansardError as error:  # the folder is gone when it is read

@@ -153,7 +153,7 @@ class _DecisionInputs(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     accuracies: tuple[NetworkAccuracy, ...]
     is_one_batch: bool  # whether no batch was asked for
-    unbounded: frozenset[str]  # devices whose roofs are rates that others measured
+    unbounded: frozenset[str]  # devices whose roofs are published rates, and no bounds
 
 
 def _recommend_some(

@@ -11,11 +11,7 @@ import typer
 
 from mansard import api
 from mansard.analytics import pages
-from mansard.analytics.data.quantities import (
-    MILLI,
-    in_unit,
-    relative,
-)
+from mansard.analytics.data.quantities import MILLI, in_unit, relative
 from mansard.api import results
 from mansard.cli.console import (
     TerminalReporter,
@@ -382,9 +378,8 @@ def _overview_row(answer: results.Recommendation) -> tuple[str, ...]:
         differences = ", ".join(f"{name} {change}" for name, change in changes if change)
         words = f"{saving.mode}: {differences}" if differences else ""
     cells = _row(answer.choice, "")[:-1]
-    verdict = (
-        f"{answer.verdict}, by roofs" if answer.basis in ("roofs", "hardware") else answer.verdict
-    )
+    by_roofs = ", by roofs" * (answer.choice.interval == "roof")
+    verdict = f"{answer.verdict}{by_roofs}"
     return (answer.device, answer.network, *cells, words or "–", verdict)
 
 
@@ -435,8 +430,10 @@ def _caveats(answer: results.Recommendation) -> Iterator[str]:
     words = list(filter(None, [pages.chances_words(answer.checks)]))
     words += ["energy unknown"] if choice.energy_j is None else []
     if choice.interval == "roof":
-        by = "the limits of the hardware" if answer.basis == "hardware" else "the roofs"
-        if answer.basis != "hardware" and choice.device.endswith("(published)"):
+        by = "the roofs"
+        if answer.basis == "hardware":
+            by = "the limits of the hardware"
+        elif choice.device.endswith("(published)"):
             by = "published rates, which better kernels may exceed"
         words.append(f"≥: at best, by {by}; {ROOF_FACTORS}")
     if choice.is_extrapolated:

@@ -268,7 +268,7 @@ def print_times(result: results.MeasureResult, *, with_layers: bool, all_rows: b
         print_tables(tables)
     shown = {row.remark for row in result.times}
     times = {
-        (run_id, *_key(row)[1:]): plain(seconds(row.time_s, row.low_s, row.high_s, advise=False))
+        (run_id, *_setting(row)): plain(seconds(row.time_s, row.low_s, row.high_s, advise=False))
         for row in result.times
         for run_id in row.run_ids
     }
@@ -307,8 +307,8 @@ def _name(one: results.MeasuredNetwork) -> str:
     return f"{one.row.model}{batch} {one.row.precision} in {one.mode}"
 
 
-def _key(row: Measurement | results.NetworkTimes) -> tuple[object, ...]:
-    return (row.run_id, row.model_hash, row.batch, row.precision, row.phase)
+def _setting(row: Measurement | results.NetworkTimes) -> tuple[object, ...]:
+    return (row.model_hash, row.batch, row.precision, row.phase)
 
 
 def _note_doubts(
@@ -319,7 +319,7 @@ def _note_doubts(
 ) -> None:
     """Print the doubts about a row that no remark in the table, one of ``shown``, states.
 
-    ``times``: with their intervals, by ``_key``.
+    ``times``: with their intervals, by run id and ``_setting``.
     """
     name, row = f"{_name(one)}{where}", one.row
     if row.failure is not None:
@@ -335,7 +335,9 @@ def _note_doubts(
             "used for predictions; the same command measures it again"
         )
     elif row.stability == "unstable":
-        why = row.unknown.get("stability_interval") or times.get(_key(row), "its blocks differ")
+        why = row.unknown.get("stability_interval") or times.get(
+            (row.run_id, *_setting(row)), "its blocks differ"
+        )
         note(f"{name}: the time is uncertain: {why}")
     if row.layers is None:
         note(f"{name}: no layers: {row.unknown['layers']}")

@@ -310,7 +310,7 @@ HARDWARE_METHOD = "limit of the hardware at the clocks of the mode"
 
 
 def devices_of_rates(published: Published) -> frozenset[str]:
-    """The devices, by the names of predictions, with rates that others measured."""
+    """The devices, by the names of predictions, with measured rates."""
     names = device_names(published)
     others = (rate for rate in published.rates if rate.method != HARDWARE_METHOD)
     return frozenset(names[rate.device, rate.table_id] for rate in others)
@@ -319,10 +319,8 @@ def devices_of_rates(published: Published) -> frozenset[str]:
 def devices_of_hardware(published: Published) -> frozenset[str]:
     """The devices, by the names of predictions, all of whose rates are limits of hardware."""
     names = device_names(published)
-    by_device: dict[str, set[str | None]] = {}
-    for rate in published.rates:
-        by_device.setdefault(names[rate.device, rate.table_id], set()).add(rate.method)
-    return frozenset(name for name, methods in by_device.items() if methods == {HARDWARE_METHOD})
+    with_rates = {names[rate.device, rate.table_id] for rate in published.rates}
+    return frozenset(with_rates - devices_of_rates(published))
 
 
 def published_coefficients(published: Published) -> pl.DataFrame:

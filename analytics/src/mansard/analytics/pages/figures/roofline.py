@@ -398,7 +398,7 @@ def _slopes(roof: Roofline) -> list[tuple[Ceiling, float]]:
 
 
 def _top(roof: Roofline) -> float:
-    """The highest peak, infinite where none is known."""
+    """The highest peak of ``roof`` in FLOP/s or OP/s; infinity if no peak is known."""
     top = _highest(_known(roof.peaks))
     return top.value if top is not None and top.value else math.inf
 

@@ -84,15 +84,20 @@ def headlines(results: Results, chosen: Chosen) -> list[Headline]:
     """One table for each device with networks, that of ``chosen`` before the others."""
     devices = dict.fromkeys([*device_options(results), *(row.device for row in results.measured)])
     order = sorted(devices, key=lambda device: device != chosen.device)
-    tables = (_headline(results, device, chosen, len(order) > 1) for device in order)
+    practices, is_named = find_practices(results), len(order) > 1
+    tables = (
+        _headline(results, device, chosen, practices.get(device, Practice()), is_named=is_named)
+        for device in order
+    )
     return [table for table in tables if table is not None]
 
 
-def _headline(results: Results, device: str, chosen: Chosen, is_named: bool) -> Headline | None:
+def _headline(
+    results: Results, device: str, chosen: Chosen, practice: Practice, *, is_named: bool
+) -> Headline | None:
     rows = _outcomes(results, device, chosen)
     if not rows:
         return None
-    practice = find_practices(results).get(device, Practice())
     columns = [
         Column("Network", lambda row: display_name(row.network)),
         Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),

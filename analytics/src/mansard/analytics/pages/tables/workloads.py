@@ -6,12 +6,11 @@ and of layers that were run alone, with their sum against the whole network.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, share_text
-from mansard.analytics.data.names import display_name, first_names
+from mansard.analytics.data.names import display_name, first_names, told_apart
 from mansard.analytics.data.quantities import (
     NBSP,
     UNKNOWN,
@@ -100,7 +99,7 @@ def group_tables(chains: Sequence[GroupTimes]) -> list[Table]:
     ]
     if not rows:
         return []
-    names = _machine_names(chain for chain, _ in rows)
+    names = told_apart({chain.machine_id: display_name(chain.machine) for chain, _ in rows})
     device = Column("Device", lambda row: names[row[0].machine_id])
     columns = [
         *([device] if len(names) > 1 else []),
@@ -123,16 +122,6 @@ def group_tables(chains: Sequence[GroupTimes]) -> list[Table]:
     return [
         tabulate("Groups of layers by accelerator, and what it costs to leave it", columns, rows)
     ]
-
-
-def _machine_names(chains: Iterable[GroupTimes]) -> dict[str, str]:
-    """The name of each machine by its id, with the start of the id where two have one name."""
-    machines = {chain.machine_id: display_name(chain.machine) for chain in chains}
-    n_of_name = Counter(machines.values())
-    return {
-        identity: name if n_of_name[name] == 1 else f"{name} ({identity[:6]})"
-        for identity, name in machines.items()
-    }
 
 
 def _time_text(row: GroupTime) -> str:

@@ -18,6 +18,7 @@ import polars as pl
 from mansard.analytics.data.accuracies import REFERENCE, NetworkAccuracy, share_text
 from mansard.analytics.data.names import display_name, stage_of
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, joules, rate, seconds, watts
+from mansard.analytics.data.statistics import are_near
 from mansard.analytics.decisions.alternatives import is_bounded
 from mansard.analytics.decisions.batches import CURVE
 from mansard.analytics.decisions.limits import DropScreen, interval_of, limits_of, unknown_modes
@@ -30,9 +31,10 @@ from mansard.analytics.decisions.records import (
     Saving,
     Wanted,
 )
+from mansard.analytics.decisions.roof_times import expected_span_s
 from mansard.analytics.decisions.values import OmittedRows
 from mansard.core.text import listed
-from mansard.core.units import ROOF_ENGINE, Interval, expected_span_s
+from mansard.core.units import ROOF_ENGINE, Interval
 
 
 def with_remarks(batches: pl.DataFrame) -> pl.DataFrame:
@@ -352,8 +354,7 @@ def _are_apart(other: Candidate, choice: Candidate, kind: Quantity) -> bool:
         return less[2] < more[1]
     if less[1] == less[2] or more[1] == more[2] or other.interval == "roof":
         return True
-    reach = math.hypot(math.log(less[2] / less[0]), math.log(more[0] / more[1]))
-    return math.log(more[0] / less[0]) > reach
+    return not are_near(less, more)
 
 
 def _by_size(
@@ -412,37 +413,32 @@ def unknown_modes_notes(predictions: pl.DataFrame, modes: pl.DataFrame) -> tuple
 
 
 def _modes_are(modes: Sequence[str]) -> str:
+    return f"{_first_modes(modes)} {'is' if len(modes) == 1 else 'are'}"
+
+
+def _first_modes(modes: Sequence[str]) -> str:
+    """``15W, 25W, 30W and 2 more modes``."""
     rest = len(modes) - _SHOWN_MODES
-    shown = [*modes[:_SHOWN_MODES], *([f"{rest} more modes"] if rest > 0 else [])]
-    return f"{listed(shown)} {'is' if len(modes) == 1 else 'are'}"
+    return listed([*modes[:_SHOWN_MODES], *([f"{rest} more modes"] if rest > 0 else [])])
 
 
-_MOST_REASONS = 3  # in one line
+_MOST_REASONS, _MOST_EQUALS = 3, 4  # in one line
 
 
-_MOST_EQUALS = 4  # modes that are named
-
-
-def equal_sentence(equals: Sequence[Candidate], n_equals: int) -> str:
-    """`` No clear difference from 25W.``: of candidates within the uncertainty; empty for none."""
+def equal_sentence(modes: Sequence[str], n_equals: int) -> str:
+    """`` No clear difference from 25W.``: of ``modes`` within the uncertainty; empty for none."""
     if not n_equals:
         return ""
-    names = [mode_words(one) for one in equals]
-    is_told = n_equals == len(set(names)) <= _MOST_EQUALS
-    return f" No clear difference from {listed(names) if is_told else f'{n_equals} others'}."
+    is_told = n_equals == len(set(modes)) <= _MOST_EQUALS
+    return f" No clear difference from {listed(modes) if is_told else f'{n_equals} others'}."
 
 
 def left_out_sentence(modes: Sequence[str]) -> str:
     """`` Not compared: 25W and MAXN; name them with --mode.``; empty for no modes."""
     if not modes:
         return ""
-    many = listed(
-        [
-            *map(display_name, modes[:_MOST_EQUALS]),
-            *(["others"] if len(modes) > _MOST_EQUALS else []),
-        ]
-    )
-    return f" Not compared: {many}; name {'it' if len(modes) == 1 else 'them'} with --mode."
+    it = "it" if len(modes) == 1 else "them"
+    return f" Not compared: {_first_modes(modes)}; name {it} with --mode."
 
 
 def drop_notes(drops: DropScreen | None) -> tuple[str, ...]:
@@ -493,9 +489,9 @@ def omitted_notes(rows: OmittedRows | None) -> tuple[str, ...]:
     return (f"{rows.n} of {rows.n_all} predictions have no time and are left out{where}{why}",)
 
 
-def to_slowest(of: Candidate) -> str:
-    """``between 1.5 and 30 ms with TensorRT``: from the least to the longest expected."""
-    least_s, most_s = expected_span_s(of.latency_s)
+def expected_time(of: Candidate) -> str:
+    """``between 1.5 and 30 ms with TensorRT``: of a mode that is known by its roof."""
+    least_s, most_s = map(float, expected_span_s(of.latency_s))
     return f"{seconds(least_s, least_s, most_s, 'bounds')} with {ROOF_ENGINE}"
 
 
@@ -505,6 +501,6 @@ def lowest_sentence(lowest: Candidate | None, choice: Candidate | None, wanted: 
         return ""
     limits = named_limits(wanted, item_word(lowest.network))
     if lowest.interval == "roof":
-        does = f"expected to meet the {limits} ({to_slowest(lowest)})"
+        does = f"expected to meet the {limits} ({expected_time(lowest)})"
         return f" {mode_words(lowest)} is the lowest mode {does}."
     return f" {mode_words(lowest)} is the lowest mode that meets the {limits}."

@@ -16,7 +16,11 @@ from mansard.analytics.data.quantities import (
 )
 from mansard.analytics.decisions.mix_records import BatteryLife, MixAnswer, MixPlan
 from mansard.analytics.decisions.workload import MixDecision
-from mansard.analytics.pages.words.comparisons import NO_COMMANDS, unknown_modes_sentence
+from mansard.analytics.pages.words.comparisons import (
+    NO_COMMANDS,
+    equal_sentence,
+    unknown_modes_sentence,
+)
 
 _NO_QUEUE = "no queue is modelled: latencies exclude the wait for other networks"
 _CONSTANT = "constant power of the energy fit: clocks held at the mode's caps, no work"
@@ -100,10 +104,8 @@ def _plan_sentence(decision: MixDecision) -> str:
         parts.append(f"One mode for {networks}: {_words(one_mode)}.")
     else:
         parts.append(f"No single mode is known to keep up with the {networks}.")
-    if decision.equals:
-        parts.append(
-            f"No clear difference from {' and '.join(map(display_name, decision.equals))}."
-        )
+    equals = equal_sentence([*map(display_name, decision.equals)], len(decision.equals))
+    parts += [equals.strip()] if equals else []
     if schedule is not None:
         gain = _gain(one_mode, schedule)
         doubt = ", no clear difference" if decision.is_equal else ""
@@ -145,7 +147,7 @@ def _too_much_sentence(decision: MixDecision) -> str:
     keeps = "is known to keep" if decision.may_keep_up else "keeps"
     return (
         f"No mode {keeps} up with {networks}: {percent_bound(decision.keeps_up)} of the rates can "
-        "be met with the probability asked for."
+        "be met with the requested probability."
     )
 
 
@@ -155,8 +157,8 @@ def _hopeless_sentence(decision: MixDecision) -> str:
     device = display_name(decision.device)
     if decision.may_fit:
         return (
-            f"No mode is known to run {names} within the limits on {device} with the probability "
-            "asked for: loosen them, or measure more."
+            f"No mode is known to run {names} within the limits on {device} with the "
+            "requested probability: loosen them, or measure more."
         )
     return f"No mode runs {names} within the limits on {device}, whatever else runs: loosen them."
 
@@ -166,7 +168,7 @@ def _words(plan: MixPlan) -> str:
     power_w = plan.power_w if plan.power_w is not None else plan.active_w
     drawn = "" if power_w is None else f", {digits(power_w, 3)}{NBSP}W on average"
     idles = relative(max(0.0, 1.0 - plan.busy))
-    beside = f" plus the idle power in the other {idles}" if drawn and plan.power_w is None else ""
+    beside = f" plus idle power for the other {idles}" if drawn and plan.power_w is None else ""
     if plan.roofed():
         is_all = all(share.interval == "roof" for share in plan.shares)
         who = "" if is_all else f" for {', '.join(map(display_name, plan.roofed()))}"
@@ -187,13 +189,10 @@ def _gain(one_mode: MixPlan | None, schedule: MixPlan) -> str:
 
 
 def _switching(schedule: MixPlan) -> str:
-    waits = [share.wait_s for share in schedule.shares]
-    known = [wait_s for wait_s in waits if wait_s is not None]
-    wait = (
-        f" Items wait up to {seconds(max(known))} for their mode."
-        if len(known) == len(waits)
-        else (" How long items wait for their mode is unknown: add period to the workload file.")
-    )
+    known = [share.wait_s for share in schedule.shares if share.wait_s is not None]
+    wait = " How long items wait for their mode is unknown: add period to the workload file."
+    if len(known) == len(schedule.shares):
+        wait = f" Items wait up to {seconds(max(known))} for their mode."
     if schedule.lost is not None:
         return f"Switching takes {relative(schedule.lost)} of the time.{wait}"
     left = percent_bound(max(0.0, 1.0 - schedule.busy_high))
@@ -239,7 +238,7 @@ def battery_words(life: BatteryLife, plan: MixPlan | None) -> str:
         None if one is None else one / 3600
         for one in (life.duration_s, life.duration_low_s, life.duration_high_s)
     )
-    by = "" if low is None else " (by the mean power alone)"
+    by = "" if low is None else " (± of the mean power only)"
     rest = f" and {digits(life.rest_w, 3)}{NBSP}W for the rest" if life.rest_w else ""
     return (
         f"battery: {fixed(hours, 'h', low, high)}{by}: "

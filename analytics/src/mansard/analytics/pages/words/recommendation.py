@@ -41,6 +41,7 @@ from mansard.analytics.pages.words.comparisons import (
     lost_words,
     lowest_sentence,
     measured_words,
+    mode_words,
     omitted_notes,
     unknown_modes_sentence,
     unknown_modes_words,
@@ -193,7 +194,7 @@ def _chosen(decision: Decision, question: Question, choice: Candidate) -> Recomm
     sentence = _sentence(decision, counts, claim, choice) + lowest_sentence(
         decision.lowest, choice, wanted
     )
-    sentence += equal_sentence(decision.equals, decision.n_equals)
+    sentence += equal_sentence([*map(mode_words, decision.equals)], decision.n_equals)
     accuracy, why_no_accuracy = question.accuracy(choice)
     unknown = {
         "accuracy": why_no_accuracy,

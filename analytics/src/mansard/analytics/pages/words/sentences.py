@@ -23,6 +23,7 @@ from mansard.analytics.pages.words.comparisons import (
     QUANTITY_WORDS,
     asked_words,
     compared_facts,
+    expected_time,
     figure,
     figures,
     item_word,
@@ -33,7 +34,6 @@ from mansard.analytics.pages.words.comparisons import (
     mode_words,
     named_limits,
     network_words,
-    to_slowest,
 )
 from mansard.core.units import ROOF_FACTORS
 
@@ -135,15 +135,15 @@ def ample_sentence(
     counts: CandidateCounts,
     n_ample: int,
 ) -> str:
-    """The sentence if modes meet the limits at the slowest ratio recorded; ``choice`` is one."""
+    """The sentence if modes meet the limits at the longest expected time; ``choice`` is one."""
     limits = named_limits(wanted, item_word(choice.network))
     plain, _ = _SUPERLATIVES[wanted.minimise]
     noun = "modes" if counts.are_modes else "candidates"
-    best = f"; of {n_ample} {noun} that do, it {plain} by the roofs" if n_ample > 1 else ""
+    best = f"; of {n_ample} such {noun} it {plain} by the roofs" if n_ample > 1 else ""
     facts = compared_facts(f" ({figures(choice)}; {choice.source})", choice, savings)
     return (
-        f"{mode_words(choice)} is expected to meet the {limits} for {network_words(choice)}: it "
-        f"takes {to_slowest(choice)}, by the recorded ratios of times to bounds{best}{facts}"
+        f"{mode_words(choice)} is expected to meet the {limits} for {network_words(choice)}: "
+        f"{expected_time(choice)}, as recorded networks suggest{best}{facts}"
     )
 
 
