@@ -183,6 +183,22 @@ def test_modes_of_different_sms_are_in_no_schedule() -> None:
     assert answer.one_mode.power_w == pytest.approx(8.4)
 
 
+def test_a_schedule_that_waits_too_long_leaves_the_next_one() -> None:
+    # 8 SMs, at 30 items/s: 60 % busy, 6 W and 40 % of 3 W in 7W: 7.2 W, and waits of 4 s.
+    # 4 SMs: 90 % busy, 7.5 W and 10 % of 1 W in 5W: 7.6 W, and waits of 1 s. In 20W alone 7.9 W.
+    rows = [row("25W", 0.020, 0.20), row("7W", 0.060, 0.60)]
+    rows += [row("20W", 0.030, 0.25), row("5W", 0.060, 0.60)]
+    powers = idle(**{"25W": 6.0, "7W": 3.0, "20W": 4.0, "5W": 1.0})
+    sms = {"25W": 8, "7W": 8, "20W": 4, "5W": 4}
+    free = Task(network="net", rate_per_s=30.0)
+    for most_s, modes, power_w in ((None, {"25W", "7W"}, 7.2), (2.0, {"20W", "5W"}, 7.6)):
+        mix = Mix(tasks=(replace(free, max_latency_s=most_s),), switch_s=1e-6, period_s=10.0)
+        schedule = decide_mix(frame(rows), mix, Wanted(), powers, sms).schedule
+        assert schedule is not None
+        assert set(schedule.modes) == modes
+        assert schedule.power_w == pytest.approx(power_w, rel=1e-4)
+
+
 def test_a_plan_idles_in_no_mode_that_was_not_asked_for() -> None:
     rows = frame([row("25W", 0.020, 0.20)])
     device = str(rows["device"][0])

@@ -9,7 +9,7 @@ is in no latency.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -355,7 +355,7 @@ def _find_schedule(
     sms: Mapping[str, int | None],
 ) -> MixPlan | None:
     """The best schedule of modes with one number of SMs, if items need not wait too long."""
-    plans = []
+    best: MixPlan | None = None
     for count in dict.fromkeys(sms.get(mode) for option in options for mode in option.modes):
         allowed = [
             option.keep([at for at, mode in enumerate(option.modes) if sms.get(mode) == count])
@@ -363,33 +363,29 @@ def _find_schedule(
         ]
         powers = {mode: power for mode, power in idle.items() if sms.get(mode) == count}
         if all(option.rows for option in allowed):
-            plan = _best_schedule(allowed, mix, minimise, powers)
-            plans += [] if plan is None else [with_waits(plan, mix)]
-    kept = [plan for plan in plans if keeps_waits(plan, mix)]
-    return min(kept, key=lambda plan: objective_of(plan, minimise), default=None)
+            for plan in _schedules(allowed, mix, minimise, powers):
+                if keeps_waits(plan, mix) and (best is None or is_better(plan, best, minimise)):
+                    best = plan
+    return best
 
 
-def _best_schedule(
+def _schedules(
     options: Sequence[Options], mix: Mix, minimise: Objective, idle_powers: _Idle
-) -> MixPlan | None:
+) -> Iterator[MixPlan]:
     """Modes in turn, idling in the mode of the least idle power.
 
     Where a switch and a period have their lengths, the time left shrinks with each mode more;
     every count of modes is tried, and a plan counts if it has no more modes than its count.
     """
     idle = min(idle_powers, key=lambda mode: (idle_powers[mode].value_w, mode), default=None)
-    best: MixPlan | None = None
     for n_modes in range(2, len(options) + 3):
         lost = _lost(mix, n_modes)
         if lost is not None and lost >= 1.0:
             break
         capacity = 1.0 - (_FOR_SWITCHES if lost is None else lost)
         plan = solve(options, minimise, idle, idle_powers, capacity, lost)
-        if plan is None or len(plan.modes) > n_modes:
-            continue
-        if best is None or is_better(plan, best, minimise):
-            best = plan
-    return best
+        if plan is not None and len(plan.modes) <= n_modes:
+            yield with_waits(plan, mix)
 
 
 def _lost(mix: Mix, n_modes: int) -> float | None:
