@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import docker
 import pytest
 
-from tests.cli.action_runner import Job, run_action
+from tests.cli.action_runner import Job, measure_input, run_action
 from tests.containers.throwaway import Daemon, host_folders
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -52,9 +52,12 @@ def place(daemon: Daemon, bare_image: str, tmp_path: Path) -> Iterator[JobContai
 def test_a_build_is_measured_compared_and_gated_in_a_container(
     place: JobContainer, tmp_path: Path
 ) -> None:
-    def gate(sleep_s: float) -> Job:
-        words = ["--name", "my nap", "--repeat", "3", "--", "sleep", str(sleep_s)]
-        inputs = {"measure": "\n".join(words), "checks": "p50 +50%", "repeat": "3"}
+    # A score: the times of a busy machine may decide nothing.
+    measure = measure_input("bash", "score.sh", name="my nap", repeat=3)
+
+    def gate(score: float) -> Job:
+        (tmp_path / "score.sh").write_text(f"echo 'score: {score}'\n")
+        inputs = {"measure": measure, "checks": "metric -10%", "repeat": "3"}
         inputs |= {"unknown": "warn"}  # the first job has no baseline
         return run_action(tmp_path, inputs, place)
 
@@ -62,13 +65,14 @@ def test_a_build_is_measured_compared_and_gated_in_a_container(
         path = Path(job.outputs[output]).relative_to(place.folder)
         return tmp_path / path
 
-    job = gate(0.2)
+    job = gate(10)
     assert (job.code, job.outputs["verdict"]) == (0, "none"), job.log
     assert "There is no baseline yet" in job.summary
     (tmp_path / "mansard-baseline.json").write_bytes(file(job, "baseline").read_bytes())
-    for sleep_s, code, verdict in ((0.2, 0, "within"), (0.4, 3, "worse")):
-        job = gate(sleep_s)
+    for score, code, verdict in ((10, 0, "within"), (5, 3, "worse")):
+        job = gate(score)
         assert (job.code, job.outputs["verdict"]) == (code, verdict), job.log
+        assert "| my nap: metric |" in job.summary
         assert "| my nap: time |" in job.summary
         assert file(job, "comment").read_text() == job.summary
         assert ("::error::" in job.log) == (code == 3)
