@@ -68,13 +68,36 @@ def test_the_first_table_has_what_ran_in_the_units_of_its_reader(tmp_path: Path)
     (net,) = cells(found)  # "other" did not run
     assert net["Network"] == "net"
     assert net["Latency, ms"].startswith("12.50")
-    assert net["Recommended mode"] in ("1c", "2c")
+    assert net["Recommended mode"] == "measure more"  # it ran in 2c alone
     assert net["Items/s"] == "80.0"  # 1 / 12.5 ms
     assert net["mJ per item"] == net["Power, W"] == "unknown"
     assert net["Source"] == "measured"
     assert "Networks that ran" in found.table.title
     assert "batch 1, fp32, onnxruntime cpu, mode 2c" in found.table.title
     assert found.note == NO_METER
+
+
+def test_the_mode_is_recommended_of_those_in_which_a_network_ran(tmp_path: Path) -> None:
+    runs = write_two_modes(tmp_path)
+    write_scores(runs, [NET, OTHER])
+    for cores, time_s in ((1, 0.025), (2, 0.0125)):
+        times_s = [time_s * factor for factor in (0.99, 1.0, 1.01)]
+        row = measurement(f"nets-{cores}", times_s, model_hash=NET.model_hash, batch=1)
+        write_networks(runs, [row], cores)
+    found = compute(ingest(runs))
+    (net,) = cells(headline(found))
+    assert net["Recommended mode"] == "2c"
+    (line,) = overview(found)
+    assert line == "2c is fastest for all 2 networks, for 1 of them by the roofs alone."
+
+
+def test_networks_that_ran_in_one_mode_alone_are_not_counted_with_choices(tmp_path: Path) -> None:
+    row = measurement("nets", (0.0124, 0.0125, 0.0126), model_hash=NET.model_hash, batch=1)
+    found = results(tmp_path, row)
+    by_name = {each.network: each for each in found.recommendations}
+    assert by_name["net"].n_measured == 1
+    (line,) = overview(found)
+    assert line == "2c is fastest for 1 of 2 networks, by the roofs alone."
 
 
 def test_one_mode_is_not_recommended(tmp_path: Path) -> None:

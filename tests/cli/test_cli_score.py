@@ -42,6 +42,18 @@ def test_several_batches_are_scored_from_one_load(tmp_path: Path) -> None:
     assert macs == [714_188_480 * batch for batch in (1, 8, 32)]
 
 
+def test_several_precisions_are_scored_at_each_batch(tmp_path: Path) -> None:
+    zoo.write("alexnet", tmp_path)
+    options = ("--precision", "fp16,fp32", "--batch", "1,8", "--json")
+    scores = json.loads(scored(tmp_path / "alexnet.onnx", *options).stdout)["scores"]
+    assert [(each["score"]["precision"], each["score"]["batch"]) for each in scores] == [
+        *(("fp16", 1), ("fp16", 8), ("fp32", 1), ("fp32", 8))
+    ]
+    half, _, single, _ = (each["totals"]["weight_bytes"] for each in scores)
+    # 61,100,840 parameters of 2 and of 4 bytes
+    assert (half, single) == (122_201_680, 244_403_360)
+
+
 def test_a_name_of_the_zoo_is_a_model_and_an_open_batch_is_one(tmp_path: Path) -> None:
     path = zoo.write("alexnet", tmp_path)
     by_name, by_file = (

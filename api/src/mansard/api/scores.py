@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +15,7 @@ from mansard.api.result import Result
 from mansard.core.brief import cells
 from mansard.core.errors import MansardError, StorageError, UsageError
 from mansard.core.formats.onnx import model_files, named
-from mansard.core.precision import parse_precision
+from mansard.core.precision import Precision, parse_precision
 from mansard.core.records import ModelScore, named_notes
 from mansard.core.storage.files import make_folder, storage_errors
 from mansard.estimator import zoo
@@ -74,6 +75,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     settings: Settings | None = None,
     *,
     batches: Sequence[int] = (),
+    precisions: Sequence[str] = (),
     prefill: int | None = None,
     decode: int | None = None,
     jobs: int | None = None,
@@ -85,16 +87,17 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
 
     ``models``: ONNX or GGUF files, folders of them or of Hugging Face, names of ``list_networks``,
     or ``onnx.ModelProto``. ``settings``: phase, precision and dimensions. ``batches``: batch sizes;
-    by default that of the file, or 1 where it is open. ``prefill`` and ``decode``: tokens of a
-    decoder's stages; prefill reads tokens with an empty cache, decode makes one token with
-    ``decode`` cached. Caches grow in place unless ``settings.kv_cache`` says otherwise. ``jobs``:
-    processes; by default one for each CPU. ``dask``: address of a Dask scheduler, whose workers
-    score instead. ``outputs``: files that the caller writes afterwards.
+    by default that of the file, or 1 where it is open. ``precisions``: names such as "fp16"; by
+    default that of ``settings``. ``prefill`` and ``decode``: tokens of a decoder's stages; prefill
+    reads tokens with an empty cache, decode makes one token with ``decode`` cached. Caches grow in
+    place unless ``settings.kv_cache`` says otherwise. ``jobs``: processes; by default one for each
+    CPU. ``dask``: address of a Dask scheduler, whose workers score instead. ``outputs``: files that
+    the caller writes afterwards.
 
-    Returns a score for each network, batch and stage. The error of a single file is raised; with
-    several files, ``errors`` has those of files that cannot be scored. Raises InputError for a
-    folder without ONNX files, UsageError for an unknown name, for an output that is one of the
-    models, and for a dimension that none of several models has.
+    Returns a score for each network, precision, batch and stage. The error of a single file is
+    raised; with several files, ``errors`` has those of files that cannot be scored. Raises
+    InputError for a folder without ONNX files, UsageError for an unknown name or precision, for an
+    output that is one of the models, and for a dimension that none of several models has.
 
     >>> import mansard as m
     >>> scores = m.score("resnet18", batches=[1, 8])
@@ -105,8 +108,13 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     stages += [Stage(1, decode)] if decode else []
     paths = _find_models(as_list(models))
     _check_outputs(paths, outputs)
+    settings = settings or Settings()
     request = _Request(
-        settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(paths) > 1
+        settings,
+        tuple(map(parse_precision, precisions)) or (settings.precision,),
+        tuple(batches) or (None,),
+        tuple(stages) or (None,),
+        len(paths) > 1,
     )
     if len(paths) == 1 and dask is None:  # other processes could not help with a single file
         outcomes = [_score_file(_read_file(paths[0]), request)]
@@ -138,9 +146,10 @@ def _score_files(
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """Every file is scored for each batch and each stage of a decoder."""
+    """Every file is scored for each precision, batch and stage of a decoder."""
 
     settings: Settings
+    precisions: tuple[Precision | None, ...]
     batches: tuple[int | None, ...]
     stages: tuple[Stage | None, ...]
     is_one_of_many: bool  # a name may then be another file's
@@ -217,12 +226,12 @@ def _score_file(read: _Read, request: _Request) -> _Outcome:
     stages = request.stages
     if loaded.drawn and stages == (None,):
         stages = USUAL_STAGES
-    for batch in request.batches:
-        for stage in stages:
-            try:
-                scores.append(_score_case(loaded, settings, batch, stage))
-            except MansardError as error:
-                errors[str(error)] = error
+    for precision, batch, stage in product(request.precisions, request.batches, stages):
+        case = msgspec.structs.replace(settings, precision=precision)
+        try:
+            scores.append(_score_case(loaded, case, batch, stage))
+        except MansardError as error:
+            errors[str(error)] = error
     return _Outcome(path, tuple(scores), tuple(errors.values()), _names_of(settings.given))
 
 

@@ -19,6 +19,7 @@ from mansard.cli.options import (
     PhaseOption,
     check_outputs,
     parse_dimensions,
+    parse_precisions,
     parse_shapes,
     parse_sizes,
     parse_trips,
@@ -26,7 +27,7 @@ from mansard.cli.options import (
 )
 from mansard.cli.tables import print_fitting, print_table
 from mansard.core.errors import UsageError
-from mansard.core.precision import parse_precision, unit_title
+from mansard.core.precision import unit_title
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer
 from mansard.core.storage.files import write_atomic
 from mansard.core.table import Table
@@ -109,7 +110,8 @@ def score(
         ),
     ] = None,
     precision: Annotated[
-        str | None, typer.Option(help="Count as fp64, fp32, fp16, bf16, int8, …")
+        _Texts,
+        typer.Option(help="Count as fp32, fp16, bf16, int8, …: fp16,int8. The file's by default."),
     ] = None,
     phase: PhaseOption = "inference",
     optimizer: Annotated[
@@ -169,18 +171,18 @@ def score(
     )
     settings = api.Settings(
         given,
-        parse_precision(precision) if precision is not None else None,
-        phase,
-        optimizer or "sgd",
-        recompute,
-        None if cache is None else _cache_bytes(cache),
-        allow_unknown,
-        kv_cache,
+        phase=phase,
+        optimizer=optimizer or "sgd",
+        recompute=recompute,
+        cache_bytes=None if cache is None else _cache_bytes(cache),
+        allow_unknown=allow_unknown,
+        kv_cache=kv_cache,
     )
     scored = api.score(
         models,
         settings,
         batches=parse_sizes("--batch", batch) if batch else (),
+        precisions=parse_precisions(precision) if precision else (),
         prefill=prefill,
         decode=decode,
         jobs=jobs,

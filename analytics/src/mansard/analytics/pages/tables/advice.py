@@ -66,6 +66,11 @@ def is_certain(pick: Recommendation) -> bool:
     return _is_known(choice) and _is_narrow(choice, *ends.get(pick.minimise, (None, None)))
 
 
+def ran_alone(pick: Recommendation) -> bool:
+    """Whether its mode is the only one that was measured: no mode was chosen by measurement."""
+    return pick.n_measured == 1 and pick.choice is not None and pick.choice.is_measured
+
+
 def _is_known(of: Candidate) -> bool:
     return _is_narrow(of, of.latency_low_s, of.latency_high_s)
 
@@ -99,7 +104,7 @@ def overview_sources(results: Results) -> list[list[str]]:
     return [
         list(
             dict.fromkeys(
-                choice.source for choice in _choices(_in_commonest_mode(_certain(picks) or picks))
+                choice.source for choice in _choices(_in_commonest_mode(_told(picks) or picks))
             )
         )
         for picks in _by_device(results)[:MOST_TOLD]
@@ -114,6 +119,12 @@ def _by_device(results: Results) -> list[list[Recommendation]]:
 
 def _certain(picks: Sequence[Recommendation]) -> list[Recommendation]:
     return [pick for pick in picks if is_certain(pick)]
+
+
+def _told(picks: Sequence[Recommendation]) -> list[Recommendation]:
+    """Those of known values; without those whose mode had no rival, where any had."""
+    certain = _certain(picks)
+    return [pick for pick in certain if not ran_alone(pick)] or certain
 
 
 def _in_commonest_mode(picks: Sequence[Recommendation]) -> list[Recommendation]:
@@ -138,13 +149,12 @@ def _programs(results: Results) -> set[str]:
 
 
 def _device_line(picks: Sequence[Recommendation], programs: Collection[str]) -> str:
-    certain = _certain(picks)
-    if not certain:
+    if not _certain(picks):
         who = _named(list(dict.fromkeys(display_name(pick.network) for pick in picks)))
         return f"The modes of {who} are {TOO_UNCERTAIN}."
     if len(picks) == 1:
         return _line(picks[0].sentence)
-    same = _in_commonest_mode(certain)
+    same = _in_commonest_mode(_told(picks))
     choices, n_same, n_all = _choices(same), count_networks(same), count_networks(picks)
     mode = choices[0].mode
     n_roofs = count_networks(
@@ -157,10 +167,7 @@ def _device_line(picks: Sequence[Recommendation], programs: Collection[str]) -> 
         "networks and programs" if len(kinds) > 1 else "programs" if True in kinds else "networks"
     )
     who = f"{n_same} of {n_all} {what}" if n_same < n_all else f"all {n_same} {what}"
-    if all(
-        pick.n_measured == 1 and choice.is_measured
-        for pick, choice in zip(same, choices, strict=True)
-    ):
+    if all(ran_alone(pick) for pick in same):
         return f"{display_name(mode)} is the only mode in which {who} ran: {MEASURE_MORE} modes."
     claims = {pick.claim for pick in same}
     claim = claims.pop() if len(claims) == 1 else "is recommended"

@@ -27,7 +27,7 @@ from mansard.analytics.models.predict.row_times import NetworkTimes
 from mansard.analytics.pages.figures.parameters import Chosen, device_options
 from mansard.analytics.pages.figures.tables import Column, batch_text, tabulate
 from mansard.analytics.pages.results import Results
-from mansard.analytics.pages.tables.advice import is_certain
+from mansard.analytics.pages.tables.advice import is_certain, ran_alone
 from mansard.analytics.pages.tables.practice import Practice, find_practices, practice_title
 from mansard.core.table import Table
 from mansard.core.text import listed
@@ -184,9 +184,8 @@ def _outcomes(results: Results, device: str, chosen: Chosen) -> list[RunOutcome]
         if advised.device == device and advised.choice and advised.network not in programs
     ]
     by_network = {
-        advised.network: advised.choice.mode if is_certain(advised) else None
+        advised.network: advised.choice.mode if advised.choice and _is_chosen(advised) else None
         for advised in picks
-        if advised.choice
     }
     ran = list(_ran(results, device, by_network))
     names = {row.network for row in ran}
@@ -236,6 +235,11 @@ def _measured(row: NetworkTimes, recommended: str) -> RunOutcome:
 _Key: TypeAlias = tuple[str, str, str]  # network, mode, precision
 
 
+def _is_chosen(pick: Recommendation) -> bool:
+    """Whether its mode was chosen among known ones, so that it can be recommended."""
+    return is_certain(pick) and not ran_alone(pick)
+
+
 def _of_batch(results: Results, device: str, batch: str) -> dict[_Key, dict[str, Any]]:
     """What is known of each network at the batch of the page."""
     known = results.decided.filter(
@@ -263,7 +267,7 @@ def _predicted(pick: Recommendation, of_batch: Mapping[_Key, dict[str, Any]]) ->
         precision=choice.precision,
         engine="",
         mode=choice.mode,
-        recommended=display_name(choice.mode) if is_certain(pick) else MEASURE_MORE,
+        recommended=display_name(choice.mode) if _is_chosen(pick) else MEASURE_MORE,
         source=row["source"],
         latency_s=row["latency_s"],
         low_s=row["latency_low_s"],
