@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from mansard.analytics.pages.figures.figure import si_prefix
 from mansard.analytics.pages.figures.modes import gather, heat_chart, pareto_chart
 from mansard.analytics.pages.figures.parameters import Chosen
 from mansard.analytics.pages.paper.caption import caption
+from mansard.analytics.pages.paper.content import Content
 from mansard.analytics.pages.paper.drawing import Inside
 from mansard.analytics.pages.paper.layers import layers_content
 from mansard.analytics.pages.paper.modes import _value_text, modes_content, pareto_content
@@ -92,6 +94,26 @@ def test_published_times_are_filled_and_say_where_they_are_published(tmp_path: P
     text = caption(content, results)
     assert "Published in: made up." in text
     assert "Measured" not in text
+
+
+def test_an_interval_that_goes_on_beyond_the_axes_ends_in_an_arrow(tmp_path: Path) -> None:
+    def arrows(content: Content) -> list[str]:
+        layers = content.build(Inside(300, 200, 1.0)).to_dict()["layer"]
+        shapes = (layer["mark"].get("shape", "") for layer in layers)
+        return [shape for shape in shapes if shape.startswith("triangle")]
+
+    results = compute(ingest(published_runs(tmp_path / "runs")))
+    inside = pareto_content(results, Wish())
+    assert "Arrows" not in " ".join(inside.sentences)
+    assert not arrows(inside)
+    is_wide = pl.col("mode") == "gpu800-emc1600"
+    wide = results.decided.with_columns(
+        latency_low_s=pl.col("latency_low_s") / pl.when(is_wide).then(4).otherwise(1),
+        energy_high_j=pl.col("energy_high_j") * pl.when(is_wide).then(4).otherwise(1),
+    )
+    beyond = pareto_content(dataclasses.replace(results, decided=wide), Wish())
+    assert "Arrows: the interval goes on beyond the axes." in beyond.sentences
+    assert arrows(beyond) == ["triangle-left", "triangle-up"]
 
 
 def test_layers_of_a_model_are_hollow_and_at_their_roof_only_if_they_are(board: Results) -> None:

@@ -45,6 +45,8 @@ _FRONT = "The line is the Pareto front of latency and energy; faint points are d
 _STAR = "The star is the recommended mode."
 _BARS = "Bars are the modes, sorted by the latency of a batch."
 _RULES = {"spread": "95 % intervals", "bounds": "bounds"}  # by the kind of an interval
+_ARROWS = "Arrows: the interval goes on beyond the axes."
+_ARROW_SIZE, _ARROW_PX = 34, 3.0  # px², and how far its middle is inside the axes
 _MARK_PX, _INNER_PX = 8.0, 300.0  # a marker, and a column inside its axes
 _BEST = "Values at best by the roofs are lower bounds; real values may be several times higher."
 
@@ -80,6 +82,7 @@ def pareto_content(results: Results, wish: Wish) -> Content:
         *_marked("markers", priced),
     ]
     words += _ruled(pl.concat([_ranged(priced, cost, is_log=True) for cost in _COSTS]))
+    words += [_ARROWS] if any(len(_beyond(priced, cost)) for cost in _COSTS) else []
     return _content("pareto", results, subject, priced, words, lambda i: _front_chart(priced, i))
 
 
@@ -195,14 +198,27 @@ def _ranged(modes: pl.DataFrame, cost: tuple[str, str, str], *, is_log: bool) ->
 
     The interval of a value of the roofs is that of the ceilings alone, so it is not drawn.
     """
-    field, low, high = cost
+    _, low, high = cost
     known = modes.filter((pl.col("interval") != "roof") & (pl.col(low) > 0) & (pl.col(high) > 0))
     least = _MARK_PX / _INNER_PX
     if is_log:
-        first, last = extent(modes[field].drop_nulls(), 1.25, 1.35, least=1.5)
+        first, last = _seen(modes, cost)
         ratio = (last / first) ** least
         return known.filter(pl.col(high) / pl.col(low) > ratio)
     return known.filter(pl.col(high) - pl.col(low) > least * pl.col(high).max())
+
+
+def _seen(modes: pl.DataFrame, cost: tuple[str, str, str]) -> tuple[float, float]:
+    """The ends of the logarithmic axis of a cost: its values decide, not their intervals."""
+    return extent(modes[cost[0]].drop_nulls(), 1.25, 1.35, least=1.5)
+
+
+def _beyond(modes: pl.DataFrame, cost: tuple[str, str, str]) -> pl.DataFrame:
+    """The ends of drawn intervals outside the axis: ``end``, where it ends, and ``is_low``."""
+    ranged, (first, last) = _ranged(modes, cost, is_log=True), _seen(modes, cost)
+    low = ranged.filter(pl.col(cost[1]) < first).with_columns(end=pl.lit(first), is_low=True)
+    high = ranged.filter(pl.col(cost[2]) > last).with_columns(end=pl.lit(last), is_low=False)
+    return pl.concat([low, high])
 
 
 def _ruled(ranged: pl.DataFrame) -> list[str]:
@@ -261,8 +277,7 @@ def _content(
 
 
 def _front_chart(points: pl.DataFrame, inside: Inside) -> Chart:
-    across = extent(points["latency_ms"], 1.25, 1.35, least=1.5)
-    up = extent(points["energy_per_item_mj"], 1.25, 1.35, least=1.5)
+    across, up = (_seen(points, cost) for cost in _COSTS)
     seen = Window(*across, *up, inside.width_px, inside.height_px)
     x = _log_axis("latency_ms", "Latency of one batch, {}s", across)
     y = _log_axis("energy_per_item_mj", "Energy of one item, {}J", up)
@@ -287,17 +302,28 @@ def _front_chart(points: pl.DataFrame, inside: Inside) -> Chart:
 
 
 def _error_bars(points: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
-    """Rules across and up, where intervals are wider than a marker."""
-    across, up = (_ranged(points, cost, is_log=True) for cost in _COSTS)
-    (_, left, right), (_, low, high) = _COSTS
-    rules = []
-    if len(across):
-        ends = {"x": alt.X(f"{left}:Q"), "x2": alt.X2(f"{right}:Q")}
-        rules.append(plot(across).mark_rule(style="m-interval", clip=True).encode(y=y, **ends))
-    if len(up):
-        ends = {"y": alt.Y(f"{low}:Q"), "y2": alt.Y2(f"{high}:Q")}
-        rules.append(plot(up).mark_rule(style="m-interval", clip=True).encode(x=x, **ends))
-    return rules
+    """Rules across and up, where intervals are wider than a marker; arrows where they go on."""
+    sides: tuple[tuple[str, dict[str, Any], dict[str, float]], ...] = (
+        ("x", {"y": y}, {"triangle-left": _ARROW_PX, "triangle-right": -_ARROW_PX}),
+        ("y", {"x": x}, {"triangle-down": -_ARROW_PX, "triangle-up": _ARROW_PX}),
+    )
+    layers: list[Chart] = []
+    for cost, (along, at, arrows) in zip(_COSTS, sides, strict=True):
+        _, low, high = cost
+        if len(ranged := _ranged(points, cost, is_log=True)):
+            rule = plot(ranged).mark_rule(style="m-interval", clip=True)
+            layers.append(rule.encode(**at, **{along: f"{low}:Q", f"{along}2": f"{high}:Q"}))
+        beyond = _beyond(points, cost)
+        for is_low, (shape, inward_px) in zip((True, False), arrows.items(), strict=True):
+            if len(ends := beyond.filter(is_low=is_low)):
+                look: dict[str, Any] = {
+                    "shape": shape,
+                    "size": _ARROW_SIZE,
+                    f"{along}Offset": inward_px,
+                }
+                arrow = plot(ends).mark_point(style="m-interval", filled=True, opacity=1, **look)
+                layers.append(arrow.encode(**at, **{along: "end:Q"}))
+    return layers
 
 
 def _dots(points: pl.DataFrame, x: alt.X, y: alt.Y) -> Chart:
