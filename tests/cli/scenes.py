@@ -248,7 +248,7 @@ def _report_scenes(
     name: str, summary: results.Summary, runs: Path, folder: Path
 ) -> Iterator[Scene]:
     step = NextStep(what="Run a network", command="mansard measure resnet50", about="runs")
-    found = results.Report(runs / "report.html", summary, None, step)
+    found = results.Report(runs / "report.html", summary, (), None, step)
     command = step.at(str(runs))
     for all_rows in (False, True):
         show = partial(print_report, found, all_rows=all_rows, as_json=False, next_line=command)

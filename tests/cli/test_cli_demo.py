@@ -23,6 +23,10 @@ def test_the_roofs_of_real_boards(tmp_path: Path) -> None:
     # 13.88 TFLOP/s in fp16 and 189.5 GB/s: branes-ai's AGX Orin in MAXN.
     assert "13.88 TFLOP/s" in result.stdout
     assert "189.5 GB/s" in result.stdout
+    # They ran on the AGX Orin: 15.366 ms for resnet50.
+    head, rows = result.stdout.split("\n\n")[0].split("─\n")
+    assert head.startswith("Networks that ran on Jetson AGX Orin 64GB (published): batch 1, fp32")
+    assert re.search(r"^resnet50 +15\.37 ± 0\.53 +65\.1 +414 +26\.9$", rows, re.MULTILINE)
     page = (tmp_path / "demo/report.html").read_text()
     assert re.search(r'<p class="when">published; simulated on 20\d\d-\d\d-\d\d</p>', page)
     assert ">mobilenet_<wbr>v3_<wbr>large</th>" in page

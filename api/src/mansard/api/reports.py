@@ -16,6 +16,7 @@ from mansard.analytics.pages.report.next_step import NextStep, next_step
 from mansard.analytics.pages.report.summary import Summary, summary, warnings
 from mansard.analytics.pages.report.write import write_report
 from mansard.analytics.pages.results import compute
+from mansard.analytics.pages.tables.headline import published_headlines
 from mansard.api.counters import checks_in, group_bytes_in
 from mansard.api.data import contention_of
 from mansard.api.deciding.candidate_modes import find_modes, require_local
@@ -24,6 +25,7 @@ from mansard.api.result import Result
 from mansard.api.scores import score_networks
 from mansard.core.errors import UsageError
 from mansard.core.records import ModelScore
+from mansard.core.table import Table
 from mansard.sweeps.reporter import SILENT, Reporter
 
 
@@ -47,10 +49,14 @@ def score_for_runs(
 
 
 class Report(Result, frozen=True):
-    """A report that was written. ``run_ids``: the runs that it was made for; None: all of it."""
+    """A report that was written. ``run_ids``: the runs that it was made for; None: all of it.
+
+    ``published``: its tables of networks that others ran.
+    """
 
     path: Path
     summary: Summary
+    published: tuple[Table, ...]
     run_ids: frozenset[str] | None
     next_step: NextStep
 
@@ -125,4 +131,5 @@ def report(  # noqa: PLR0913 - one keyword for each thing a user can state
     for line in contents.notes[len(dataset.notes) :]:
         reporter.note(f"note: {line}")
     of_runs = None if run_ids is None else frozenset(run_ids)
-    return Report(path, contents, of_runs, next_step(results))
+    published = tuple(published_headlines(results))
+    return Report(path, contents, published, of_runs, next_step(results))

@@ -148,7 +148,11 @@ def report(
     runs: RunsOption = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="File to write; report.html in the first folder of runs by default."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write; report.html in the first folder of runs by default.",
+        ),
     ] = None,
     mode: Annotated[
         str | None,
@@ -182,7 +186,7 @@ def report(
 def print_report(written: results.Report, *, all_rows: bool, as_json: bool, next_line: str) -> None:
     """Print a report's ceilings and five networks, or all of its tables; then what to do next.
 
-    The tables show its ``run_ids`` only; JSON has everything.
+    The tables show its ``run_ids`` and what others published; JSON has all runs.
     """
     if as_json:
         print_json("report", {"report": written.path, "summary": written.summary})
@@ -191,7 +195,8 @@ def print_report(written: results.Report, *, all_rows: bool, as_json: bool, next
     if all_rows:
         print_shortened(summary_tables(written.summary, written.run_ids), ratios)
     else:
-        print_tables(overview_tables(written.summary, written.run_ids), ratios)
+        tables = [*written.published, *overview_tables(written.summary, written.run_ids)]
+        print_tables(tables, ratios)
         print_lines([*overview_lines(written.summary, written.run_ids), ""])
         print_tables(ceiling_tables(written.summary, written.run_ids))
     print_whole(f"report: {written.path}", f"next: {next_line}")

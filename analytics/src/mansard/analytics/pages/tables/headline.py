@@ -24,8 +24,8 @@ from mansard.analytics.data.quantities import (
 )
 from mansard.analytics.decisions.records import Recommendation
 from mansard.analytics.models.predict.row_times import NetworkTimes
-from mansard.analytics.pages.figures.parameters import Chosen, device_options
-from mansard.analytics.pages.figures.tables import Column, batch_text, tabulate
+from mansard.analytics.pages.figures.parameters import Chosen, device_options, first_choice
+from mansard.analytics.pages.figures.tables import Column, batch_text, condensed, tabulate
 from mansard.analytics.pages.results import Results
 from mansard.analytics.pages.tables.advice import is_certain, ran_alone
 from mansard.analytics.pages.tables.practice import Practice, find_practices, practice_title
@@ -90,6 +90,16 @@ def headlines(results: Results, chosen: Chosen) -> list[Headline]:
         for device in order
     )
     return [table for table in tables if table is not None]
+
+
+def published_headlines(results: Results) -> list[Table]:
+    """The tables of devices whose networks others ran, which their titles say."""
+    found = (headline.table for headline in headlines(results, first_choice(results)))
+    return [
+        condensed(table.without({"Source", "Recommended mode"}), tells_same=False)
+        for table in found
+        if set(table.column(list(table.columns).index("Source"))) == {"published"}
+    ]
 
 
 def _headline(
