@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 _PATIENCE_S = 300.0
 _PERIOD_S = 0.005
@@ -21,8 +23,14 @@ def awaited(condition: Callable[[], bool], patience_s: float = _PATIENCE_S) -> b
 
 
 def is_overloaded() -> bool:
-    """Whether the load of the last minute is above 1.5 per core.
+    """Whether processes wait for a CPU: by the load of the last minute, or the last 10 seconds.
 
-    Then a measurement may have no undisturbed sample; it says so.
+    Above 1.5 processes per core, or where some process waited for half of the time. Then a
+    measurement may have no undisturbed sample; it says so.
     """
-    return os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1)
+    if os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1):
+        return True
+    with contextlib.suppress(OSError):  # a kernel without pressure stall information
+        words = Path("/proc/pressure/cpu").read_text().split()
+        return float(words[1].removeprefix("avg10=")) > 50.0
+    return False

@@ -168,7 +168,7 @@ def test_modes_are_set_and_put_back_also_after_a_failure(board: Path, tmp_path: 
     # It fails in the second mode, the first time.
     program = (
         f"cd {tmp_path}; test -e second && ! test -e third && touch third && exit 9; "
-        "touch second; sleep 0.7"
+        "touch second; sleep 2"
     )
     words = ("--board", str(board), "--mode", "15W,30W", "--json", "--repeat", "1", "--")
     command = measure(tmp_path, *words, "sh", "-c", program)
@@ -186,7 +186,7 @@ def test_modes_are_set_and_put_back_also_after_a_failure(board: Path, tmp_path: 
     assert in_modes.keys() == {"15W", "30W"}
     for one in in_modes.values():
         (once,) = one["run"]["repetitions"]
-        assert once["wall_s"] >= 0.7
+        assert once["wall_s"] >= 2
         # The rails of the module that are its total.
         assert {rail["rail"] for rail in once["energy"]["rails"]} >= {"VDD_GPU_SOC", "VDD_CPU_CV"}
         if once["energy"]["total_j"] is None:

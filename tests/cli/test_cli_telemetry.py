@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import polars as pl
@@ -18,6 +17,7 @@ import pytest
 
 from tests.cli.in_process import mansard
 from tests.device.tegrastats_lines import LINES
+from tests.waiting import awaited
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
@@ -162,12 +162,19 @@ def test_an_export_is_whole_or_not_at_all(log: Path, tmp_path: Path) -> None:
     assert log.read_text().startswith("words")
 
 
+# Its pipe holds a page, as does what its reader has taken and not yet used: when more than both is
+# printed, lines have been used, and it says so.
 STAND_IN = f"""#!{sys.executable}
-import os, sys, time
+import fcntl, os, sys, time
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 open(root + "/pid", "w").write(str(os.getpid()))
+n_page = fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 4096)
+n_printed = 0
 while True:
+    n_printed += len({LINES["Orin NX r36"]!r}) + 1
     print({LINES["Orin NX r36"]!r}, flush=True)
+    if n_printed > 2 * n_page:
+        open(root + "/used", "w").close()
     time.sleep(0.02)
 """
 
@@ -209,11 +216,7 @@ def test_an_interrupt_ends_live_and_keeps_what_came(
 ) -> None:
     written = tmp_path / "live.csv"
     process = start("--live", "--board", board, "--format", "csv", "-o", written)
-    for _ in range(500):
-        if (board / "pid").exists():
-            break
-        time.sleep(0.02)
-    time.sleep(0.5)
+    assert awaited((board / "used").exists)
     process.send_signal(number)
     _, said = process.communicate(timeout=300)
     assert process.returncode == 130

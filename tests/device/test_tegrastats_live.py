@@ -63,6 +63,14 @@ def test_a_duration_ends_it(tmp_path: Path) -> None:
     assert is_gone(root)
 
 
+def test_a_duration_begins_with_the_first_line(tmp_path: Path) -> None:
+    root = board(tmp_path, f"time.sleep(1)\n{STEADY}")
+    with live(root, 0.01, duration_s=0.2) as samples:
+        times_s = [time_s for time_s, _ in samples]
+    assert times_s
+    assert is_gone(root)
+
+
 def test_an_error_in_the_block_ends_it(tmp_path: Path) -> None:
     root = board(tmp_path, STEADY)
     with pytest.raises(ZeroDivisionError), live(root, 0.1) as samples:

@@ -48,9 +48,9 @@ def live(
 ) -> Iterator[Iterator[Stamped]]:
     """Samples of a running tegrastats, each with the time at which its line arrived (``clock``).
 
-    They end after ``duration_s``. Raises DeviceError where there is no tegrastats, or it ends
-    by itself, or prints nothing. On leaving it has ended, whatever happened: it is asked,
-    then killed; and where we are killed ourselves it dies of its closed pipe.
+    They end ``duration_s`` after the first line. Raises DeviceError where there is no tegrastats,
+    or it ends by itself, or prints nothing. On leaving it has ended, whatever happened: it is
+    asked, then killed; and where we are killed ourselves it dies of its closed pipe.
     """
     tool = find_tool(root, "tegrastats")
     if tool is None:
@@ -61,32 +61,38 @@ def live(
     command = [str(tool), "--interval", str(max(1, round(interval_s * 1000)))]
     process = start_program(command, stderr=subprocess.STDOUT, error=DeviceError)
     try:
-        end_s = None if duration_s is None else clock() + duration_s
-        silence = _Silence(tool, _SILENT_S + interval_s, end_s, clock)
+        silence = _Silence(tool, _SILENT_S + interval_s, duration_s, clock)
         yield _samples(process, silence, clock)
     finally:
         end_program(process, patience_s=_END_S)
 
 
 class _Silence:
-    """Watches that lines keep coming, until ``end_s``."""
+    """Watches that lines keep coming, until ``duration_s`` after the first of them."""
 
     def __init__(
-        self, tool: Path, silent_s: float, end_s: float | None, clock: Callable[[], float]
+        self, tool: Path, silent_s: float, duration_s: float | None, clock: Callable[[], float]
     ) -> None:
         self._tool = tool
         self._silent_s = silent_s
-        self._end_s = end_s
+        self._duration_s = duration_s
         self._clock = clock
-        self.heard_s = clock()
+        self._heard_s = clock()
+        self._end_s: float | None = None
         self.other = ""  # the last words that are no line
+
+    def hear(self, arrived_s: float) -> None:
+        """Note a line."""
+        self._heard_s = arrived_s
+        if self._end_s is None and self._duration_s is not None:
+            self._end_s = arrived_s + self._duration_s
 
     def wait_s(self) -> float | None:
         """How long to wait for output; None at the end. Raises DeviceError after silence."""
         now_s = self._clock()
         if self._end_s is not None and now_s >= self._end_s:
             return None
-        quiet_s = self.heard_s + self._silent_s
+        quiet_s = self._heard_s + self._silent_s
         if now_s >= quiet_s:
             raise self.error(f"prints no line of tegrastats for {self._silent_s:g} s")
         return (quiet_s if self._end_s is None else min(quiet_s, self._end_s)) - now_s
@@ -122,7 +128,7 @@ def _samples(
             if sample is None:
                 silence.other = text.strip() or silence.other
                 continue
-            silence.heard_s = arrived_s
+            silence.hear(arrived_s)
             yield arrived_s, sample
 
 
