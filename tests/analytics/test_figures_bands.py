@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import msgspec
 import pytest
@@ -10,8 +13,11 @@ import pytest
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.models.roofs.ceilings import Ceiling
 from mansard.analytics.models.roofs.roofline import Roofline
+from mansard.analytics.pages.figures.figure import Figure
+from mansard.analytics.pages.figures.network_points import roof_points
+from mansard.analytics.pages.figures.parameters import first_choice
 from mansard.analytics.pages.figures.plane import Window
-from mansard.analytics.pages.figures.roofline import roof_bands
+from mansard.analytics.pages.figures.roofline import WIDTH_PX, roof_bands, roofline_figure
 from mansard.analytics.pages.paper.caption import caption
 from mansard.analytics.pages.paper.roofline import roofline_content
 from mansard.analytics.pages.paper.selection import Wish
@@ -79,6 +85,27 @@ def test_a_ceiling_without_an_interval_has_no_band(board: Results) -> None:
     ]
     plain = msgspec.structs.replace(roof, peaks=(bare[0],), bandwidths=tuple(bare[1:]))
     assert roof_bands([plain], SEEN).is_empty()
+
+
+@pytest.mark.parametrize("precision", ["", "fp32", "tf32", "fp64"])
+def test_memory_roofs_end_at_the_highest_peak_that_is_shown(board: Results, precision: str) -> None:
+    chosen = dataclasses.replace(first_choice(board), precision=precision)
+    figure = roofline_figure(board, chosen, roof_points(board))
+    assert isinstance(figure, Figure)
+    paths = re.findall(r"<path d='M([^'Z]+)Z?'([^>]*)>", unquote(figure.picture))
+    ends = [
+        ([tuple(map(float, spot.split(","))) for spot in path.split("L")], look)
+        for path, look in paths
+        if "h" not in path
+    ]
+    lines = [spots for spots, look in ends if "stroke=" in look]
+    (area,) = [spots for spots, look in ends if "fill-opacity" in look]
+    # Down is positive: the highest peak shown is the level line of least y.
+    levels = [spots[0][1] for spots in lines if spots[-1][0] == WIDTH_PX]
+    slopes = [spots for spots in lines if spots[-1][0] < WIDTH_PX]
+    assert len(levels) == (7 if precision == "" else 1)
+    assert len(slopes) == 3  # L1, L2 and DRAM
+    assert {min(y for _, y in spots) for spots in (*slopes, area)} == {min(levels)}
 
 
 def test_a_caption_names_bands_only_where_there_are_any(board: Results) -> None:

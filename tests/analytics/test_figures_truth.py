@@ -151,11 +151,25 @@ def test_measured_networks_are_filled_and_the_key_says_so(cores: Results) -> Non
     assert "'domain': ['measured', 'modelled, at best']" in spec
 
 
+def test_the_modes_of_a_report_have_what_was_measured_and_no_star_without_a_rival(
+    cores: Results,
+) -> None:
+    (pick,) = (each for each in cores.recommendations if each.network == "a")
+    assert pick.choice is not None
+    assert pick.choice.is_measured
+    assert pick.lacks_rivals
+    frame = gather(cores, Chosen()).drawn.frame.filter(network="a")
+    rows = {row["mode"]: row for row in frame.iter_rows(named=True)}
+    assert (rows["2c"]["latency"], rows["2c"]["source"]) == (80.0, "measured")
+    assert rows["1c"]["source"] == "modelled"
+    assert not frame["is_recommended"].any()
+
+
 def test_a_report_has_hollow_points_and_marks_bounds_in_its_map(board: Results) -> None:
     points = gather(board, Chosen())
     chosen = Chosen(network="net")
     front = str(pareto_chart(points.drawn.frame, chosen).to_dict())
-    assert "datum.source === 'modelled'" in front
+    assert "datum.source !== 'modelled'" in front  # filled, over outlines of all
     assert "○" in front
     cells = points.drawn.frame.filter(pl.col("is_cell") & (pl.col("gpu") > 0))
     assert "≥" in str(heat_chart(cells, chosen).to_dict())

@@ -134,6 +134,8 @@ def test_the_controls_say_what_the_charts_show_first(results: Results, text: str
             value = parameter["value"]
             if parameter["name"].startswith("shown_"):  # what a legend names: what is there
                 assert value == sorted(set(value)) != [], name
+            elif parameter["name"] == "tops":  # the highest peak of each mode and precision
+                assert value
             elif parameter["name"] == "heading":  # "network-01, batch 1, fp16", "MAXN"
                 assert value, name
             elif by.get(parameter["name"]) in {"first", "main"}:  # of no choice the first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 from pathlib import Path
@@ -17,6 +18,7 @@ from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.analytics.data.published.store import write_published
 from mansard.analytics.decisions.roof_times import ROOF_LONGEST, ROOF_MARGIN, expected_span_s
 from mansard.analytics.pages.figures.parameters import first_choice
+from mansard.analytics.pages.report.opening import choice_tables
 from mansard.analytics.pages.report.write import render
 from mansard.analytics.pages.results import Results, compute
 from mansard.analytics.pages.tables.advice import overview
@@ -57,6 +59,12 @@ def headline(found: Results) -> Headline:
     return only
 
 
+def starred(found: Results) -> list[str]:
+    """The modes of the first table of modes with a star."""
+    (table,) = choice_tables(found, first_choice(found).device)
+    return [row[0] for row in table.rows if "★" in row[0]]
+
+
 def cells(found: Headline) -> list[dict[str, str]]:
     return [dict(zip(found.table.columns, row, strict=True)) for row in found.table.rows]
 
@@ -87,6 +95,7 @@ def test_the_mode_is_recommended_of_those_in_which_a_network_ran(tmp_path: Path)
     found = compute(ingest(runs))
     (net,) = cells(headline(found))
     assert net["Recommended mode"] == "2c"
+    assert starred(found) == ["2c ★"]
     (line,) = overview(found)
     assert line == "2c is fastest for all 2 networks, for 1 of them by the roofs alone."
 
@@ -96,6 +105,10 @@ def test_networks_that_ran_in_one_mode_alone_are_not_counted_with_choices(tmp_pa
     found = results(tmp_path, row)
     by_name = {each.network: each for each in found.recommendations}
     assert by_name["net"].n_measured == 1
+    assert by_name["net"].lacks_rivals
+    assert not by_name["other"].lacks_rivals
+    only = dataclasses.replace(found, recommendations=(by_name["net"],))
+    assert starred(only) == []
     (line,) = overview(found)
     assert line == "2c is fastest for 1 of 2 networks, by the roofs alone."
 

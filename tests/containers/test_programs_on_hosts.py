@@ -336,6 +336,7 @@ def test_a_caller_that_is_killed_leaves_nothing_and_loses_nothing(
     killed.check_end()
 
 
+@pytest.mark.usefixtures("as_in_a_terminal")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_program_there_first(number: signal.Signals, killed: Killed) -> None:
     process = killed.bring_to("running")

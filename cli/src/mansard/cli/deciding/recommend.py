@@ -312,7 +312,8 @@ def _recommendation_tables(answer: results.Recommendation, *, all_rows: bool) ->
         title += f": nearest to the limits{_share_shown(rows, answer)}"
         return [_titled(Table(title, columns, rows), answer)]
     is_kept = answer.verdict == "feasible"
-    remark = "recommended" if is_kept else answer.claim.removeprefix("is ")
+    is_chosen = is_kept and not answer.lacks_rivals
+    remark = "recommended" if is_chosen else answer.claim.removeprefix("is ")
     if remark.startswith("may "):
         remark += "; largest margin"
     if answer.equals:

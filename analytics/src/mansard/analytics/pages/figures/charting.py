@@ -24,6 +24,7 @@ from mansard.analytics.pages.figures.parameters import Chosen, Name
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
 FONT_PX = 12.0  # of every text in every chart: a page draws no chart at another scale
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+SHAPE_SIGNS = ("●○", "■□", "▲△", "◆◇", "▼▽", "✚✛")  # filled and hollow
 STAR = "M0,-1L.24,-.31L.95,-.31L.38,.12L.59,.81L0,.39L-.59,.81L-.38,.12L-.95,-.31L-.24,-.31Z"
 
 

@@ -6,7 +6,8 @@ smallest. Latencies are in ms, energies in mJ of one item, powers in W, clocks i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -17,8 +18,9 @@ import polars as pl
 from mansard.analytics.data.names import in_order
 from mansard.analytics.data.quantities import MEGA, MILLI, UNKNOWN, joules, seconds, watts
 from mansard.analytics.decisions.alternatives import pareto_front
-from mansard.analytics.decisions.records import Candidate
+from mansard.analytics.decisions.records import Candidate, Recommendation
 from mansard.analytics.pages.figures.charting import (
+    SHAPE_SIGNS,
     STAR,
     Chart,
     following,
@@ -56,7 +58,7 @@ from mansard.core.text import natural_key
 MOST_ROWS = 2000  # in all: each is some 60 bytes of a page that stays under 2 MB
 MOST_TABLE_ROWS = 60  # of modes in one table
 LEAST_CELLS = 12  # of one network, whatever the number of networks
-MOST_LABELLED = 9  # GPU clocks: of more, a cell has no room for its number
+LETTER_PX, CELL_EDGE_PX = 7.5, 6.0  # a cell's text is left out where the cell is narrower
 PARETO_PX, MAP_PX = (470, 400), (450, 165)
 HEADING = "{network}, batch {batch}, {precision}: {reading}"
 AT_BEST, BOUNDS = "at best by the roofs", "within bounds"
@@ -95,8 +97,8 @@ NONE_MAPPED = (
 )
 HEAT_CAPTION = (
     "Stronger colour: more. Click a cell to choose its mode.",
-    "A cell has the value, the range of bounds, or ≥ and the value at best by the roofs. The "
-    "tooltip has the interval.",
+    "A cell has the value, the range of bounds, or ≥ and the value at best by the roofs, if there "
+    "is room. The tooltip has the interval.",
 )
 NO_NETWORK = "No network was predicted: `mansard bench model.onnx` predicts one in every mode."
 NO_ROOFS_OF_RUNS = (
@@ -127,17 +129,26 @@ class ModePoints:
 
 def gather(results: Results, chosen: Chosen) -> ModePoints:
     """The points of every device and network; empty without predictions."""
-    picks = [advice.choice for advice in results.recommendations if advice.choice is not None]
+    picks = starred(results.recommendations)
     batch = int(chosen.batch) if chosen.batch.isdigit() else None
     labels = mode_labels(results)
-    drawn = mode_points(results.predictions, results.modes, labels, picks, batch)
+    drawn = mode_points(results.decided, results.modes, labels, picks, batch)
     networks = sorted(set(drawn.frame["network"].to_list()), key=natural_key)
     first = [pick.network for pick in picks if pick.network in networks] or networks or [EVERY]
     # Of a network that was run there is most to see.
-    was_run = {row.network for row in results.measured if row.time_s is not None}
+    was_run = set(drawn.frame.filter(pl.col("source") != "modelled")["network"])
     first.sort(key=lambda name: name not in was_run)
-    n_modes = results.predictions.select("device", "mode").n_unique()
+    n_modes = results.decided.select("device", "mode").n_unique()
     return ModePoints(drawn, first[0], n_modes, why_no_network(results))
+
+
+def starred(recommendations: Iterable[Recommendation]) -> list[Candidate]:
+    """The choices that a star marks: those among known modes."""
+    return [
+        advice.choice
+        for advice in recommendations
+        if advice.choice is not None and not advice.lacks_rivals
+    ]
 
 
 def why_no_network(results: Results) -> str:
@@ -386,17 +397,28 @@ def pareto_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
         y=alt.Y("energy:Q", scale=scale, axis=axis("Energy of one item, mJ")),
     )
     readings = in_order(points["reading"].to_list())
-    by_sign = " || ".join(f"datum.label === '{name}'" for name in (AT_BEST, BOUNDS, "modelled"))
-    key = alt.Legend(title=None, labelExpr=f"({by_sign} ? '○ ' : '● ') + datum.label")
-    power = alt.Legend(title="Power, W", gradientLength=180)
+    # The symbols of a key are all filled, so that signs stand for them.
+    signs = {
+        name: sign[name in {AT_BEST, BOUNDS, "modelled"}]
+        for name, sign in zip(readings, SHAPE_SIGNS, strict=False)
+    }
+    texts = f"({json.dumps(signs, ensure_ascii=False)})[datum.label] + ' ' + datum.label"
+    key = alt.Legend(title=None, labelExpr=texts, symbolSize=0)
+    power = alt.Legend(title="Power, W", type="gradient", gradientLength=180)
     from_zero = alt.Scale(zero=True)  # the palest outline of a hollow point is visible
-    dots = base.mark_point(style="m-mode", size=75, strokeWidth=1.6).encode(
-        fill=alt.Fill("power:Q", scale=from_zero, legend=power),
-        stroke=alt.Stroke("power:Q", scale=from_zero, legend=power),
-        fillOpacity=alt.condition("datum.source === 'modelled'", alt.value(0), alt.value(1)),
+    marks = base.encode(
         opacity=alt.condition("datum.is_front", alt.value(1), alt.value(0.45)),
         shape=alt.Shape("reading:N", scale=shape_scale(readings), legend=key),
     )
+    # In one layer fill and stroke would have a legend of symbols instead of a gradient.
+    dots = [
+        marks.mark_point(style="m-mode", size=75, filled=True)
+        .encode(fill=alt.Fill("power:Q", scale=from_zero, legend=None))
+        .transform_filter("datum.source !== 'modelled'"),
+        marks.mark_point(style="m-mode", size=75, strokeWidth=1.6, filled=False).encode(
+            stroke=alt.Stroke("power:Q", scale=from_zero, legend=power)
+        ),
+    ]
 
     # Conditions and not filters: a layer without rows would leave its axes without an extent.
     def size_if(test: str, size: int) -> Chart:
@@ -407,7 +429,7 @@ def pareto_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
     named = base.transform_calculate(name=f"datum.is_recommended || {is_picked} ? {short} : ''")
     layers = [
         base.mark_line(style="m-front", interpolate="step-after").transform_filter("datum.is_edge"),
-        dots,
+        *dots,
         base.mark_point(style="m-picked", filled=False).encode(size=size_if(is_picked, 190)),
         base.mark_point(style="m-best", shape=STAR, opacity=1).encode(
             size=size_if("datum.is_recommended", 260)
@@ -432,14 +454,13 @@ def pareto_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
 def heat_chart(cells: pl.DataFrame, chosen: Chosen) -> Chart:
     """Latency above, energy below, over GPU clock and memory clock; darker is more."""
     has_energy = bool(cells["energy"].is_not_null().any())
-    kinds = [("latency", "Latency, ms")]
-    kinds += [("energy", "Energy of an item, mJ")] if has_energy else []
-    is_labelled = cells["gpu"].n_unique() <= MOST_LABELLED
+    kinds = [("latency", "Latency, ms", "ms")]
+    kinds += [("energy", "Energy of an item, mJ", "mJ")] if has_energy else []
     maps = [
-        _map(cells, kind, is_labelled=is_labelled)
+        _map(cells, kind, unit)
         .properties(width=MAP_PX[0], height=MAP_PX[1], title=heading(title))
         .transform_filter(_DRAWN)
-        for kind, title in kinds
+        for kind, title, unit in kinds
     ]
     return following(
         alt.vconcat(*maps, spacing=18),
@@ -451,7 +472,7 @@ def heat_chart(cells: pl.DataFrame, chosen: Chosen) -> Chart:
     )
 
 
-def _map(cells: pl.DataFrame, kind: str, *, is_labelled: bool) -> Chart:
+def _map(cells: pl.DataFrame, kind: str, unit: str) -> Chart:
     is_known = f"isValid(datum.{kind})"
     text_field = "time" if kind == "latency" else "item"  # "at best 3.2 ms", rounded down
     placed = _with_mode_tooltip(cells).transform_calculate(
@@ -459,21 +480,23 @@ def _map(cells: pl.DataFrame, kind: str, *, is_labelled: bool) -> Chart:
         text=f"!({is_known}) ? '{UNKNOWN}' : datum.reading === '{AT_BEST}' ? "
         f"'≥ ' + replace(datum.{text_field}, 'at best ', '') : datum.reading === '{BOUNDS}' ? "
         f"replace(replace(datum.{text_field}, 'between ', ''), ' and ', '–') : "
-        f"format(datum.{kind}, '.3~r')",
+        f"format(datum.{kind}, '.3~r') + ' {unit}'",
     )
     base = placed.encode(
         x=alt.X("gpu:O", axis=alt.Axis(title="GPU clock, MHz", labelAngle=0, format="~g")),
         y=alt.Y("memory:O", sort="descending", axis=alt.Axis(title="Memory, MHz", format="~g")),
     )
     shade = alt.Color("shade:Q", scale=alt.Scale(domain=[0, 1]), legend=None)
-    layers = [base.mark_rect(style="m-cell").encode(color=shade)]
-    if is_labelled:
-        dark = "datum.shade > 0.45"
-        layers += [
-            base.mark_text(style=style).encode(text="text:N").transform_filter(where)
+    dark = "datum.shade > 0.45"
+    fitting = base.transform_joinaggregate(n_clocks="distinct(gpu)").transform_filter(
+        f"{LETTER_PX} * length(datum.text) + {CELL_EDGE_PX} < width / datum.n_clocks"
+    )
+    layers = [
+        base.mark_rect(style="m-cell").encode(color=shade),
+        *(
+            fitting.mark_text(style=style).encode(text="text:N").transform_filter(where)
             for style, where in (("m-cell-low", f"!({dark})"), ("m-cell-high", dark))
-        ]
-    layers += [
+        ),
         base.mark_rect(style="m-picked").transform_filter("datum.mode === picked"),
         base.mark_point(
             style="m-best", size=250, shape=STAR, opacity=1, yOffset=-18

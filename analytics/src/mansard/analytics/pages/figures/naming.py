@@ -184,12 +184,14 @@ def layout_width(seen: Window) -> str:
     return f"(width < {seen.width_px} ? {NARROW_PX} : {seen.width_px})"
 
 
-def roof_name_marks(names: pl.DataFrame, x: alt.X, y: alt.Y, seen: Window) -> list[Chart]:
-    """The names of roofs, each on a halo."""
+def roof_name_marks(
+    names: pl.DataFrame, x: alt.X, y: alt.Y, seen: Window, top: str = "1e300"
+) -> list[Chart]:
+    """The names of roofs, each on a halo; of those along slopes that begin below ``top``."""
     rounded = names.with_columns(pl.col("x", "y").round_sig_figs(5))
     base = plot(rounded).transform_filter(
         f"{equals('mode')} && {equals_or_all('batch')} && datum.width_px === {layout_width(seen)}"
-        " && (precision === '' || datum.precision === ''"
+        f" && (precision === '' || datum.precision === '' && datum.y <= {top}"
         " || indexof(split(datum.precision, ' '), precision) >= 0)"
     )
     angle = alt.ExprRef(seen.angle)

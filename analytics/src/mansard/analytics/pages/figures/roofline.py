@@ -81,6 +81,9 @@ NO_ROOF_HERE = (
 HEADING = "{mode}, batch {batch}"
 # A filter: rows of the chosen mode and precision.
 OF_MODE = f"{equals('mode')} && {equals_or_all('precision')}"
+# For Vega: the highest peak of a row's mode in the chosen precision, else in all; without any
+# peak memory roofs have no end.
+_TOP = f"(tops[datum.mode + '|' + precision] || tops[datum.mode + '|{EVERY}'] || 1e300)"
 # "precision" is that of a peak, and "" for a memory roof.
 _LINE_SCHEMA = schema_of(text="mode line level precision", number="x y")
 _BAND_SCHEMA = schema_of(text="mode line precision", number="x low high")
@@ -107,15 +110,18 @@ def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure 
         _ridges(ridges, x, y),
         layer_marks(points.layers, "rate"),
     ]
-    area = plot(roof_area(results.roofs, seen)).mark_area(style="m-roof-area")
+    area = _under_top(plot(roof_area(results.roofs, seen)), along="datum.is_ridge")
+    area = area.mark_area(style="m-roof-area")
     chart = following(
         alt.layer(
             area.encode(x=x, y=y, y2=alt.Y2("base:Q")).transform_filter(equals("mode")),
             *[mark.transform_filter(OF_MODE) for mark in marks],
-            *roof_name_marks(names.roofs, x, y, seen),
+            *roof_name_marks(names.roofs, x, y, seen, _TOP),
             *network_marks(points, "rate", with_key=True),
             *point_name_marks(names.points, x, y, seen),
-        ).resolve_scale(size="independent", shape="shared"),
+        )
+        .resolve_scale(size="independent", shape="shared")
+        .add_params(alt.param(name="tops", value=_tops(results.roofs))),
         chosen,
         *("mode", "batch", "network", "precision"),
         width=seen.width_px,
@@ -323,8 +329,11 @@ def roof_area(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
             continue
         for x in (_left_end(slope, seen), top / slope, seen.x_high):
             y = max(min(top, slope * x) / GIGA, seen.y_low)
-            rows.append({"mode": roof.label, "x": x, "y": y, "base": seen.y_low})
-    return pl.DataFrame(rows, schema=schema_of(text="mode", number="x y base"))
+            is_ridge = x == top / slope
+            rows.append(
+                {"mode": roof.label, "x": x, "y": y, "base": seen.y_low, "is_ridge": is_ridge}
+            )
+    return pl.DataFrame(rows, schema=schema_of(text="mode", number="x y base", flag="is_ridge"))
 
 
 def ridge_points(roofs: Sequence[Roofline]) -> pl.DataFrame:
@@ -428,14 +437,39 @@ def _left_end(slope: float, seen: Window) -> float:
     return max(seen.x_low, seen.y_low * GIGA / slope)
 
 
+def _tops(roofs: Sequence[Roofline]) -> dict[str, float]:
+    """The highest peak of each mode in each precision and in all, GFLOP/s: see _TOP."""
+    tops: dict[str, float] = {}
+    for roof in roofs:
+        for ceiling, peak in _known(roof.peaks):
+            for precision in (EVERY, ceiling.subject):
+                key = f"{roof.label}|{precision}"
+                tops[key] = max(tops.get(key, 0.0), float(f"{peak / GIGA:.7g}"))
+    return tops
+
+
+def _under_top(base: Chart, along: str) -> Chart:
+    """``base`` with its heights ``y`` at most _TOP; a point moves down its roof if ``along``."""
+    return base.transform_calculate(share=f"min(1, {_TOP} / datum.y)").transform_calculate(
+        x=f"{along} ? datum.x * datum.share : datum.x", y="datum.y * datum.share"
+    )
+
+
 def _bands(bands: pl.DataFrame, x: alt.X) -> Chart:
     band = plot(bands).mark_area(style="m-roof-band", clip=True)
+    # Of memory, below the peaks that are shown: right of their ridge both edges meet.
+    is_cut = "precision !== '' && datum.precision === ''"
+    band = band.transform_calculate(
+        **{end: f"{is_cut} ? min(datum.{end}, {_TOP}) : datum.{end}" for end in ("low", "high")}
+    )
     return band.encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), detail="line:N")
 
 
 def _lines(lines: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
-    base = plot(lines).encode(x=x, y=y, detail="line:N", tooltip="line:N")
-    bold = "datum.level === 'DRAM' || datum.level === 'peak'"
+    base = _under_top(plot(lines), along="datum.precision === ''")
+    base = base.encode(x=x, y=y, detail="line:N", tooltip="line:N")
+    # The highest peak that is shown; the tiny amount is the rounding of a page's numbers.
+    bold = f"datum.level === 'DRAM' || datum.precision !== '' && datum.y >= 0.9999 * {_TOP}"
     return [
         base.mark_line(style="m-roof-cache", clip=True).transform_filter(f"!({bold})"),
         base.mark_line(style="m-roof", clip=True).transform_filter(bold),

@@ -15,7 +15,7 @@ from mansard.analytics.data.names import display_name, in_order
 from mansard.analytics.data.quantities import MILLI, counted, in_unit
 from mansard.analytics.pages.figures.charting import LIGHT, STAR, Chart, log_scale, plot
 from mansard.analytics.pages.figures.figure import Prefix, schema_of, si_prefix
-from mansard.analytics.pages.figures.modes import AT_BEST, mode_points
+from mansard.analytics.pages.figures.modes import AT_BEST, mode_points, starred
 from mansard.analytics.pages.figures.naming import NamedLine, place_names, point_texts
 from mansard.analytics.pages.figures.parameters import mode_labels, roof_devices
 from mansard.analytics.pages.figures.plane import Window, distinct_labels, extent
@@ -125,7 +125,7 @@ def _subject(results: Results, wish: Wish, *, needs_energy: bool = False) -> _Su
     wanted = [pick.network for pick in picks if pick.device == device and pick.network in there]
     network = choose_network(there, (wanted or there)[0], wish, results)
     own = rows.filter(pl.col("network") == network)
-    points = mode_points(own, results.modes, labels, picks).frame
+    points = mode_points(own, results.modes, labels, starred(results.recommendations)).frame
     if wish.mode is not None:
         raise UsageError("this figure shows every mode", fix="leave --mode out")
     main = points.filter("is_main") if len(wish.precisions) != 1 else points

@@ -68,6 +68,11 @@ def _choice_table(results: Results, device: str) -> Table | None:
     roofs = {roof.mode: roof for roof in results.roofs if devices[roof.label] == device}
     modes = results.modes.filter(pl.col("device") == device)
     wanted = [advised.choice.mode for advised in recommended if advised.choice is not None]
+    starred = {
+        advised.choice.mode
+        for advised in recommended
+        if advised.choice is not None and not advised.lacks_rivals
+    }
     order = [*roofs, *(mode for mode in modes["mode"].to_list() if mode not in roofs)]
     listed = _listed(order, [*wanted, *_highest(recommended), *roofs])
     if len(listed) < 2:
@@ -81,7 +86,7 @@ def _choice_table(results: Results, device: str) -> Table | None:
     peaks = list(dict.fromkeys(peak.name for roof in roofs.values() for peak in headline(roof)))
     rows = [
         [
-            f"{display_name(mode)}{' ★' if mode in wanted else ''}",
+            f"{display_name(mode)}{' ★' if mode in starred else ''}",
             *(_bar(ratios.get(mode, {}), cost, most[cost]) for cost in COSTS),
             *_ceiling_cells(roofs.get(mode), peaks),
             *_settings(known.get(mode)),
@@ -90,7 +95,7 @@ def _choice_table(results: Results, device: str) -> Table | None:
     ]
     columns = ["Mode", *COSTS.values(), *(f"{peak} peak" for peak in peaks), "DRAM", *SETTINGS]
     caption = f"Modes of {display_name(device)}"
-    caption += "; ★ is recommended" if wanted else ""
+    caption += "; ★ is recommended" if starred else ""
     if n_networks:
         networks = counted(n_networks, "network")
         kind = "of" if n_networks == 1 else "medians over"

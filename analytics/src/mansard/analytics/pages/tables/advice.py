@@ -66,11 +66,6 @@ def is_certain(pick: Recommendation) -> bool:
     return _is_known(choice) and _is_narrow(choice, *ends.get(pick.minimise, (None, None)))
 
 
-def ran_alone(pick: Recommendation) -> bool:
-    """Whether its mode is the only one that was measured: no mode was chosen by measurement."""
-    return pick.n_measured == 1 and pick.choice is not None and pick.choice.is_measured
-
-
 def _is_known(of: Candidate) -> bool:
     return _is_narrow(of, of.latency_low_s, of.latency_high_s)
 
@@ -124,7 +119,7 @@ def _certain(picks: Sequence[Recommendation]) -> list[Recommendation]:
 def _told(picks: Sequence[Recommendation]) -> list[Recommendation]:
     """Those of known values; without those whose mode had no rival, where any had."""
     certain = _certain(picks)
-    return [pick for pick in certain if not ran_alone(pick)] or certain
+    return [pick for pick in certain if not pick.lacks_rivals] or certain
 
 
 def _in_commonest_mode(picks: Sequence[Recommendation]) -> list[Recommendation]:
@@ -167,7 +162,7 @@ def _device_line(picks: Sequence[Recommendation], programs: Collection[str]) -> 
         "networks and programs" if len(kinds) > 1 else "programs" if True in kinds else "networks"
     )
     who = f"{n_same} of {n_all} {what}" if n_same < n_all else f"all {n_same} {what}"
-    if all(ran_alone(pick) for pick in same):
+    if all(pick.lacks_rivals for pick in same):
         return f"{display_name(mode)} is the only mode in which {who} ran: {MEASURE_MORE} modes."
     claims = {pick.claim for pick in same}
     claim = claims.pop() if len(claims) == 1 else "is recommended"

@@ -27,7 +27,7 @@ from mansard.analytics.models.predict.row_times import NetworkTimes
 from mansard.analytics.pages.figures.parameters import Chosen, device_options, first_choice
 from mansard.analytics.pages.figures.tables import Column, batch_text, condensed, tabulate
 from mansard.analytics.pages.results import Results
-from mansard.analytics.pages.tables.advice import is_certain, ran_alone
+from mansard.analytics.pages.tables.advice import is_certain
 from mansard.analytics.pages.tables.practice import Practice, find_practices, practice_title
 from mansard.core.table import Table
 from mansard.core.text import listed
@@ -247,7 +247,7 @@ _Key: TypeAlias = tuple[str, str, str]  # network, mode, precision
 
 def _is_chosen(pick: Recommendation) -> bool:
     """Whether its mode was chosen among known ones, so that it can be recommended."""
-    return is_certain(pick) and not ran_alone(pick)
+    return is_certain(pick) and not pick.lacks_rivals
 
 
 def _of_batch(results: Results, device: str, batch: str) -> dict[_Key, dict[str, Any]]:
