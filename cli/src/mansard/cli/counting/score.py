@@ -17,6 +17,7 @@ from mansard.cli.options import (
     DaskOption,
     ForceOption,
     PhaseOption,
+    PrecisionsOption,
     check_outputs,
     parse_dimensions,
     parse_precisions,
@@ -109,10 +110,7 @@ def score(
             "--prefill and --decode, else as in the file."
         ),
     ] = None,
-    precision: Annotated[
-        _Texts,
-        typer.Option(help="Count as fp32, fp16, bf16, int8, …: fp16,int8. The file's by default."),
-    ] = None,
+    precision: PrecisionsOption = None,
     phase: PhaseOption = "inference",
     optimizer: Annotated[
         Optimizer | None, typer.Option(help="Optimizer of a training step; sgd by default.")

@@ -405,6 +405,11 @@ def pareto_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
     texts = f"({json.dumps(signs, ensure_ascii=False)})[datum.label] + ' ' + datum.label"
     key = alt.Legend(title=None, labelExpr=texts, symbolSize=0)
     power = alt.Legend(title="Power, W", type="gradient", gradientLength=180)
+
+    # Conditions and not filters: a layer without rows would leave its axes without an extent.
+    def size_if(test: str, size: int) -> Chart:
+        return alt.condition(test, alt.value(size), alt.value(0))
+
     from_zero = alt.Scale(zero=True)  # the palest outline of a hollow point is visible
     marks = base.encode(
         opacity=alt.condition("datum.is_front", alt.value(1), alt.value(0.45)),
@@ -412,17 +417,14 @@ def pareto_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
     )
     # In one layer fill and stroke would have a legend of symbols instead of a gradient.
     dots = [
-        marks.mark_point(style="m-mode", size=75, filled=True)
-        .encode(fill=alt.Fill("power:Q", scale=from_zero, legend=None))
-        .transform_filter("datum.source !== 'modelled'"),
+        marks.mark_point(style="m-mode", filled=True).encode(
+            fill=alt.Fill("power:Q", scale=from_zero, legend=None),
+            size=size_if("datum.source !== 'modelled'", 75),
+        ),
         marks.mark_point(style="m-mode", size=75, strokeWidth=1.6, filled=False).encode(
             stroke=alt.Stroke("power:Q", scale=from_zero, legend=power)
         ),
     ]
-
-    # Conditions and not filters: a layer without rows would leave its axes without an extent.
-    def size_if(test: str, size: int) -> Chart:
-        return alt.condition(test, alt.value(size), alt.value(0))
 
     is_picked = "datum.mode === picked"
     short = "replace(datum.mode, datum.device + ', ', '')"  # all points are of one device
