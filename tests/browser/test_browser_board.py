@@ -81,6 +81,21 @@ def test_one_choice_changes_all_the_charts_that_depend_on_it(chromium: Any, repo
     assert chromium.get_log("browser") == []
 
 
+def test_a_choice_that_is_taken_back_leaves_the_roofs_as_they_were(
+    chromium: Any, report: Path
+) -> None:
+    def drawn() -> dict[str, list[str]]:
+        """The marks of each chart, in whatever order they are drawn."""
+        return {chart: sorted(drawing(chromium, chart).split("<")) for chart in ROOFS}
+
+    pages.load(chromium, report, len(CHARTS))
+    choose(chromium, "precision", "")
+    before = drawn()
+    for precision in ("fp32", "fp16", ""):
+        choose(chromium, "precision", precision)
+    assert drawn() == before
+
+
 def test_a_click_on_a_mode_chooses_it_everywhere(chromium: Any, report: Path) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 

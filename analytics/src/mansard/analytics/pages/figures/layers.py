@@ -198,7 +198,7 @@ _BY: dict[Name, How] = {"mode": "equal", "network": "first", "precision": "main"
 CLASS_CAPTION = (
     "Colour: what limits the time, as in the roofline. Modelled, at best, at the smallest batch.",
 )
-LAYER_CAPTION = (f"The {MOST_BARS} slowest fused layers, modelled at best.",)
+LAYER_CAPTION = (f"The slowest fused layers, at most {MOST_BARS}, modelled at best.",)
 ENERGY_CAPTION = (
     "Modelled energy of the slowest layers, and its largest part: work, traffic or constant power.",
 )

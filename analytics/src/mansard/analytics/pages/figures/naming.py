@@ -194,8 +194,12 @@ def roof_name_marks(
         f" && (precision === '' || datum.precision === '' && datum.y <= {top}"
         " || indexof(split(datum.precision, ' '), precision) >= 0)"
     )
+    # Equal peaks may have the name of one of them: then that of the chosen precision.
+    is_named = "precision === '' || datum.precision === '' || indexof(datum.text, precision) >= 0"
+    unit = "(indexof(datum.text, ' tensor') < 0 ? '' : ' tensor')"
+    base = base.transform_calculate(name=f"{is_named} ? datum.text : precision + {unit}")
     angle = alt.ExprRef(seen.angle)
-    return roof_texts(base.encode(x=x, y=y, text="text:N"), set(rounded["kind"]), angle)
+    return roof_texts(base.encode(x=x, y=y, text="name:N"), set(rounded["kind"]), angle)
 
 
 def roof_texts(base: Chart, kinds: Collection[str], angle: float | alt.ExprRef) -> list[Chart]:

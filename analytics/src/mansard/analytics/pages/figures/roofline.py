@@ -84,6 +84,7 @@ OF_MODE = f"{equals('mode')} && {equals_or_all('precision')}"
 # For Vega: the highest peak of a row's mode in the chosen precision, else in all; without any
 # peak memory roofs have no end.
 _TOP = f"(tops[datum.mode + '|' + precision] || tops[datum.mode + '|{EVERY}'] || 1e300)"
+_ACROSS, _HEIGHT = "shown_x", "shown_y"  # of what memory roofs and the area show below _TOP
 # "precision" is that of a peak, and "" for a memory roof.
 _LINE_SCHEMA = schema_of(text="mode line level precision", number="x y")
 _BAND_SCHEMA = schema_of(text="mode line precision", number="x low high")
@@ -104,9 +105,10 @@ def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure 
     rate = unit_title(f"{prefix.letter}{{}}/s", precisions)
     intensity = unit_title("{}/byte", precisions)
     x, y = axes(seen, "y", rate, intensity, prefix)
+    shown_x, shown_y = axes(seen, _HEIGHT, rate, intensity, prefix, across=_ACROSS)
     marks = [
         _bands(roof_bands(results.roofs, seen), x),
-        *_lines(lines, x, y),
+        *_lines(lines, shown_x, shown_y),
         _ridges(ridges, x, y),
         layer_marks(points.layers, "rate"),
     ]
@@ -114,7 +116,7 @@ def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure 
     area = area.mark_area(style="m-roof-area")
     chart = following(
         alt.layer(
-            area.encode(x=x, y=y, y2=alt.Y2("base:Q")).transform_filter(equals("mode")),
+            area.encode(x=shown_x, y=shown_y, y2=alt.Y2("base:Q")).transform_filter(equals("mode")),
             *[mark.transform_filter(OF_MODE) for mark in marks],
             *roof_name_marks(names.roofs, x, y, seen, _TOP),
             *network_marks(points, "rate", with_key=True),
@@ -202,14 +204,19 @@ def under(points: Points) -> Shown:
 
 
 def axes(
-    seen: Window, height: str, title: str, intensity: str, prefix: Prefix | None = None
+    seen: Window,
+    height: str,
+    title: str,
+    intensity: str,
+    prefix: Prefix | None = None,
+    across: str = "x",
 ) -> tuple[alt.X, alt.Y]:
-    """Intensity across, in the unit ``intensity``, and the column ``height`` up, both
+    """Intensity ``across``, in the unit ``intensity``, and the column ``height`` up, both
     logarithmic. ``prefix``: of the unit in ``title``, where the column is in 10⁹."""
     label = alt.Undefined if prefix is None else prefix.tick
     return (
         alt.X(
-            "x:Q",
+            f"{across}:Q",
             scale=log_scale(seen.x_low, seen.x_high),
             axis=alt.Axis(title=f"Intensity, {intensity}", format=".12~g", values=seen.x_ticks),
         ),
@@ -449,10 +456,13 @@ def _tops(roofs: Sequence[Roofline]) -> dict[str, float]:
 
 
 def _under_top(base: Chart, along: str) -> Chart:
-    """``base`` with its heights ``y`` at most _TOP; a point moves down its roof if ``along``."""
-    return base.transform_calculate(share=f"min(1, {_TOP} / datum.y)").transform_calculate(
-        x=f"{along} ? datum.x * datum.share : datum.x", y="datum.y * datum.share"
-    )
+    """``base`` with its heights ``y`` at most _TOP; a point moves down its roof if ``along``.
+
+    In columns of their own: another choice of the precision begins at ``x`` and ``y`` again.
+    """
+    share = f"min(1, {_TOP} / datum.y)"
+    across, height = f"datum.x * ({along} ? {share} : 1)", f"datum.y * {share}"
+    return base.transform_calculate(**{_ACROSS: across, _HEIGHT: height})
 
 
 def _bands(bands: pl.DataFrame, x: alt.X) -> Chart:
@@ -460,9 +470,13 @@ def _bands(bands: pl.DataFrame, x: alt.X) -> Chart:
     # Of memory, below the peaks that are shown: right of their ridge both edges meet.
     is_cut = "precision !== '' && datum.precision === ''"
     band = band.transform_calculate(
-        **{end: f"{is_cut} ? min(datum.{end}, {_TOP}) : datum.{end}" for end in ("low", "high")}
+        **{
+            f"shown_{end}": f"{is_cut} ? min(datum.{end}, {_TOP}) : datum.{end}"
+            for end in ("low", "high")
+        }
     )
-    return band.encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), detail="line:N")
+    ends = {"y": alt.Y("shown_low:Q"), "y2": alt.Y2("shown_high:Q")}
+    return band.encode(x=x, detail="line:N", **ends)
 
 
 def _lines(lines: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
