@@ -44,7 +44,7 @@ def request_of(tmp_path_factory: pytest.TempPathFactory) -> api.MultiRequest:
     folder = tmp_path_factory.mktemp("multi")
     return api.MultiRequest(
         settings=api.NetworkSettings(engine="tensorrt", precisions=("fp16",), waiting="block"),
-        multi=api.MultiSettings(seconds_s=0.3),
+        multi=api.MultiSettings(seconds_s=3.0),
         profile="brief",
         is_local=True,
         board=create_board("agx-orin", folder / "boards"),

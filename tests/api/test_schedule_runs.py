@@ -134,7 +134,7 @@ def test_predicted_beside_measured(tmp_path: Path) -> None:
     path = tmp_path / "problem.toml"
     asked = msgspec.structs.replace(problem(*chains, of=(here, there)), machine="Another")
     write_problem(path, asked)
-    settings = api.MultiSettings(seconds_s=0.3)
+    settings = api.MultiSettings(seconds_s=3.0)
     executed = api.MultiRequest(
         multi=settings, runs=tmp_path / "runs", is_local=True, profile="brief"
     )

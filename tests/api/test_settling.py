@@ -51,26 +51,22 @@ def modes_of(request: api.PredictionRequest) -> set[str]:
     return {run.mode_read_back.name for run in open_runs(request.runs).all_manifests}
 
 
-def within(request: api.PredictionRequest, share: float) -> api.Wanted:
-    """A limit on the time, as a share of what the program took in 30W.
-
-    At 0.8 the answer is open: as far as is known of programs, MAXN may take so much less.
-    """
-    known = api.predict(request).predictions.filter(mode="30W")
-    return api.Wanted(minimise="latency", max_latency_s=share * known["latency_s"][0])
+# No run of the program keeps the first limit, and even a late one keeps the second. The answer to
+# the first is open until it is measured: as far as is known of programs, MAXN may take that little.
+OPEN = api.Wanted(minimise="latency", max_latency_s=0.24)
+KEPT = api.Wanted(minimise="latency", max_latency_s=30.0)
 
 
 def test_an_open_answer_is_measured_until_it_is_definite(asked: api.PredictionRequest) -> None:
-    wanted = within(asked, 0.8)
-    (before,) = api.recommend(asked, wanted)
+    (before,) = api.recommend(asked, OPEN)
     assert before.verdict == "uncertain"
     assert before.measure_next is not None
     notes = Notes()
-    settled = api.settle(asked, wanted, reporter=notes, profile="brief")
+    settled = api.settle(asked, OPEN, reporter=notes, profile="brief")
     if any("does not count" in line for line in notes.lines):
         pytest.skip("something else on this machine disturbed what was measured")
     (after,) = settled.recommendations
-    assert after.verdict in {"feasible", "infeasible"}  # it depends on what else runs here
+    assert after.verdict == "infeasible"
     assert settled.failure is None
     first = before.measure_next.candidate.mode
     assert settled.measured[0].mode == first
@@ -79,7 +75,7 @@ def test_an_open_answer_is_measured_until_it_is_definite(asked: api.PredictionRe
 
 
 def test_a_definite_answer_is_not_measured(asked: api.PredictionRequest) -> None:
-    settled = api.settle(asked, within(asked, 1.6))
+    settled = api.settle(asked, KEPT)
     assert settled.recommendations[0].verdict == "feasible"
     assert settled.measured == ()
     assert modes_of(asked) == {"30W"}
@@ -88,7 +84,7 @@ def test_a_definite_answer_is_not_measured(asked: api.PredictionRequest) -> None
 def test_measurements_stop_at_the_stated_number(asked: api.PredictionRequest) -> None:
     with pytest.raises(UsageError, match="cannot measure 0 modes"):
         api.settle(asked, api.Wanted(), n_most=0)
-    settled = api.settle(asked, within(asked, 0.8), n_most=1, profile="brief")
+    settled = api.settle(asked, OPEN, n_most=1, profile="brief")
     assert len(settled.measured) == 1
     assert len(modes_of(asked)) == 2
 
@@ -120,7 +116,7 @@ class Interrupting(SilentReporter):
 
 def test_an_interrupt_leaves_what_was_measured(asked: api.PredictionRequest) -> None:
     # So sure that one more mode does not tell of the third.
-    wanted = replace(within(asked, 0.8), probability=0.999)
+    wanted = replace(OPEN, probability=0.999)
     with pytest.raises(KeyboardInterrupt):
         pytest.fail(str(api.settle(asked, wanted, reporter=Interrupting(), profile="brief")))
     assert len(modes_of(asked)) == 2
@@ -130,8 +126,7 @@ def test_the_command_measures_and_prints_the_answer_alone(
     asked: api.PredictionRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("recommend", "naps", "--runs", asked.runs[0], "--board", asked.board)
-    most_s = within(asked, 0.8).max_latency_s
-    limits = ("--mode", asked.modes, "--minimise", "latency", "--max-latency", f"{most_s}s")
+    limits = ("--mode", asked.modes, "--minimise", "latency", "--max-latency", "240ms")
     code, out, err = answer(capsys, *words, *limits, "--measure", "1", "--json")
     assert code == 0, err
     (found,) = json.loads(out)["recommendations"]

@@ -75,22 +75,23 @@ def test_a_step_without_time_is_not_begun(tmp_path: Path) -> None:
 
 
 def test_what_runs_beside_a_step_ends_with_it(tmp_path: Path) -> None:
-    looks = tmp_path / "looks"
+    ready, looks = tmp_path / "ready", tmp_path / "looks"
     beside = (
         "import time\n"
         "try:\n"
+        f"    open({str(ready)!r}, 'w').close()\n"
         "    time.sleep(600)\n"
         f"except KeyboardInterrupt:\n    open({str(looks)!r}, 'w')\n"
     )
-    # The step waits until the other can be interrupted: Python has begun to sleep.
-    waits = "import time; time.sleep(1.5)"
+    # The step waits until the other can be interrupted.
+    waits = f"import os, time\nwhile not os.path.exists({str(ready)!r}): time.sleep(0.01)"
     one = Step(
         "kernels",
         1.0,
         lambda _: [sys.executable, "-c", waits],
         lambda _: [sys.executable, "-c", beside],
     )
-    (outcome,) = run_steps([one], 60.0, tmp_path, lambda _text: None)
+    (outcome,) = run_steps([one], 600.0, tmp_path, lambda _text: None, grace_s=300.0)
     assert outcome.status == "done"
     assert looks.exists()
 

@@ -18,7 +18,7 @@ from mansard.simulator import create_board, running, set_load
 from mansard.simulator.boards import BY_NAME
 from mansard.simulator.clocks import Shares, dynamic, rail_powers
 
-pytestmark = pytest.mark.usefixtures("before_others")
+pytestmark = pytest.mark.usefixtures("before_all")
 
 ROOT = Path(__file__).resolve().parents[2]
 MANSARD = [sys.executable, "-m", "mansard.cli"]

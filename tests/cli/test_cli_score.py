@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ import pytest
 from mansard.cli.counting.score import score_rows
 from mansard.estimator import Given, Settings, load, score_loaded, totals, zoo
 from tests.cli.in_process import mansard
+from tests.waiting import awaited
 
 
 def scored(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -213,14 +213,9 @@ def test_an_interrupt_leaves_no_process_behind(folder: Path) -> None:
     out, err = running.communicate(timeout=300)
     assert (running.returncode, out) == (130, "")
     assert "interrupted" in err
-    for _ in range(50):  # the last ones end when they see that the first is gone
-        found = subprocess.run(
-            ["pgrep", "-g", str(running.pid)], capture_output=True, text=True, check=False
-        )
-        if not found.stdout:
-            return
-        time.sleep(0.1)
-    pytest.fail(f"still running: {found.stdout}")
+    # The last ones end when they see that the first is gone.
+    group = ["pgrep", "-g", str(running.pid)]
+    assert awaited(lambda: not subprocess.run(group, capture_output=True, check=False).stdout)
 
 
 def test_work_of_integers_is_counted_in_operations(tmp_path: Path) -> None:

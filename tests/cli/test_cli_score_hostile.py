@@ -10,7 +10,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from onnx import TensorProto, helper
 
 from mansard.core.errors import MansardError, UsageError
 from mansard.estimator import zoo
+from tests.waiting import awaited
 
 COMMAND = (sys.executable, "-m", "mansard.cli", "score")
 MEASURE = (
@@ -279,11 +279,7 @@ def test_workers_end_when_the_first_process_is_killed(tmp_path: Path) -> None:
     running.kill()
     assert running.wait(timeout=300) == -signal.SIGKILL
     try:
-        for _ in range(100):
-            if not processes("-g", str(running.pid)):
-                return
-            time.sleep(0.1)
-        pytest.fail("processes are left")
+        assert awaited(lambda: not processes("-g", str(running.pid)))
     finally:
         for stream in (running.stdout, running.stderr):
             assert stream is not None

@@ -51,7 +51,7 @@ from tests.waiting import awaited
 pytestmark = pytest.mark.usefixtures("beside_each_other")
 
 pytest.importorskip("onnxruntime")
-SECONDS_S = 0.3
+SECONDS_S = 3.0  # a busy machine may let a worker wait for some tenths of a second
 
 
 def plan(*trials: MultiTrial) -> MultiPlan:
@@ -267,7 +267,8 @@ def test_networks_in_step_run_equally_often(tmp_path: Path) -> None:
     assert abs(row.networks[0].n_runs - row.networks[1].n_runs) <= 1
     # A round lasts until both have ended: no longer than their latencies say, and as often.
     assert abs(len(row.round_s) - row.networks[0].n_runs) <= 2
-    assert max(row.networks[0].latency_s) <= max(row.round_s) + 1e-3
+    # The first and the last latency may be of rounds that lie in the window only in part.
+    assert max(row.networks[0].latency_s[1:-1]) <= max(row.round_s) + 1e-3
 
 
 @pytest.mark.parametrize("way", ["threads", "processes"])
@@ -346,15 +347,15 @@ def test_energy_is_that_of_the_window(tmp_path: Path, order: str) -> None:
 
 def test_power_is_sampled_at_the_interval_that_was_asked_for(tmp_path: Path) -> None:
     (one,) = gemms(tmp_path, "x", "y")
-    planned = plan(multi((one,), seconds_s=1.0, meter_period_s=0.05))
+    planned = plan(multi((one,), seconds_s=3.0, meter_period_s=0.05))
     brief = msgspec.structs.replace(planned.protocol, idle_s=0.2, n_changed_min=5)
     measurer = LocalMeasurer(meters=metered(SteadyMeter()), files=tmp_path)
     planned = msgspec.structs.replace(planned, protocol=brief)
     outcome = run_plan(planned, tmp_path / "runs", measurer=measurer)
     (row,) = read_rows(outcome.folder / "multi.jsonl", MultiRun).rows
     assert row.energy is not None
-    # 1 s / 50 ms, and a reading at either end; the meter's own interval gives a hundred.
-    assert 5 <= row.energy.rails[0].n_samples <= 23
+    # 3 s / 50 ms, and a reading at either end; the meter's own interval gives three hundred.
+    assert 15 <= row.energy.rails[0].n_samples <= 63
 
 
 def test_a_crash_of_the_whole_process_is_a_row() -> None:

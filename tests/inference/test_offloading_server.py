@@ -259,13 +259,13 @@ def test_a_server_that_drips_is_left(of_sample: bool) -> None:
         server.daemon_threads = True
         threading.Thread(target=lambda: server.serve_forever(0.01), daemon=True).start()
         address = parse_address(f"127.0.0.1:{server.server_address[1]}")
-        refused = pytest.raises(MeasurementError, match=r"gave no whole answer to .* in 0\.3 s")
+        refused = pytest.raises(MeasurementError, match=r"gave no whole answer to .* in 3 s")
         if of_sample:
-            with RemoteNetwork(address, 10, 0.3) as remote, refused:
+            with RemoteNetwork(address, 10, 3.0) as remote, refused:
                 remote.classify(SAMPLE)
         else:
             with refused:
-                describe(address, 0.3)
+                describe(address, 3.0)
         server.shutdown()
 
 

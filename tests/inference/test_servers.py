@@ -362,9 +362,9 @@ def test_first_items_differ_until_all_had_their_turn(n_pool: int, n_drawn: int, 
         assert len(set(turn)) == len(turn)
 
 
-def rising_meters() -> tuple[Meters, TraceMeter]:
+def rising_meters(period_s: float = 0.01) -> tuple[Meters, TraceMeter]:
     """One rail of 10 W now and 5 W more each second."""
-    meter = TraceMeter({"VDD_IN": ((0.0, 10.0), (100.0, 510.0))})
+    meter = TraceMeter({"VDD_IN": ((0.0, 10.0), (100.0, 510.0))}, period_s)
     return Meters((meter,), {}, Total(("VDD_IN",), "VDD_IN alone", "the module")), meter
 
 
@@ -391,7 +391,7 @@ def test_energies_are_those_of_each_phase() -> None:
 
 
 def test_short_prefills_are_metered_one_after_the_other() -> None:
-    meters, meter = rising_meters()
+    meters, meter = rising_meters(0.05)  # twenty readings, which an energy takes, are a second
     row = measure(Replayed(first_delay_s=0.05), prompt=8, generate=2, n_rounds=1, meters=meters)
     assert row.rounds[-1].prefill is not None
     assert row.rounds[-1].prefill.total_j is None

@@ -133,13 +133,13 @@ def test_the_host_s_and_the_gpu_s_times_are_told_apart(tmp_path: Path, with_grap
         assert all(enqueue_s > 0 and compute_s > 0 for enqueue_s, compute_s in times)
         network.call()
         assert np.allclose(network.outputs({"x": GIVEN})["y"], expected(GIVEN), atol=1e-6)
-    # The host takes 5 ms to enqueue kernels, and nothing of that to launch them as a graph.
+    # The host takes 50 ms to enqueue kernels, and nothing of that to launch them as a graph.
     with (
-        stand_in.played(STAND_IN_ENQUEUE_S="0.005"),
+        stand_in.played(STAND_IN_ENQUEUE_S="0.05"),
         loaded(tmp_path, with_graph=with_graph) as net,
     ):
-        (enqueue_s, _), *_ = net.time_enqueues(1)
-        assert (enqueue_s > 0.005) is not with_graph
+        least_s = min(enqueue_s for enqueue_s, _ in net.time_enqueues(5))
+        assert (least_s > 0.05) is not with_graph
 
 
 def test_a_network_with_dla_layers_is_enqueued_where_a_graph_was_asked_for(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from mansard.core.records import PowerSample
 from mansard.device.meters.meter import Meters
 from mansard.device.totals import Total
@@ -13,7 +11,7 @@ IDLE_W, KERNEL_W = 5.0, 20.0
 
 
 class SoftwareMeter:
-    """A `Meter` with one rail that counts energy, on the real clock."""
+    """A `Meter` with one rail that counts energy, on the GPU's clock."""
 
     name = "software meter"
     rails = ("GPU",)
@@ -24,10 +22,10 @@ class SoftwareMeter:
 
     def __init__(self, gpu: SoftwareGpu) -> None:
         self._gpu = gpu
-        self._start_s = time.monotonic()
+        self._start_s = gpu.host.now_s()
 
     def read(self) -> tuple[PowerSample, ...]:
-        now_s = time.monotonic()
+        now_s = self._gpu.host.now_s()
         busy_s = sum(max(0.0, min(end, now_s) - begin) for begin, end in list(self._gpu.busy))
         return (
             PowerSample(
@@ -52,4 +50,4 @@ class SoftwareMeter:
 def software_meters(gpu: SoftwareGpu) -> Meters:
     """The meter of that GPU, which is the total."""
     total = Total(rails=("GPU",), rule="GPU alone", boundary="the software GPU")
-    return Meters(found=(SoftwareMeter(gpu),), missing={}, total=total)
+    return Meters(found=(SoftwareMeter(gpu),), missing={}, total=total, clock=gpu.host.clock)
