@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -25,14 +25,14 @@ from mansard.measuring.sampling import Samples
 from mansard.microbench.kernel import TrialSpec
 from mansard.microbench.plan import KernelPlan, Probe, probe
 from mansard.microbench.trial import kernel_kind
-from mansard.simulator import snapshot
+from mansard.simulator import set_load, snapshot, switched_on
 from mansard.sweeps.kernels import plan_kernels
 from mansard.sweeps.modes import Measured, measure_modes
 from mansard.sweeps.reporter import SILENT, Reporter
 from mansard.sweeps.sweep import SweepRequest
 from tests.device.controller_process import ProcessChannel, controller_process
 from tests.measuring.test_runner import stub_sampling
-from tests.simulator.simulator_bench import CPU, run, small_board
+from tests.simulator.simulator_bench import CPU, EMC, has_caught_up, run, small_board
 from tests.waiting import awaited
 
 BeforeTrial = Callable[[int], object]
@@ -41,7 +41,9 @@ N_TRIALS = 10
 
 @pytest.fixture
 def agx_orin(tmp_path: Path) -> Path:
-    return small_board("agx-orin", tmp_path)
+    root = small_board("agx-orin", tmp_path)
+    set_load(root)  # none: with that of this machine its memory's clock would go up and down
+    return root
 
 
 class Target:
@@ -68,6 +70,9 @@ class Target:
         raise AssertionError("kernels need no engine files")
 
     def measurer(self, files: Path | None = None) -> Measurer:
+        if is_on(self._root):
+            # Padded: the daemon has taken it over, and the CPUs' clocks, which are set before.
+            assert awaited(lambda: (self._root / EMC / "rate").stat().st_size == 16)
         return LocalMeasurer(root=self._root, kind=kernel_kind(self._sample))
 
     def _sample(
@@ -77,9 +82,15 @@ class Target:
         return stub_sampling(spec, plan, metering)
 
 
+def is_on(root: Path) -> bool:
+    """Whether the board's simulated kernel runs; then it answers what is written, maybe late."""
+    return isinstance(switched_on(root), nullcontext)
+
+
 def sweep(
     controller: BoardController, root: Path, runs: Path, before: BeforeTrial, mode: str = "15W"
 ) -> Measured:
+    assert not is_on(root) or has_caught_up(root)  # with what an earlier sweep has put back
     modes = controller.choose_modes(mode)
     request = SweepRequest(profile="brief", runs=runs)
     plans = plan_kernels(controller.identify(), modes, request, probe("cpu"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -97,8 +98,14 @@ def test_a_long_message_is_sent_while_an_answer_is_awaited() -> None:
 def test_signs_of_life_are_sent_until_the_input_is_closed() -> None:
     ours, theirs = socket.socketpair()
     attached = Attached(ours, beat_s=0.01)
-    with pytest.raises(TimeoutError):
-        list(attached.receive(0.2))
+
+    def end_at_the_second() -> None:
+        with suppress(BlockingIOError):  # there is none yet
+            if len(theirs.recv(2, socket.MSG_PEEK | socket.MSG_DONTWAIT)) == 2:
+                raise EOFError
+
+    with pytest.raises(EOFError):
+        list(attached.receive(300, end_at_the_second))
     attached.close_input()
     with pytest.raises(TimeoutError):
         list(attached.receive(0.05))

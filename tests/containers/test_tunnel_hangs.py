@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from mansard.containers.hosts import Host
-from mansard.containers.tunnel import LIMITS, Tunnel, TunnelTimes, open_tunnel
+from mansard.containers.tunnel import (
+    LIMITS,
+    Sign,
+    Tunnel,
+    TunnelTimes,
+    ask_for_life,
+    open_tunnel,
+)
 from mansard.core.errors import ContainerError, ControllerLost
 from tests.containers.ssh_board import SshBoard, descendants, ssh_board, why_no_sshd
 from tests.containers.test_tunnel_sshd import Engine, command_lines, orin
@@ -120,15 +126,24 @@ def is_client(cmdline: Path, path: str) -> bool:
     return words[0].endswith(b"/ssh") and any(path.encode() in word for word in words)
 
 
-def test_an_engine_that_is_started_anew_is_no_hang(tmp_path: Path, engine: Engine) -> None:
+def test_an_engine_that_is_started_anew_is_no_hang(
+    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signs: list[Sign] = []
+
+    def ask(path: Path, timeout_s: float) -> Sign:
+        signs.append(ask_for_life(path, timeout_s))
+        return signs[-1]
+
+    monkeypatch.setattr("mansard.containers.tunnel.ask_for_life", ask)
+    limits = TunnelTimes(every_s=0.1, stop_s=1)
     with (
         ssh_board(tmp_path / "ssh") as board,
-        open_tunnel(orin(engine.path), board.options, PATIENT) as tunnel,
+        open_tunnel(orin(engine.path), board.options, limits) as tunnel,
     ):
         engine.close()
         engine.path.unlink()
-        over = threading.Event()
-        over.wait(1)  # ten signs of life, all of them refused
+        assert awaited(lambda: signs.count("refused") >= 10)
         assert not tunnel.has_ended
 
 

@@ -80,6 +80,7 @@ def sweep(root: Path, number: int, kind: str) -> None:
             read_back, kind="clocks", gpu_hz=612e6, n_cpus=5, clusters=(), dla_hz=614_400_000.0
         )
         hold.set(own)
+    killer.wait()
 
 
 class Killer:
@@ -88,6 +89,7 @@ class Killer:
     def __init__(self, root: Path, number: int, kind: str) -> None:
         self._root, self._number, self._kind = root, number, kind
         self._n_steps = 0
+        self._child = 0  # that kills this process
 
     def __call__(self, step: MachineStep) -> None:
         counts = {"before": True, "torn": step.kind == "write", "during": step.kind != "write"}
@@ -97,14 +99,22 @@ class Killer:
         if self._n_steps != self._number:
             return
         if self._kind == "during":
-            if os.fork():
+            parent = os.getpid()
+            self._child = os.fork()
+            if self._child:
                 return  # and on with the step
             time.sleep(0.02)
-            os.kill(os.getppid(), signal.SIGKILL)
+            if os.getppid() == parent:  # else it has ended, and another has adopted this process
+                os.kill(parent, signal.SIGKILL)
             os._exit(0)
         if self._kind == "torn":
             os.truncate(self._root / step.target.lstrip("/"), 0)
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def wait(self) -> None:
+        """Wait for a kill that is under way: on a busy machine it is late."""
+        if self._child:
+            os.waitpid(self._child, 0)
 
 
 if __name__ == "__main__":

@@ -133,12 +133,13 @@ def test_an_interrupted_caller_finds_its_controller_in_step(agx_orin: Path) -> N
 
 def test_a_caller_that_has_fallen_silent_counts_as_gone(agx_orin: Path) -> None:
     before = snapshot(agx_orin)
+    mode = mode_of_local(agx_orin)
     command = (sys.executable, "-m", "mansard.device.controller", "--board", str(agx_orin))
     with (
-        started((*command, "--quiet-s", "0.5")) as channel,
+        started((*command, "--quiet-s", "5")) as channel,
         remote_controller(channel, "bench-1") as remote,  # its first beat would come after 10 s
     ):
-        remote.hold().__enter__().set(mode_of_local(agx_orin))
+        remote.hold().__enter__().set(mode)
         assert snapshot(agx_orin) != before
         assert awaited(lambda: channel.process.poll() is not None)
         assert snapshot(agx_orin) == before
@@ -147,10 +148,10 @@ def test_a_caller_that_has_fallen_silent_counts_as_gone(agx_orin: Path) -> None:
 def test_a_caller_that_beats_is_still_there(agx_orin: Path) -> None:
     command = (sys.executable, "-m", "mansard.device.controller", "--board", str(agx_orin))
     with (
-        started((*command, "--quiet-s", "2")) as channel,
+        started((*command, "--quiet-s", "7")) as channel,
         remote_controller(channel, "bench-1", beat_s=0.05) as remote,
     ):
-        time.sleep(2.5)
+        time.sleep(8.75)
         assert remote.identify().is_simulated
 
 

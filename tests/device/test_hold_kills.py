@@ -24,7 +24,7 @@ PROGRAM = Path(__file__).with_name("kill_at_every_step.py")
         ("before", 1, 2, 18),
         ("before", 2, 2, 18),
         ("torn", 2, 2, 16),
-        ("during", 1, 1, 3),
+        ("during", 1, 1, 4),
         ("tool", 1, 1, 25),
     ],
 )

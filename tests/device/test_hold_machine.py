@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -15,12 +16,14 @@ from mansard.core.errors import DeviceError, RebootRequired, UsageError
 from mansard.core.records import PowerMode
 from mansard.device.clocks.readback import read_mode
 from mansard.device.holding.acting import MachineStep, planned_steps
-from mansard.device.holding.hold import hold_machine
+from mansard.device.holding.hold import SETTLE_S, hold_machine
 from mansard.device.holding.restoring import restore
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.simulator import create_board, snapshot
 from mansard.simulator.faults import set_fault
 from tests.device.clock_trees import CPU, make_laptop, make_orin, read, write
+from tests.simulator.simulator_bench import has_caught_up
+from tests.waiting import awaited
 
 GPU = "sys/class/devfreq/17000000.gpu"
 
@@ -186,7 +189,16 @@ def test_an_unknown_frequency_is_refused_before_anything_is_touched(agx_orin: Pa
         assert steps == []
 
 
-def test_a_clock_that_something_sets_back(running_agx_orin: Path) -> None:
+def test_a_clock_that_something_sets_back(
+    running_agx_orin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def settle(seconds: float) -> None:
+        """As long as it is to last, and until the clock was set back: a daemon may be late."""
+        time.sleep(seconds)
+        if seconds == SETTLE_S:
+            assert awaited(lambda: read(running_agx_orin, f"{GPU}/max_freq") != "408000000")
+
+    monkeypatch.setattr("mansard.device.holding.hold.time", SimpleNamespace(sleep=settle))
     before = snapshot(running_agx_orin)
     set_fault(running_agx_orin, "clock_slips", "gpu")
     line = r"gpu held at 408MHz: .*: wanted 408000000, found [0-9]+; .*; available are 306000000,"
@@ -196,14 +208,19 @@ def test_a_clock_that_something_sets_back(running_agx_orin: Path) -> None:
 
 
 def test_a_frequency_that_the_kernel_rounds(running_agx_orin: Path) -> None:
+    def await_rounding(step: MachineStep) -> None:
+        if step.why.startswith("gpu held"):  # the CPUs' clocks are written before the GPU's
+            path = f"{CPU}/cpufreq/policy4/scaling_min_freq"
+            assert awaited(lambda: read(running_agx_orin, path) == "1651200")
+
     before = snapshot(running_agx_orin)
     set_fault(running_agx_orin, "kernel_rounds", True)
     line = r"wanted 1728000, found 1651200; the kernel made it that; available are 729600, 806400,"
-    with hold_machine(running_agx_orin) as hold:
+    with hold_machine(running_agx_orin, on_step=await_rounding) as hold:
         with pytest.raises(DeviceError, match=line):
             hold.set(own_mode(running_agx_orin, gpu_hz=408e6))
         set_fault(running_agx_orin, "kernel_rounds", False)
-        time.sleep(1)  # until the board's kernel has noticed
+        assert has_caught_up(running_agx_orin)
     assert snapshot(running_agx_orin) == before
 
 

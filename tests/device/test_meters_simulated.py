@@ -16,6 +16,8 @@ from mansard.device.meters.meter import Meters
 from mansard.device.meters.sampler import Sampler, idle_window
 from mansard.device.meters.tegrastats import open_tegrastats
 from mansard.simulator import create_board, running, set_fault, set_load
+from tests.simulator.simulator_bench import GPU, number
+from tests.waiting import awaited
 
 BOARDS = {
     "agx-orin": ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"),
@@ -86,7 +88,7 @@ def test_chips_and_tegrastats_agree(tmp_path: Path) -> None:
     root = create_board("orin-nano-super", tmp_path)
     with running(root):
         set_load(root, cpu=0.5, gpu=0.5)
-        time.sleep(1.0)
+        assert awaited(lambda: number(root, f"{GPU}/load") == 500)
         chips = find_meters(root)
         lines, why = open_tegrastats(root)
         assert lines is not None, why

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Callable
@@ -74,7 +75,8 @@ def test_a_board_whose_chips_are_hidden_is_read_through_tegrastats(tmp_path: Pat
 
 def test_readings_between_two_lines_repeat_the_last(tmp_path: Path) -> None:
     script = "import time\nprint('RAM 1/2MB CPU [1%@1] VDD_IN 5000/1', flush=True)\ntime.sleep(60)"
-    meter = TegrastatsMeter(install(tmp_path, script))
+    ticks = itertools.count()  # each look at the clock finds a millisecond gone
+    meter = TegrastatsMeter(install(tmp_path, script), clock=lambda: next(ticks) / 1000)
     (first,), (second,) = meter.read(), meter.read()
     assert (first.power_w, second.power_w) == (5.0, 5.0)
     assert second.monotonic_s >= first.monotonic_s

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +18,7 @@ from mansard.device.power_modes.selection import choose_modes
 from mansard.simulator import create_board, running, set_fault
 from mansard.simulator.create import snapshot
 from tests.device.nvpmodel_files import CONFIG, write, write_tool
+from tests.simulator.simulator_bench import has_caught_up
 from tests.waiting import awaited
 
 # So that the simulated kernel, a process, answers a write before what it left is read back.
@@ -114,21 +117,25 @@ def test_a_sweep_goes_on_in_whole_modes_alone(tmp_path: Path) -> None:
     assert snapshot(root) == before
 
 
-def refuses_a_mask(root: Path) -> bool:
-    """Whether the simulated kernel knows of the fault: it puts the mask of 15W back."""
-    (root / MASK).write_text("0\n")
-    return awaited(lambda: (root / MASK).read_text().strip() == "248", 0.2)
-
-
-def test_what_cannot_be_put_back_is_said_and_kept(tmp_path: Path) -> None:
+def test_what_cannot_be_put_back_is_said_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = create_board("agx-orin", tmp_path)
+    is_busy = True
+
+    def settle(seconds: float) -> None:
+        """As long as it is to last, and until a busy GPU's mask is that of 15W again."""
+        time.sleep(seconds)
+        assert not is_busy or awaited(lambda: (root / MASK).read_text().strip() == "248")
+
+    monkeypatch.setattr("mansard.device.holding.restoring.time", SimpleNamespace(sleep=settle))
     with running(root):
         modes = modes_of(root)
         hold = hold_machine(root, settle_s=SETTLE_S)
         hold.__enter__()
         hold.set(modes["15W"])
         set_fault(root, "gating_busy", 19)
-        assert awaited(lambda: refuses_a_mask(root))
+        assert has_caught_up(root)
         with pytest.raises(DeviceError, match="not everything is restored") as failed:
             hold.__exit__(None, None, None)
         assert "power mode 30W: nvpmodel stopped half-way" in failed.value.what
@@ -140,6 +147,8 @@ def test_what_cannot_be_put_back_is_said_and_kept(tmp_path: Path) -> None:
             restore(root)  # still busy
         assert journal.is_file()
         set_fault(root, "gating_busy", None)
+        assert has_caught_up(root)
+        is_busy = False
         restored = restore(root)
         assert restored is not None
         assert "power mode 15W → 30W" in restored.changes

@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from mansard.core.errors import DeviceError
 from mansard.device.meters.tegrastats import live
+from tests.waiting import awaited
 
 LINE = "RAM 1/2MB CPU [1%@100] VDD_IN 5000mW/1mW"
 
@@ -143,8 +143,4 @@ with live(Path({str(root)!r}), 0.1) as samples:
     ours.send_signal(signal.SIGKILL)
     ours.wait()
     ours.stdout.close()
-    for _ in range(500):
-        if is_gone(root):
-            break
-        time.sleep(0.02)
-    assert is_gone(root)
+    assert awaited(lambda: is_gone(root))

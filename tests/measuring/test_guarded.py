@@ -15,7 +15,7 @@ from mansard.core.storage.jsonl import read_rows
 from mansard.measuring.guarded import GuardedMeasurer
 from mansard.measuring.runner import missing_trials, run_plan
 from tests.measuring.made_up_room import Nap, NapRow
-from tests.measuring.test_made_up_room import nap_plan
+from tests.measuring.test_made_up_room import impatient_once_started, nap_plan
 
 
 def test_a_crash_is_the_row_of_its_trial(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_child_that_hangs_is_ended_and_the_next_trial_is_measured(tmp_path: Pa
 def test_what_is_announced_may_take_as_long(tmp_path: Path) -> None:
     # It says that it rests for 600 s at most, so the silence of 4 s is no hang.
     plan = nap_plan(Nap(nap_s=0.001, rest_s=4.0, announced_s=600.0))
-    measurer = GuardedMeasurer(Path("/"), tmp_path, silence_s=3.0)
+    measurer = impatient_once_started(GuardedMeasurer(Path("/"), tmp_path), 3.0)
     outcome = run_plan(plan, tmp_path / "runs", measurer=measurer)
     assert read_rows(outcome.folder / "naps.jsonl", NapRow).rows[0].failure == ""
 

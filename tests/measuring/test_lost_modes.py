@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
-from threading import Timer
 
 import meddled_board
 import msgspec
@@ -16,6 +16,7 @@ from mansard.core.storage.documents import read_document
 from mansard.core.storage.jsonl import read_rows
 from mansard.device.controller import LocalController
 from mansard.device.meters.finding import find_meters
+from mansard.device.meters.sampler import Sampler
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.runner import run_plan
@@ -69,29 +70,26 @@ def test_a_mode_that_nobody_holds_is_read_back_after_each_trial(tmp_path: Path) 
     assert manifest.finished_utc is not None
 
 
-def test_an_idle_window_in_another_mode_is_none(tmp_path: Path) -> None:
+def test_an_idle_window_in_another_mode_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A third of the board's cores go for a moment: their power would be missing from idle."""
     root, runs = create_board("agx-orin", tmp_path), tmp_path / "runs"
+    numbers, read = count(1), Sampler.read
 
-    def meddle() -> None:
-        for text in ("0\n", "1\n"):
-            (root / CORE).write_text(text)
+    def read_and_meddle(sampler: Sampler) -> None:
+        read(sampler)
+        if next(numbers) == 6:  # amid the first idle window, which has 7 readings at least
+            for text in ("0\n", "1\n"):
+                (root / CORE).write_text(text)
 
+    monkeypatch.setattr(Sampler, "read", read_and_meddle)
     with running(root):
         plan = present_plan(root)
         measurer = LocalMeasurer(
             meters=find_meters(root, plan.machine), root=root, kind=kernel_kind(stub_sampling)
         )
-
-        def meddled(job: object) -> object:
-            events = measurer(job)  # type: ignore[arg-type]
-            for event in events:
-                yield event
-                # The first idle window comes after the first event.
-                if type(event).__name__ == "Started":
-                    Timer(0.2, meddle).start()
-
-        run_plan(plan, runs, measurer=meddled)  # type: ignore[arg-type]
+        run_plan(plan, runs, measurer=measurer)
     manifest = read_document(runs / plan.run_id / "manifest.json", Manifest)
     assert manifest.idle is not None
     assert len(manifest.idle) == 2  # half way, and after the last trial

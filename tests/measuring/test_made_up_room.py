@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -18,7 +18,8 @@ from mansard.core.records import Manifest
 from mansard.core.storage.documents import read_document
 from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
-from mansard.measuring.events import Measurer
+from mansard.measuring.events import Event, Measurer
+from mansard.measuring.guarded import GuardedMeasurer
 from mansard.measuring.kind import Job, decode_job, encode_job
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.protocol import PROTOCOLS
@@ -79,9 +80,22 @@ def test_what_a_trial_announces_is_shown_before_it_is_over(tmp_path: Path) -> No
     ]
 
 
-def in_container(engine: ContainerEngine, image: str, **options: Any) -> ContainerMeasurer:
+def impatient_once_started(
+    measurer: ContainerMeasurer | GuardedMeasurer, silence_s: float
+) -> Measurer:
+    """``measurer`` with this limit of silence from its first word on: a start may take longer."""
+
+    def measure(job: Job) -> Iterator[Event]:
+        for event in measurer(job):
+            vars(measurer)["silence_s"] = silence_s
+            yield event
+
+    return measure
+
+
+def in_container(engine: ContainerEngine, image: str) -> ContainerMeasurer:
     environment = {"PYTHONPATH": str(REPOSITORY)}
-    return ContainerMeasurer(engine, launch(image, environment=environment), **options)
+    return ContainerMeasurer(engine, launch(image, environment=environment))
 
 
 @pytest.mark.docker
@@ -90,7 +104,7 @@ def test_a_silence_that_is_announced_is_no_hang_and_no_other_is_excused(
 ) -> None:
     """The first trial rests 4 s of 60 announced, the second for minutes without a word."""
     plan = nap_plan(Nap(nap_s=0.001, rest_s=4.0, announced_s=60.0), Nap(nap_s=0.001, rest_s=600.0))
-    measurer = in_container(engine, bare_image, silence_s=3.0)
+    measurer = impatient_once_started(in_container(engine, bare_image), 3.0)
     with pytest.raises(ContainerError, match="has said nothing for 3 s"):
         run_plan(plan, tmp_path, measurer=measurer)
     assert len(missing_trials(plan, tmp_path)) == 1

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mansard.simulator import create_board, running
+from tests.waiting import awaited
 
 
 @pytest.fixture
@@ -73,6 +74,16 @@ def run(
     return subprocess.run(
         command, input=answer, capture_output=True, text=True, timeout=300, check=False
     )
+
+
+def has_caught_up(root: Path) -> bool:
+    """Whether the simulated kernel has answered all that was written and set so far.
+
+    It answers in that order; what it answers here is junk, which it replaces.
+    """
+    switch = root / CPU / "cpu1/online"
+    switch.write_text("junk\n")
+    return awaited(lambda: switch.read_text() == "1\n")
 
 
 def text(root: Path, path: str) -> str:
