@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,8 @@ from hypothesis import strategies as st
 from mansard.simulator import create_board
 from mansard.simulator.boards import BOARDS
 from mansard.simulator.boards.spec import BoardSpec
+from mansard.simulator.clocks import BoardLoad, RunningClocks
+from mansard.simulator.daemon import board_of
 from mansard.simulator.kernel import SimulatedKernel, set_text
 from mansard.simulator.tools.board import format_list, parse_list
 from mansard.simulator.tools.nvpmodel import parse
@@ -45,6 +49,26 @@ def test_whatever_is_written_the_board_stays_a_board(
             set_text(path, kept)  # what was accepted last is accepted again
             assert kernel.written(path) is None
             assert kernel.kept(path) == kept
+
+
+def test_a_rate_is_kept_until_its_lock_is_noticed(tmp_path: Path) -> None:
+    root = create_board("agx-orin", tmp_path)
+    board = board_of(root)
+    kernel, clocks = SimulatedKernel(board, root), RunningClocks(board, root)
+    idle, busy = (BoardLoad(cpus={}, gpu=0.0, memory=share) for share in (0.0, 1.0))
+    clocks.run(kernel, idle, throttled=False)
+    shown = kernel.rate.read_text().strip()
+    assert shown == str(board.emc_hz[0])
+    # Another locks the rate that is shown; the memory's load rises before the event comes.
+    kernel.rate.write_text(f"{shown}\n")
+    kernel.lock.write_text("1\n")
+    clocks.run(kernel, busy, throttled=False)
+    kernel.written(kernel.lock)
+    assert kernel.locked_hz == board.emc_hz[0]
+    kernel.lock.write_text("0\n")
+    kernel.written(kernel.lock)
+    clocks.run(kernel, busy, throttled=False)
+    assert kernel.rate.read_text().strip() == str(board.emc_hz[-1])
 
 
 @given(st.sets(st.integers(0, 200)))

@@ -240,7 +240,8 @@ class RunningClocks:
         low = kernel.memory[0].low if kernel.memory else table[0]
         wanted = max(low, load.memory * cap)
         hz = kernel.locked_hz or min(next(f for f in table if f >= wanted), cap)
-        if not self._memory[0].is_awaited(read_text(self._rate)):  # else a new rate would be lost
+        # A new rate, or the one that a lock still on its way is to hold, would be lost.
+        if not (kernel.is_lock_awaited() or self._memory[0].is_awaited(read_text(self._rate))):
             self._memory[0].show(hz)
         for file in self._memory[1:]:
             file.show(hz)

@@ -307,6 +307,11 @@ class SimulatedKernel:
         index = min(bisect_left(table, min(rate, self.memory_cap_hz())), len(table) - 1)
         self.locked_hz = table[index]
 
+    def is_lock_awaited(self) -> bool:
+        """Whether another has locked the memory's rate and its event is still on the way."""
+        known = number_in(self.lock) == 1 and number_in(self.rate) is not None
+        return known and self.locked_hz is None
+
     def memory_cap_hz(self) -> int:
         """The highest clock of the memory: nvpmodel's cap, 0 of it being none."""
         if self.memory:
