@@ -99,9 +99,7 @@ def test_a_line_that_stalls_in_the_middle_of_an_answer(
 
     with ssh_board(tmp_path / "ssh") as board:
         try:
-            with pytest.raises(
-                ControllerLost, match=r"nothing came through ssh for 3 s"
-            ) as caught:
+            with pytest.raises(ControllerLost, match=r"nothing came through ssh for 3 s") as caught:
                 read_on(board)
         finally:
             for pid in descendants(board.pid):
