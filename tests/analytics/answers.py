@@ -25,9 +25,9 @@ def recommend_each(*given: Any, **options: Any) -> tuple[Recommendation, ...]:
     return tuple(map(in_words, recommending.decide_each(*given, **options)))
 
 
-def decide_mix(*given: Any) -> MixAnswer:
+def decide_mix(*given: Any, **options: Any) -> MixAnswer:
     """The decision of ``workload.decide_mix`` in words."""
-    return mix_in_words(workload.decide_mix(*given))
+    return mix_in_words(workload.decide_mix(*given, **options))
 
 
 def decide_mixes(*given: Any) -> tuple[MixAnswer, ...]:

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
-from mansard.analytics.decisions.mix_records import IdlePower, Mix, Task
+from mansard.analytics.decisions.mix_records import IdlePower, Mix, MixAnswer, Task
 from mansard.analytics.decisions.records import Wanted
+from mansard.analytics.decisions.roof_times import expected_span_s
 from mansard.analytics.decisions.time_sharing import lower_hull, share_time
 from mansard.analytics.decisions.workload import constant_powers
 from mansard.core.errors import InputError, UsageError
@@ -73,6 +74,39 @@ def test_networks_on_their_roofs_are_busy_for_at_least_their_share() -> None:
     assert answer.one_mode.roofed() == ("eyes",)
     assert any(note.startswith("eyes: not measured on") for note in answer.notes)
     assert not any("ears" in note for note in answer.notes)
+
+
+def test_by_their_roofs_networks_are_expected_to_keep_up_at_the_longest_recorded_times() -> None:
+    rows = frame(
+        [
+            row("slow", 0.002, 0.02, network="eyes", interval="roof"),
+            row("fast", 0.001, 0.04, network="eyes", interval="roof"),
+        ]
+    )
+
+    def plan_at(rate_per_s: float, max_latency_s: float | None = None) -> MixAnswer:
+        task = Task(network="eyes", rate_per_s=rate_per_s, max_latency_s=max_latency_s)
+        return decide_mix(rows, Mix(tasks=(task,)), Wanted(), IDLE, has_ratios=True)
+
+    slow_s, fast_s = expected_span_s([0.002, 0.001])[1]
+    # Between the corners (329 µs, 11.4 ms), (1.93 ms, 32.6 ms) and (2.99 ms, 42.1 ms), times 1.25:
+    # 1.25 · (11.4 + 671 / 1601 · 21.2) and 1.25 · (32.6 + 70 / 1060 · 9.5)
+    assert (fast_s, slow_s) == pytest.approx((0.02536, 0.04153), rel=1e-3)
+    # By its roof alone slow is busy for 6 % at 30 items/s; at its longest time for 125 %.
+    answer = plan_at(30)
+    assert answer.one_mode is not None
+    assert (answer.one_mode.modes[0], answer.one_mode.is_expected) == ("fast", True)
+    assert answer.one_mode.busy_high == pytest.approx(30 * fast_s)
+    assert "fast, expected to keep up, busy for 3.0\u00a0% to 77\u00a0% of" in answer.sentence
+    slower = plan_at(10).one_mode
+    assert slower is not None
+    assert slower.modes[0] == "slow"
+    # A limit between the longest times leaves one mode, one below both none that is known.
+    limited = plan_at(10, 0.03).one_mode
+    assert limited is not None
+    assert limited.modes[0] == "fast"
+    assert "No mode is known to run eyes within the limits" in plan_at(10, 0.02).sentence
+    assert plan_at(200).one_mode is None
 
 
 def test_a_mode_of_more_power_with_a_lower_clock_is_noted_of_a_mix() -> None:

@@ -78,7 +78,8 @@ class MixPlan(Record, frozen=True, kw_only=True):
     """All networks of a mix, in one mode or in several in turn.
 
     ``busy``: the share of time in which something runs, at least that where a network is on its
-    roof; ``busy_high`` what it stays below with the probability that was asked for. ``power_w``:
+    roof; ``busy_high`` what it stays below with the probability that was asked for, or at the
+    longest times that are recorded over such roofs (``is_expected``: such are in it). ``power_w``:
     mean over all time, idle included, with its 95 % interval; ``active_w``: the same without what
     idles. ``lost``: the share of time that switching takes.
     """
@@ -95,6 +96,7 @@ class MixPlan(Record, frozen=True, kw_only=True):
     power_low_w: float | None
     power_high_w: float | None
     lost: float | None
+    is_expected: bool = False
 
     def is_bounded(self) -> bool:
         """Whether only bounds are known of a network in its mode."""

@@ -299,6 +299,11 @@ def of_one_batch(predictions: pl.DataFrame) -> pl.DataFrame:
     return predictions.filter(batch == pl.coalesce(ran, batch.min()).over(of))
 
 
+def is_of_gpu(modes: pl.DataFrame) -> bool:
+    """Whether ``modes`` (MODE_SCHEMA) are those of a GPU, by their settings."""
+    return any(modes.select(pl.col("gpu_hz", "n_sms").is_not_null().any()).row(0))
+
+
 def decide_each(
     predictions: pl.DataFrame,
     modes: pl.DataFrame,
@@ -368,7 +373,7 @@ def decide(
     """
     _check_single(predictions)
     modes = pl.DataFrame(schema=MODE_SCHEMA) if modes is None else modes
-    has_ratios &= any(modes.select(pl.col("gpu_hz", "n_sms").is_not_null().any()).row(0))
+    has_ratios &= is_of_gpu(modes)
     known = accuracies or {}
     question = read_question(predictions, wanted, baselines, known, modes, has_ratios=has_ratios)
     values, wanted = question.values, question.wanted

@@ -20,6 +20,7 @@ from mansard.analytics.data.statistics import are_near
 from mansard.analytics.decisions.mix_records import IdlePower, Mix, MixPlan, Share, Task
 from mansard.analytics.decisions.records import Objective
 from mansard.analytics.decisions.values import Array, Values
+from mansard.core.units import ROOF_TIE
 
 _OF_CANDIDATE = (  # fields of a Share that are those of its Candidate
     *("latency_s", "latency_low_s", "latency_high_s"),
@@ -129,7 +130,8 @@ class Options:
     ``busy``: the share of all time that it takes as predicted, ``busy_high`` what that stays
     below with the probability that was asked for; ``active_w``: its energy in a second, W.
     ``least_busy``: the least that it may take in a mode that may keep its limits; infinite where
-    every mode breaks one for certain.
+    every mode breaks one for certain. ``has_ratios``: the longest recorded times over its roofs are
+    in ``busy_high``.
     """
 
     task: Task
@@ -140,6 +142,7 @@ class Options:
     busy_high: Array
     active_w: Array
     least_busy: float
+    has_ratios: bool = False
 
     def by_mode(self) -> dict[str, list[int]]:
         """Which options each mode has."""
@@ -163,6 +166,7 @@ class Options:
             self.busy_high[at],
             self.active_w[at],
             self.least_busy,
+            self.has_ratios,
         )
 
     def share(self, at: int, part: float) -> Share:
@@ -245,6 +249,7 @@ def _plan(
         modes=tuple(modes),
         busy=busy,
         busy_high=high,
+        is_expected=options[0].has_ratios and any(share.interval == "roof" for share in shares),
         active_w=active_w if has_energy else None,
         idle_mode=idle,
         idle_w=None if idle_power is None else idle_power.value_w,
@@ -354,8 +359,12 @@ def objective_of(plan: MixPlan, minimise: Objective) -> float:
 def is_tie(one: MixPlan, other: MixPlan, minimise: Objective) -> bool:
     """Whether the objectives of two plans do not differ clearly (``are_near``).
 
-    Plans without 95 % intervals are no tie.
+    Those by roofs do not where they differ by less than ROOF_TIE. Other plans without 95 %
+    intervals are no tie.
     """
+    if one.roofed() and other.roofed():
+        both = sorted((objective_of(one, minimise), objective_of(other, minimise)))
+        return both[1] <= ROOF_TIE * both[0]
     ends, others = _objective_ends(one, minimise), _objective_ends(other, minimise)
     if ends is None or others is None:
         return False

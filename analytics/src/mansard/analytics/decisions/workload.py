@@ -9,7 +9,7 @@ is in no latency.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -21,8 +21,9 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.decisions.alternatives import find_lower_settings
 from mansard.analytics.decisions.limits import Mask, screen, unknown_modes
 from mansard.analytics.decisions.mix_records import IdlePower, Mix, MixPlan, Task
-from mansard.analytics.decisions.recommend import of_one_batch
+from mansard.analytics.decisions.recommend import is_of_gpu, of_one_batch
 from mansard.analytics.decisions.records import Objective, Wanted
+from mansard.analytics.decisions.roof_times import expected_span_s
 from mansard.analytics.decisions.time_sharing import (
     Options,
     cost_of,
@@ -34,7 +35,7 @@ from mansard.analytics.decisions.time_sharing import (
     solve,
     with_waits,
 )
-from mansard.analytics.decisions.values import Array, Values, read_values
+from mansard.analytics.decisions.values import Array, read_values
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.hardware import LowerSetting
 
@@ -105,11 +106,14 @@ def decide_mixes(
     idle: Mapping[str, _Idle],
     refused: Mapping[tuple[str, str], str] | None = None,
     modes: pl.DataFrame | None = None,
+    *,
+    unbounded: Collection[str] = (),
 ) -> tuple[MixDecision, ...]:
     """``decide_mix`` for every device; ``idle`` has the idle powers by device and mode.
 
     ``refused``: by device and network, why nothing is recommended. ``modes``: MODE_SCHEMA of those
-    to choose from, where some may have no prediction.
+    to choose from, where some may have no prediction. ``unbounded``: devices whose roofs are
+    published rates, no bounds.
     """
     whys = {device: why for (device, _), why in (refused or {}).items()}
     decisions: list[MixDecision] = []
@@ -127,7 +131,8 @@ def decide_mixes(
                 for mode, power in idle.get(device, {}).items()
                 if modes is None or mode in sms  # it idles in no mode that was not asked for
             }
-            decision = decide_mix(rows, mix, wanted, powers, sms)
+            has_ratios = device not in unbounded and is_of_gpu(of_device)
+            decision = decide_mix(rows, mix, wanted, powers, sms, has_ratios=has_ratios)
             reasons = _unknown_reasons(list(sms), rows, mix, wanted)
             lower = find_lower_settings(of_device)
             decisions.append(replace(decision, modes_unknown=reasons, lower_settings=lower))
@@ -158,6 +163,8 @@ def decide_mix(
     wanted: Wanted,
     idle: _Idle,
     sms: Mapping[str, int | None] = MappingProxyType({}),
+    *,
+    has_ratios: bool = False,
 ) -> MixDecision:
     """How one device keeps up with ``mix``, by PREDICTION_SCHEMA rows of that device.
 
@@ -165,12 +172,12 @@ def decide_mix(
     latency). ``idle``: the idle power of each mode; without it what idles is in no sum.
     A schedule is only given where it is better than the best single mode, or the only way; it
     keeps limits of latency, and has modes of one number of SMs (``sms``, by mode), as another
-    number takes a reboot.
+    number takes a reboot. ``has_ratios``: as of ``find_options``.
     Raises UsageError as ``find_options``, and for the energy-delay product, which a mix does not
     have; InputError if energies are unknown.
     """
     _check(predictions, wanted)
-    options = find_options(predictions, mix, wanted)
+    options = find_options(predictions, mix, wanted, has_ratios=has_ratios)
     device = str(predictions["device"][0])
     if not all(option.rows for option in options):
         return _hopeless(device, options)
@@ -229,18 +236,21 @@ def _mode_of(plan: MixPlan) -> str:
     return plan.shares[0].mode
 
 
-def find_options(predictions: pl.DataFrame, mix: Mix, wanted: Wanted) -> tuple[Options, ...]:
+def find_options(
+    predictions: pl.DataFrame, mix: Mix, wanted: Wanted, *, has_ratios: bool = False
+) -> tuple[Options, ...]:
     """The options of every task of ``mix`` in ``predictions``, which are of one device.
 
     An option keeps the limits of ``wanted`` and of its task with the probability that was asked
     for; the wait for a batch to fill, (batch - 1) / rate, counts as part of its latency.
-    A task that keeps its limits in no mode has no options. Raises UsageError for a task that has
-    no prediction or no positive rate.
+    What is known by its roof takes as long as ``expected_span_s`` says at most where such ratios
+    are recorded (``has_ratios``), else as its roof says. A task that keeps its limits in no mode
+    has no options. Raises UsageError for a task that has no prediction or no positive rate.
     """
-    return tuple(_options(predictions, task, wanted) for task in mix.tasks)
+    return tuple(_options(predictions, task, wanted, has_ratios) for task in mix.tasks)
 
 
-def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
+def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted, has_ratios: bool) -> Options:
     if not (np.isfinite(task.rate_per_s) and task.rate_per_s > 0):
         raise UsageError(
             f"{task.network} at {task.rate_per_s} items/s is not a task", fix="give a rate above 0"
@@ -263,8 +273,16 @@ def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
     batches = values.frame["batch"].to_numpy().astype(np.float64)
     # A roof keeps no limit for certain; it may, and a note says so.
     fits = screened.is_kept | ((values.latency.interval == "roof") & ~screened.is_broken)
-    usable = np.flatnonzero(fits & _in_time(values, task, wanted.probability, batches))
-    may_fit = ~screened.is_broken & _in_time(values, task, 1 - wanted.probability, batches)
+    most_s = values.latency.quantile(wanted.probability)
+    most_item_s = values.item.quantile(wanted.probability)
+    if has_ratios:
+        is_roof = values.latency.interval == "roof"
+        longest_s = expected_span_s(values.latency.value)[1]
+        most_s = np.where(is_roof, longest_s, most_s)
+        most_item_s = np.where(is_roof, longest_s / batches, most_item_s)
+    usable = np.flatnonzero(fits & _in_time(most_s, task, batches))
+    likely_s = values.latency.quantile(1 - wanted.probability)
+    may_fit = ~screened.is_broken & _in_time(likely_s, task, batches)
     least_s = values.item.quantile(1 - wanted.probability)[may_fit]
     least_busy = 0.0 if values.n_timeless else task.rate_per_s * float(min(least_s, default=np.inf))
     frame_modes = values.frame["mode"].to_list()
@@ -274,18 +292,19 @@ def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
         rows=tuple(int(at) for at in usable),
         modes=tuple(str(frame_modes[at]) for at in usable),
         busy=task.rate_per_s * values.item.value[usable],
-        busy_high=task.rate_per_s * values.item.quantile(wanted.probability)[usable],
+        busy_high=task.rate_per_s * most_item_s[usable],
         active_w=task.rate_per_s * values.energy.value[usable],
         least_busy=least_busy,
+        has_ratios=has_ratios,
     )
 
 
-def _in_time(values: Values, task: Task, probability: float, batches: Array) -> Mask:
-    """Whether each takes at most the task's time with ``probability``, the wait included."""
+def _in_time(times_s: Array, task: Task, batches: Array) -> Mask:
+    """Whether batches that take ``times_s`` keep the task's limit, the wait included."""
     if task.max_latency_s is None:
-        return np.ones(len(values), dtype=np.bool_)
+        return np.ones(len(times_s), dtype=np.bool_)
     wait_s = (batches - 1.0) / task.rate_per_s
-    return np.asarray(values.latency.quantile(probability) + wait_s <= task.max_latency_s)
+    return np.asarray(times_s + wait_s <= task.max_latency_s)
 
 
 def _with_energy(options: Sequence[Options]) -> tuple[Options, ...]:

@@ -29,6 +29,7 @@ from mansard.analytics.pages.words.comparisons import change_of as change_of
 from mansard.analytics.pages.words.comparisons import item_word as item_word
 from mansard.analytics.pages.words.comparisons import saving_words as saving_words
 from mansard.analytics.pages.words.mixes import battery_words as battery_words
+from mansard.analytics.pages.words.mixes import busy_words as busy_words
 from mansard.analytics.pages.words.mixes import idle_words as idle_words
 from mansard.analytics.pages.words.mixes import mean_power_words as mean_power_words
 from mansard.analytics.pages.words.offload import POINT_COLUMNS as POINT_COLUMNS

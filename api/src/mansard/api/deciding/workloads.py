@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.analytics.data.accuracies import by_precision, network_accuracies
+from mansard.analytics.data.published.store import devices_of_rates
 from mansard.analytics.decisions.battery import Battery, battery_life
 from mansard.analytics.decisions.limits import without_drops
 from mansard.analytics.decisions.mix_records import IdlePower, Mix, MixAnswer, Task
@@ -65,7 +66,10 @@ def recommend_workload(
         )
         predictions = _without_drops(predicted, predictions, wanted, reporter)
         idle = _idle_powers(predicted, workload_file.idle, workload)
-        decisions = decide_mixes(predictions, mix, wanted, idle, refused, predicted.modes)
+        unbounded = devices_of_rates(predicted.models.published)
+        decisions = decide_mixes(
+            predictions, mix, wanted, idle, refused, predicted.modes, unbounded=unbounded
+        )
     answers = (
         _mix_with_commands(mix_in_words(decision), predicted.models, predicted.modes, request.board)
         for decision in decisions
@@ -160,8 +164,8 @@ def _with_battery(answer: MixAnswer, battery: Battery | None) -> MixAnswer:
 def _mix_with_commands(
     answer: MixAnswer, models: Models, modes: Frame, board: Path | None
 ) -> MixAnswer:
-    """``answer`` with the commands of its single mode, where no schedule is better."""
-    if answer.one_mode is None or answer.schedule is not None:
+    """``answer`` with the commands of its single mode, if known, where no schedule is better."""
+    if answer.one_mode is None or answer.schedule is not None or answer.one_mode.roofed():
         return answer
     (mode,) = {share.mode for share in answer.one_mode.shares}
     commands, unknown = mode_commands(mode, answer, models, modes, board)

@@ -80,18 +80,14 @@ def _mode_rows(
         remark = "tie" if mode in answer.equals else ""
         if plan is best:
             remark = "recommended" if answer.schedule is None else "best single mode"
+            if plan.roofed():
+                remark = "expected to keep up" if plan.is_expected else "may keep up"
         power = _power(plan)
         if is_mixed and plan.power_w is None and plan.active_w is not None:
             power = f"{power} without idle"
         idle = "unknown" if plan.idle_w is None else pages.amount("power", plan.idle_w)
-        rows.append((mode, _plan_busy(plan), idle, power, remark))
+        rows.append((mode, pages.busy_words(plan), idle, power, remark))
     return tuple(columns), rows
-
-
-def _plan_busy(plan: results.MixPlan) -> str:
-    if plan.is_bounded():
-        return f"at most {percent_bound(plan.busy_high, up=True)}"
-    return f"at least {percent_bound(plan.busy)}" if plan.roofed() else relative(plan.busy)
 
 
 def _power(plan: results.MixPlan) -> str:

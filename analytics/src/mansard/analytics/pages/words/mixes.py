@@ -22,6 +22,7 @@ from mansard.analytics.pages.words.comparisons import (
     unknown_modes_sentence,
 )
 
+NOT_MEASURED = "whether the mode keeps up is known by its roofs alone: measure it first"
 _NO_QUEUE = "no queue is modelled: latencies exclude the wait for other networks"
 _CONSTANT = "constant power of the energy fit: clocks held at the mode's caps, no work"
 _MEASURE_IDLE = (
@@ -45,6 +46,8 @@ def mix_in_words(decision: MixDecision) -> MixAnswer:
         unknown = {"schedule": "modes in turn would not be better"}
     is_single = one_mode is not None and schedule is None
     unknown["commands"] = NO_COMMANDS if is_single else "no single mode is recommended"
+    if is_single and one_mode is not None and one_mode.roofed():
+        unknown["commands"] = NOT_MEASURED
     unknown["battery"] = "no battery was given"
     return MixAnswer(
         device=decision.device,
@@ -81,7 +84,9 @@ def _notes(decision: MixDecision) -> tuple[str, ...]:
     if decision.idle_counts is not None:
         notes += _idle_notes(decision)
     if roofed := decision.roofed():
-        notes.append(on_roofs(roofed, decision.device))
+        plans = (decision.one_mode, decision.schedule)
+        is_expected = any(plan is not None and plan.is_expected for plan in plans)
+        notes.append(on_roofs(roofed, decision.device, is_expected=is_expected))
     notes += [lower.text for lower in decision.lower_settings]
     return tuple(notes)
 
@@ -101,7 +106,8 @@ def _plan_sentence(decision: MixDecision) -> str:
     networks = _networks(decision)
     parts = []
     if one_mode is not None:
-        parts.append(f"One mode for {networks}: {_words(one_mode)}.")
+        whom = f" for {networks}" if decision.n_tasks > 1 else ""
+        parts.append(f"One mode{whom}: {_words(one_mode)}.")
     else:
         parts.append(f"No single mode is known to keep up with the {networks}.")
     equals = equal_sentence([*map(display_name, decision.equals)], len(decision.equals))
@@ -172,11 +178,22 @@ def _words(plan: MixPlan) -> str:
     if plan.roofed():
         is_all = all(share.interval == "roof" for share in plan.shares)
         who = "" if is_all else f" for {', '.join(map(display_name, plan.roofed()))}"
-        least = percent_bound(plan.busy)
-        return f"{modes}, busy for at least {least} of the time (by the roofs alone{who})"
+        hope = "expected to keep up, " if plan.is_expected else ""
+        busy = f"busy for {busy_words(plan)} of the time"
+        return f"{modes}, {hope}{busy} (by the roofs alone{who})"
     if plan.is_bounded():
-        return f"{modes}, busy for at most {percent_bound(plan.busy_high, up=True)} of the time"
+        return f"{modes}, busy for {busy_words(plan)} of the time"
     return f"{modes}, busy for {relative(plan.busy)} of the time{drawn}{beside}"
+
+
+def busy_words(plan: MixPlan) -> str:
+    """The share of time in which something runs: ``9.2 % to 68 %``, ``at most 68 %``."""
+    high = percent_bound(plan.busy_high, up=True)
+    if plan.is_expected:
+        return f"{percent_bound(plan.busy)} to {high}"
+    if plan.roofed():
+        return f"at least {percent_bound(plan.busy)}"
+    return f"at most {high}" if plan.is_bounded() else relative(plan.busy)
 
 
 def _gain(one_mode: MixPlan | None, schedule: MixPlan) -> str:
@@ -202,12 +219,15 @@ def _switching(schedule: MixPlan) -> str:
     )
 
 
-def on_roofs(networks: Sequence[str], device: str) -> str:
+def on_roofs(networks: Sequence[str], device: str, *, is_expected: bool = False) -> str:
     """Networks with roofs but no known error of them."""
     names = ", ".join(display_name(name) for name in networks)
+    whether = "it is unknown whether it keeps up and meets limits of time"
+    if is_expected:
+        whether = "it keeps up, and meets limits of time, at the longest recorded with TensorRT"
     return (
-        f"{names}: not measured on {display_name(device)}, so the times are lower bounds: it is "
-        "unknown whether it keeps up and meets limits of time. Time them there and import the table"
+        f"{names}: not measured on {display_name(device)}, so the times are lower bounds: "
+        f"{whether}. Time them there and import the table"
     )
 
 
