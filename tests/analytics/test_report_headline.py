@@ -221,6 +221,13 @@ def test_a_time_that_is_open_by_more_than_seven_times_asks_for_more_measurements
     assert net["Recommended mode"] == "measure more"
 
 
+def test_a_time_whose_interval_is_too_wide_for_its_protocol_is_marked(tmp_path: Path) -> None:
+    known = {"model_hash": NET.model_hash, "batch": 1}
+    row = measurement("nets", (0.0124, 0.0125, 0.0126), stability="unstable", **known)
+    (net,) = cells(headline(results(tmp_path, row)))
+    assert (net["Source"], net["Remark"]) == ("measured", "uncertain")
+
+
 def test_a_device_whose_networks_ran_comes_first(tmp_path: Path) -> None:
     runs = write_two_modes(tmp_path)  # a CPU in two modes
     write_board(runs)  # a GPU in four, with energies

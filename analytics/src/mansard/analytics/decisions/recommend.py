@@ -58,6 +58,7 @@ from mansard.analytics.decisions.records import (
     Verdict,
     Wanted,
 )
+from mansard.analytics.decisions.roof_times import is_of_gpu
 from mansard.analytics.decisions.values import Values, read_values
 from mansard.core.errors import UsageError
 from mansard.core.hardware import LowerSetting
@@ -299,11 +300,6 @@ def of_one_batch(predictions: pl.DataFrame) -> pl.DataFrame:
     return predictions.filter(batch == pl.coalesce(ran, batch.min()).over(of))
 
 
-def is_of_gpu(modes: pl.DataFrame) -> bool:
-    """Whether ``modes`` (MODE_SCHEMA) are those of a GPU, by their settings."""
-    return any(modes.select(pl.col("gpu_hz", "n_sms").is_not_null().any()).row(0))
-
-
 def decide_each(
     predictions: pl.DataFrame,
     modes: pl.DataFrame,
@@ -317,10 +313,9 @@ def decide_each(
 ) -> tuple[Decision, ...]:
     """One decision for each device, network and phase of ``predictions``.
 
-    The highest of ``modes`` (MODE_SCHEMA) and the mode that ``defaults`` names for the device
-    are the baselines of the choice. ``refused``: by device and network, why nothing is recommended.
-    ``accuracies_of``: those of a network on a device. ``left_out``: by device and network, modes
-    that are not to be chosen. ``unbounded``: devices whose roofs are published rates, no bounds.
+    The highest of ``modes`` (MODE_SCHEMA) and that which ``defaults`` names for the device are the
+    baselines. By device and network, ``refused``: why nothing is recommended, ``left_out``: modes
+    not to choose, ``accuracies_of``: accuracies. ``unbounded``: devices of published rates.
     """
     decisions: list[Decision] = []
     keys = ("device", "network", "phase")

@@ -21,9 +21,9 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.decisions.alternatives import find_lower_settings
 from mansard.analytics.decisions.limits import Mask, screen, unknown_modes
 from mansard.analytics.decisions.mix_records import IdlePower, Mix, MixPlan, Task
-from mansard.analytics.decisions.recommend import is_of_gpu, of_one_batch
+from mansard.analytics.decisions.recommend import of_one_batch
 from mansard.analytics.decisions.records import Objective, Wanted
-from mansard.analytics.decisions.roof_times import expected_span_s
+from mansard.analytics.decisions.roof_times import expected_span_s, is_of_gpu
 from mansard.analytics.decisions.time_sharing import (
     Options,
     cost_of,
@@ -191,7 +191,10 @@ def decide_mix(
     is_equal, equals = False, list[str]()
     if one_mode is not None:
         if schedule is not None:
-            schedule = schedule if is_better(schedule, one_mode, wanted.minimise) else None
+            # The power of a schedule of bounds is not known to be less than that of a known mode.
+            is_vague = schedule.is_bounded() and not one_mode.is_bounded()
+            if is_vague or not is_better(schedule, one_mode, wanted.minimise):
+                schedule = None
         is_equal = schedule is not None and is_tie(schedule, one_mode, wanted.minimise)
         equals = [_mode_of(one) for one in others if is_tie(one_mode, one, wanted.minimise)]
     return MixDecision(

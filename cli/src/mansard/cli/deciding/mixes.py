@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from mansard import api
@@ -28,7 +29,9 @@ def read_battery(
     try:
         capacity_j = parse_quantity("--battery", capacity, "energy")
     except UsageError as error:
-        raise UsageError(error.what, fix="write --battery 99Wh") from None
+        number = re.match(r"[0-9.]+", capacity)
+        fix = f"write --battery {number[0] if number else 99}Wh"
+        raise UsageError(error.what, fix=fix) from None
     optional: dict[str, float] = {}
     if rest_power is not None:
         power_w = parse_quantity("--rest-power", rest_power, "power", may_be_zero=True)

@@ -430,13 +430,7 @@ def _caveats(answer: results.Recommendation) -> Iterator[str]:
         return
     words = list(filter(None, [pages.chances_words(answer.checks)]))
     words += ["energy unknown"] if choice.energy_j is None else []
-    if choice.interval == "roof":
-        by = "the roofs"
-        if answer.basis == "hardware":
-            by = "the limits of the hardware"
-        elif choice.device.endswith("(published)"):
-            by = "published rates, which better kernels may exceed"
-        words.append(f"≥: at best, by {by}; {ROOF_FACTORS}")
+    words += _bound_words(answer, choice)
     if choice.is_extrapolated:
         words.append("clocks outside the measured range: measure before use")
     if answer.is_feasible and answer.n_unknown:
@@ -446,8 +440,22 @@ def _caveats(answer: results.Recommendation) -> Iterator[str]:
     yield from _set_aside(answer)
 
 
+def _bound_words(answer: results.Recommendation, choice: results.Candidate) -> Iterator[str]:
+    """What the bound of a choice by its roof is, and how far real times have been from such."""
+    if choice.interval != "roof":
+        return
+    by = "the roofs"
+    if answer.basis == "hardware":
+        by = "the limits of the hardware"
+    elif choice.device.endswith("(published)"):
+        by = "published rates, which better kernels may exceed"
+    yield f"≥: at best, by {by}; {ROOF_FACTORS}"
+
+
 def _reasons(answer: results.Recommendation) -> Iterator[str]:
     """Everything else about a recommendation that is no table, line by line."""
+    if answer.choice is not None:
+        yield from (f"  {words}" for words in _bound_words(answer, answer.choice))
     yield from (f"  why: {line}" for line in answer.why)
     if answer.choice is not None:
         yield from (

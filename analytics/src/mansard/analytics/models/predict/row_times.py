@@ -73,6 +73,7 @@ class NetworkTimes(Record, frozen=True, kw_only=True):
     error: float | None  # predicted over measured time, less 1
     remark: str  # why it has no times, or is in no model; empty: it counts
     label: str = ""  # of the build or commit
+    is_unsettled: bool = False  # its interval is wider than its protocol wants
     # Where other work disturbed it: the median of its samples and its interval; in no model.
     disturbed_s: tuple[float, ...] = ()
 
@@ -166,6 +167,7 @@ def network_times(
         source=row.source,
         n_calls=len(row.call_seconds_s),
         remark=why,
+        is_unsettled=row.stability == "unstable" and bool(row.seconds_s),
         disturbed_s=_disturbed(row),
         unknown={name: reasons[name] for name, value in values.items() if value is None},
         **values,

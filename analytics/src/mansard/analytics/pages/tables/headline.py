@@ -221,7 +221,8 @@ def _ran(results: Results, device: str, wanted: dict[str, str | None]) -> Iterat
 
 def _measured(row: NetworkTimes, recommended: str) -> RunOutcome:
     time_s, low_s, high_s = row.shown_s
-    wide = MEASURE_MORE if is_wide(low_s, high_s, "spread") else ""
+    wide = "uncertain" if row.is_unsettled else ""
+    wide = MEASURE_MORE if is_wide(low_s, high_s, "spread") else wide
     n_items = row.batch or 1
     return RunOutcome(
         network=row.network,

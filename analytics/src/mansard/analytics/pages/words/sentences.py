@@ -120,7 +120,7 @@ def likeliest_sentence(
         )
     why = {
         "bounds": f"only bounds are known of {mode}",
-        "roof": f"its times on {display_name(choice.device)} are those of its roof alone",
+        "roof": f"only roofline bounds are known on {display_name(choice.device)}",
     }.get(choice.certainty or "", f"{mode} has a value without an interval")
     return (
         f"It is uncertain whether any mode meets the {limits} for {network}: {why}. {mode} may "
