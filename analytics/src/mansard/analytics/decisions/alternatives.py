@@ -352,6 +352,11 @@ def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tu
     return tuple(neighbours)
 
 
+def is_of_gpu(modes: pl.DataFrame) -> bool:
+    """Whether ``modes`` (MODE_SCHEMA) are those of a GPU, by their settings."""
+    return any(modes.select(pl.col("gpu_hz", "n_sms").is_not_null().any()).row(0))
+
+
 def find_equals(
     values: Values, wanted: Wanted, at: int, feasible: Mask
 ) -> tuple[tuple[Candidate, ...], int]:

@@ -23,6 +23,7 @@ from mansard.analytics.decisions.alternatives import (
     find_lowest,
     find_neighbours,
     find_savings,
+    is_of_gpu,
     most_excess,
 )
 from mansard.analytics.decisions.choice import (
@@ -58,7 +59,6 @@ from mansard.analytics.decisions.records import (
     Verdict,
     Wanted,
 )
-from mansard.analytics.decisions.roof_times import is_of_gpu
 from mansard.analytics.decisions.values import Values, read_values
 from mansard.core.errors import UsageError
 from mansard.core.hardware import LowerSetting

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike
 
 from mansard.analytics.decisions.values import Array
@@ -28,11 +27,6 @@ def expected_span_s(bound_s: ArrayLike) -> tuple[Array, Array]:
     """The least and the longest time of networks on a GPU with TensorRT, from their bounds."""
     bound_s = np.asarray(bound_s, dtype=np.float64)
     return ROOF_RATIOS[ROOF_ENGINE][0] * bound_s, ROOF_MARGIN * longest_s(bound_s)
-
-
-def is_of_gpu(modes: pl.DataFrame) -> bool:
-    """Whether ``modes`` (MODE_SCHEMA) are those of a GPU, of which such times are recorded."""
-    return any(modes.select(pl.col("gpu_hz", "n_sms").is_not_null().any()).row(0))
 
 
 def longest_s(bound_s: Array, corners: Sequence[tuple[float, float]] = ROOF_LONGEST) -> Array:

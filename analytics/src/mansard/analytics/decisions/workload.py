@@ -18,12 +18,12 @@ import polars as pl
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.data.names import display_name
-from mansard.analytics.decisions.alternatives import find_lower_settings
+from mansard.analytics.decisions.alternatives import find_lower_settings, is_of_gpu
 from mansard.analytics.decisions.limits import Mask, screen, unknown_modes
 from mansard.analytics.decisions.mix_records import IdlePower, Mix, MixPlan, Task
 from mansard.analytics.decisions.recommend import of_one_batch
 from mansard.analytics.decisions.records import Objective, Wanted
-from mansard.analytics.decisions.roof_times import expected_span_s, is_of_gpu
+from mansard.analytics.decisions.roof_times import expected_span_s
 from mansard.analytics.decisions.time_sharing import (
     Options,
     cost_of,
