@@ -83,8 +83,8 @@ class Target:
 
 
 def is_on(root: Path) -> bool:
-    """Whether the board's simulated kernel runs; then it answers what is written, maybe late."""
-    return isinstance(switched_on(root), nullcontext)
+    """Whether a board's simulated kernel runs; then it answers what is written, maybe late."""
+    return (root / EMC / "rate").exists() and isinstance(switched_on(root), nullcontext)
 
 
 def sweep(
