@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -17,7 +18,7 @@ from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.decisions.mix_records import IdlePower, Mix, MixAnswer, Task
 from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.roof_times import expected_span_s
-from mansard.analytics.decisions.time_sharing import lower_hull, share_time
+from mansard.analytics.decisions.time_sharing import keeps_waits, lower_hull, share_time
 from mansard.analytics.decisions.workload import constant_powers
 from mansard.core.errors import InputError, UsageError
 from tests.analytics.answers import decide_mix, decide_mixes
@@ -231,6 +232,18 @@ def test_a_schedule_that_waits_too_long_leaves_the_next_one() -> None:
         assert schedule is not None
         assert set(schedule.modes) == modes
         assert schedule.power_w == pytest.approx(power_w, rel=1e-4)
+
+
+def test_waits_of_a_schedule_by_roofs_count_with_the_longest_recorded_times() -> None:
+    schedule = decide_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE).schedule
+    assert schedule is not None
+    known = {"latency_s": 0.001, "latency_high_s": None, "wait_s": 1.0, "unknown": {}}
+    shares = [msgspec.structs.replace(s, interval="roof", **known) for s in schedule.shares]
+    plan = msgspec.structs.replace(schedule, shares=tuple(shares))
+    mix = Mix(tasks=tuple(replace(task, max_latency_s=1.01) for task in tasks(20, 60)))
+    assert keeps_waits(plan, mix)  # 1 s and the bound of 1 ms
+    expected = msgspec.structs.replace(plan, is_expected=True)
+    assert not keeps_waits(expected, mix)  # a bound of 1 ms has been 25 ms
 
 
 def test_a_plan_idles_in_no_mode_that_was_not_asked_for() -> None:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from mansard.analytics.data.statistics import are_near
 from mansard.analytics.decisions.mix_records import IdlePower, Mix, MixPlan, Share, Task
 from mansard.analytics.decisions.records import Objective
+from mansard.analytics.decisions.roof_times import expected_span_s
 from mansard.analytics.decisions.values import Array, Values
 from mansard.core.units import ROOF_TIE
 
@@ -332,14 +333,18 @@ def keeps_waits(plan: MixPlan, mix: Mix) -> bool:
     if len(plan.modes) < 2:
         return True
     limits = {task.network: task.max_latency_s for task in mix.tasks}
-    longest = (
-        (limits[share.network], share.wait_s, share.latency_high_s or share.latency_s)
-        for share in plan.shares
-    )
+    longest = ((limits[share.network], share.wait_s, _most_s(share, plan)) for share in plan.shares)
     return all(
         most_s is None or (wait_s is not None and wait_s + time_s <= most_s)
         for most_s, wait_s, time_s in longest
     )
+
+
+def _most_s(share: Share, plan: MixPlan) -> float:
+    """The longest time of a batch that is known of it, or recorded over its roof."""
+    if plan.is_expected and share.interval == "roof":
+        return float(expected_span_s(share.latency_s)[1])
+    return share.latency_high_s or share.latency_s
 
 
 def is_better(plan: MixPlan, other: MixPlan, minimise: Objective) -> bool:
