@@ -237,8 +237,16 @@ def test_a_schedule_that_waits_too_long_leaves_the_next_one() -> None:
 def test_waits_of_a_schedule_by_roofs_count_with_the_longest_recorded_times() -> None:
     schedule = decide_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE).schedule
     assert schedule is not None
-    known = {"latency_s": 0.001, "latency_high_s": None, "wait_s": 1.0, "unknown": {}}
-    shares = [msgspec.structs.replace(s, interval="roof", **known) for s in schedule.shares]
+    known: dict[str, Any] = {"latency_s": 0.001, "latency_high_s": 0.0011, "wait_s": 1.0}
+    known["interval"] = "roof"
+    shares = [
+        msgspec.structs.replace(
+            share,
+            unknown={name: why for name, why in share.unknown.items() if name not in known},
+            **known,
+        )
+        for share in schedule.shares
+    ]
     plan = msgspec.structs.replace(schedule, shares=tuple(shares))
     mix = Mix(tasks=tuple(replace(task, max_latency_s=1.01) for task in tasks(20, 60)))
     assert keeps_waits(plan, mix)  # 1 s and the bound of 1 ms
