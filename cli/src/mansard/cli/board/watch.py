@@ -16,7 +16,6 @@ import tty
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -59,11 +58,14 @@ class Keys:
                 self._before = termios.tcgetattr(handle)
                 tty.setcbreak(handle)
                 self._stdin = handle
-        self._old = signal.signal(signal.SIGWINCH, self._wake)
+        # A handler alone runs too late for a signal that comes just before select begins to wait.
+        self._woken = signal.set_wakeup_fd(self._notice, warn_on_full_buffer=False)
+        self._old = signal.signal(signal.SIGWINCH, lambda _number, _frame: None)
         return self
 
     def __exit__(self, *_: object) -> None:
         signal.signal(signal.SIGWINCH, self._old)
+        signal.set_wakeup_fd(self._woken)
         if self._stdin is not None and self._before is not None:
             with contextlib.suppress(termios.error):  # the terminal is gone
                 termios.tcsetattr(self._stdin, termios.TCSADRAIN, self._before)
@@ -76,9 +78,7 @@ class Keys:
         while (left_s := end_s - time.monotonic()) > 0:
             handles = [self._resized, *([self._stdin] if self._stdin is not None else [])]
             ready = select.select(handles, [], [], left_s)[0]
-            if self._resized in ready:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(self._resized, 512)
+            if self._resized in ready and signal.SIGWINCH in os.read(self._resized, 512):
                 self._on_resize()
             if self._stdin in ready:
                 typed = os.read(self._stdin or 0, 64)
@@ -87,11 +87,6 @@ class Keys:
                 elif typed[:1] in (b"q", b"Q"):
                     return True
         return False
-
-    def _wake(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._notice, b"\0")
 
 
 class WatchScreen:
