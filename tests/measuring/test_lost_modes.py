@@ -10,13 +10,13 @@ import meddled_board
 import msgspec
 import pytest
 
+from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.core.errors import DeviceError
 from mansard.core.records import Manifest, Trial
 from mansard.core.storage.documents import read_document
 from mansard.core.storage.jsonl import read_rows
 from mansard.device.controller import LocalController
 from mansard.device.meters.finding import find_meters
-from mansard.device.meters.sampler import Sampler
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.runner import run_plan
@@ -70,25 +70,21 @@ def test_a_mode_that_nobody_holds_is_read_back_after_each_trial(tmp_path: Path) 
     assert manifest.finished_utc is not None
 
 
-def test_an_idle_window_in_another_mode_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_idle_window_in_another_mode_is_none(tmp_path: Path) -> None:
     """A third of the board's cores go for a moment: their power would be missing from idle."""
     root, runs = create_board("agx-orin", tmp_path), tmp_path / "runs"
-    numbers, read = count(1), Sampler.read
+    numbers = count(1)
 
-    def read_and_meddle(sampler: Sampler) -> None:
-        read(sampler)
-        if next(numbers) == 2:  # at the beginning of the first idle window
+    def sleep(seconds: float) -> None:
+        if seconds == plan.protocol.idle_s and next(numbers) == 1:  # in the first idle window
             for text in ("0\n", "1\n"):
                 (root / CORE).write_text(text)
+        SYSTEM_CLOCK.sleep(seconds)
 
-    monkeypatch.setattr(Sampler, "read", read_and_meddle)
     with running(root):
         plan = present_plan(root)
-        measurer = LocalMeasurer(
-            meters=find_meters(root, plan.machine), root=root, kind=kernel_kind(stub_sampling)
-        )
+        meters = msgspec.structs.replace(find_meters(root, plan.machine), clock=Clock(sleep=sleep))
+        measurer = LocalMeasurer(meters=meters, root=root, kind=kernel_kind(stub_sampling))
         run_plan(plan, runs, measurer=measurer)
     manifest = read_document(runs / plan.run_id / "manifest.json", Manifest)
     assert manifest.idle is not None
