@@ -257,7 +257,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
 
     @property
     def lacks_rivals(self) -> bool:
-        """Whether the choice alone was measured, and is not known to be better than all others."""
+        """Whether only the choice was measured, and it does not differ clearly from the others."""
         if self.choice is None or not self.choice.is_measured or self.n_measured != 1:
             return False
         return self.n_candidates == 1 or self.n_unknown > 0 or bool(self.equals)

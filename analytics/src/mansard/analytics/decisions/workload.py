@@ -191,7 +191,7 @@ def decide_mix(
     is_equal, equals = False, list[str]()
     if one_mode is not None:
         if schedule is not None:
-            # The power of a schedule of bounds is not known to be less than that of a known mode.
+            # With bounds alone, the mean power of a schedule cannot be compared with a known one.
             is_vague = schedule.is_bounded() and not one_mode.is_bounded()
             if is_vague or not is_better(schedule, one_mode, wanted.minimise):
                 schedule = None

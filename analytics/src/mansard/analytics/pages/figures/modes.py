@@ -143,7 +143,7 @@ def gather(results: Results, chosen: Chosen) -> ModePoints:
 
 
 def starred(recommendations: Iterable[Recommendation]) -> list[Candidate]:
-    """The choices that a star marks: those among known modes."""
+    """The recommended candidates that charts mark with a star; none with ``lacks_rivals``."""
     return [
         advice.choice
         for advice in recommendations

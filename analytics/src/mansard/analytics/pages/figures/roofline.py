@@ -81,8 +81,8 @@ NO_ROOF_HERE = (
 HEADING = "{mode}, batch {batch}"
 # A filter: rows of the chosen mode and precision.
 OF_MODE = f"{equals('mode')} && {equals_or_all('precision')}"
-# For Vega: the highest peak of a row's mode in the chosen precision, else in all; without any
-# peak memory roofs have no end.
+# For Vega: the highest peak of a row's mode in the chosen precision, else of all precisions; a
+# mode without peaks has no limit.
 _TOP = f"(tops[datum.mode + '|' + precision] || tops[datum.mode + '|{EVERY}'] || 1e300)"
 _ACROSS, _HEIGHT = "shown_x", "shown_y"  # of what memory roofs and the area show below _TOP
 # "precision" is that of a peak, and "" for a memory roof.

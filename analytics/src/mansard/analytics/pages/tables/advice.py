@@ -117,7 +117,7 @@ def _certain(picks: Sequence[Recommendation]) -> list[Recommendation]:
 
 
 def _told(picks: Sequence[Recommendation]) -> list[Recommendation]:
-    """Those of known values; without those whose mode had no rival, where any had."""
+    """The certain ones without ``lacks_rivals``; all certain ones if there is no other."""
     certain = _certain(picks)
     return [pick for pick in certain if not pick.lacks_rivals] or certain
 

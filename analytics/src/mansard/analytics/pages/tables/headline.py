@@ -93,7 +93,7 @@ def headlines(results: Results, chosen: Chosen) -> list[Headline]:
 
 
 def published_headlines(results: Results) -> list[Table]:
-    """The tables of devices whose networks others ran, which their titles say."""
+    """The tables of devices for which every row is published."""
     found = (headline.table for headline in headlines(results, first_choice(results)))
     return [
         condensed(table.without({"Source", "Recommended mode"}), tells_same=False)
@@ -221,8 +221,9 @@ def _ran(results: Results, device: str, wanted: dict[str, str | None]) -> Iterat
 
 def _measured(row: NetworkTimes, recommended: str) -> RunOutcome:
     time_s, low_s, high_s = row.shown_s
-    wide = "uncertain" if row.is_unsettled else ""
-    wide = MEASURE_MORE if is_wide(low_s, high_s, "spread") else wide
+    doubt = "uncertain" if row.is_unsettled else ""
+    if is_wide(low_s, high_s, "spread"):
+        doubt = MEASURE_MORE
     n_items = row.batch or 1
     return RunOutcome(
         network=row.network,
@@ -238,7 +239,7 @@ def _measured(row: NetworkTimes, recommended: str) -> RunOutcome:
         interval="spread",
         item_energy=_of_item(n_items, row.energy_j, row.energy_low_j, row.energy_high_j),
         power_w=row.power_w,
-        remark=row.remark if row.remark and not row.disturbed_s else wide,
+        remark=row.remark if row.remark and not row.disturbed_s else doubt,
         disturbances=tuple(row.remark.split("; ")) if row.disturbed_s else (),
     )
 
@@ -247,7 +248,7 @@ _Key: TypeAlias = tuple[str, str, str]  # network, mode, precision
 
 
 def _is_chosen(pick: Recommendation) -> bool:
-    """Whether its mode was chosen among known ones, so that it can be recommended."""
+    """Whether its mode can be recommended: it is certain, and not ``lacks_rivals``."""
     return is_certain(pick) and not pick.lacks_rivals
 
 
